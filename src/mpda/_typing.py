@@ -1,0 +1,11 @@
+"""Names for the arrays that functions take and give."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.intp]
+Bools: TypeAlias = NDArray[np.bool_]
+Labels: TypeAlias = NDArray[Any]

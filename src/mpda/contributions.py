@@ -1,0 +1,165 @@
+"""The sum over classes: what one class contributes, and how contributions add up.
+
+W never joins two classes, so a fit is one independent piece of work per class, a sum, and one
+d x d eigenproblem. ``class_contribution`` is that piece of work and ``Totals`` the sum. Eliminating
+v (``reduction.eliminated``) is a second piece per class, because gamma and the ridges in relative
+units are known only after the first sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpda._typing import Floats, Ints
+from mpda.forms import TangentForm, tangent_form
+from mpda.graphs import ClassPoints, NeighborLists, class_graph, neighbor_lists, union_graph
+from mpda.partition import Partition
+from mpda.scatter import (
+    BetweenSums,
+    ClassScatter,
+    class_scatter,
+    full_spread,
+    graph_scatter,
+    neighbor_spread,
+)
+from mpda.tangents import neighborhood_tangents, patch_tangents
+
+
+PatchRule = Callable[[ClassPoints, NeighborLists], Partition]
+"""Patches from the points of a class and their k'-nearest-neighbour lists."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the contribution of a class is made.
+
+    n_neighbors : k of the within-class graph
+    partition_neighbors : k' of the lists that a patch rule is given
+    tangent_energy : share of the variance that a tangent space keeps
+    full_affinity : whether the affinity joins all pairs of a class or only neighbours
+    anchors : whether the within-class form lives on the patch means instead of the samples
+    """
+
+    n_neighbors: int
+    partition_neighbors: int
+    tangent_energy: float
+    full_affinity: bool
+    anchors: bool
+
+
+@dataclass(frozen=True)
+class ClassContribution:
+    """What one class brings to a fit.
+
+    scatter : its part of the between-class form
+    within : (d, d) S_tt
+    n_edges : number of edges of W
+    form : the blocks of S with v
+    patches : its patches; None where every sample has its own tangent space
+    """
+
+    scatter: ClassScatter
+    within: Floats
+    n_edges: int
+    form: TangentForm
+    patches: Partition | None
+
+
+def class_contribution(
+    points: Floats, coordinates: Floats, plan: Plan, patch_rule: PatchRule | None
+) -> ClassContribution:
+    """The contribution of one class.
+
+    Neighbours and patches come from the points (n, d), all else from their coordinates (n, r).
+    Without a patch rule every sample has the tangent space of its neighbourhood (PMPDA).
+    """
+    class_points = ClassPoints(points)
+    lists = neighbor_lists(class_points, max(plan.n_neighbors, plan.partition_neighbors))
+    graph = union_graph(lists.first(plan.n_neighbors))
+    if plan.full_affinity:
+        spread = full_spread(coordinates, points, graph)
+    else:
+        spread = neighbor_spread(coordinates, graph)
+    vertices, within_graph, owners = coordinates, graph, np.arange(len(points))
+    if patch_rule is None:
+        patches = None
+        bundle = neighborhood_tangents(coordinates, graph.neighbors, plan.tangent_energy)
+    else:
+        patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
+        bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
+        owners = patches.labels
+        if plan.anchors:
+            vertices = _patch_means(coordinates, owners)
+            within_graph = class_graph(ClassPoints(_patch_means(points, owners)), plan.n_neighbors)
+            owners = np.arange(len(vertices))
+    return ClassContribution(
+        class_scatter(coordinates, spread),
+        graph_scatter(vertices, within_graph),
+        len(within_graph.edges),
+        tangent_form(vertices, within_graph.edges, owners, bundle),
+        patches,
+    )
+
+
+def _patch_means(X: Floats, labels: Ints) -> Floats:
+    """The mean of each patch (P, d)."""
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels)
+    return np.add.reduceat(X[order], np.cumsum(sizes) - sizes, axis=0) / sizes[:, None]
+
+
+@dataclass(frozen=True)
+class Units:
+    """Relative units in the scale of the coordinates; one that would be 0 is 1.
+
+    gamma : the mean squared length of the edges of W
+    alpha : trace(S_tt) / d, d counting the features that are not constant
+    beta : the mean diagonal of the first-order part of S_vv
+    """
+
+    gamma: float
+    alpha: float
+    beta: float
+
+
+@dataclass(frozen=True)
+class Totals:
+    """The sum of the contributions of classes.
+
+    between : the sums of the between-class form
+    within : (d, d) the sum of S_tt
+    n_edges : edges of W
+    tangent_trace : the trace of the first-order part of S_vv
+    tangent_size : sum m_p
+    """
+
+    between: BetweenSums
+    within: Floats
+    n_edges: int = 0
+    tangent_trace: float = 0.0
+    tangent_size: int = 0
+
+    @classmethod
+    def empty(cls, d: int) -> Totals:
+        return cls(BetweenSums.empty(d), np.zeros((d, d)))
+
+    def __add__(self, part: ClassContribution) -> Totals:
+        return Totals(
+            self.between + part.scatter,
+            self.within + part.within,
+            self.n_edges + part.n_edges,
+            self.tangent_trace + float(np.trace(part.form.first_order, axis1=1, axis2=2).sum()),
+            self.tangent_size + part.form.size,
+        )
+
+    def units(self, n_varying: int) -> Units:
+        """The relative units, given the number of features that are not constant."""
+        trace = float(np.trace(self.within))
+        return Units(
+            gamma=trace / (2 * self.n_edges) if trace > 0.0 else 1.0,
+            alpha=trace / n_varying if trace > 0.0 else 1.0,
+            beta=self.tangent_trace / self.tangent_size if self.tangent_trace > 0.0 else 1.0,
+        )

@@ -1,0 +1,123 @@
+"""The manifold partition on its own."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from mpda._typing import Floats, Ints
+from mpda._validation import check_count
+from mpda.contributions import PatchRule
+from mpda.engines import in_order
+from mpda.estimators._partition_options import partition_rule
+from mpda.frames import scale_exponent
+from mpda.graphs import ClassPoints, neighbor_lists
+from mpda.partition import Partition, joined
+
+
+class ManifoldPartition(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """Cuts samples into patches of bounded size that are as flat as possible.
+
+    A patch with more than ``max_patch_size`` samples is split: two parts grow from its two samples
+    that are farthest apart along the data, each round by the nearest neighbours of what they have;
+    neighbours that both reach go to the part that is smaller and flatter. How flat a patch is says
+    its linearity R^p, the mean over all pairs of geodesic over straight distance.
+
+    Parameters
+    ----------
+    partition : {"auto", "geodesic", "euclidean"}, default="auto"
+        "geodesic" measures along the neighbour graph ("auto" is the same today); "euclidean" takes
+        straight distances for geodesic ones, and 1 for every ratio.
+    partition_neighbors : int, default=6
+        Neighbours for the geodesics and for growing patches.
+    max_patch_size : int, default=10
+        Patches with more samples are split.
+    n_jobs : int, default=None
+        Classes worked on at the same time, by joblib.
+    verbose : int, default=0
+        With 1, progress goes to stderr.
+
+    Attributes
+    ----------
+    labels_ : ndarray of shape (n_samples,)
+        Patch of each sample, 0 to n_patches - 1; patches of one class follow each other.
+    patch_linearity_ : ndarray of shape (n_patches,)
+        R^p; 1 is flat.
+    patch_sizes_ : ndarray of shape (n_patches,)
+    patch_classes_ : ndarray of shape (n_patches,)
+        Class of each patch; only if y was given.
+    classes_ : ndarray of shape (n_classes,)
+        Only if y was given.
+    tree_ : SplitTree
+        Every split: ``roots`` (one a class), ``children``, ``sizes`` and ``linearity`` of the nodes
+        and, at the leaves, ``patches``.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_s_curve
+    >>> from mpda import ManifoldPartition
+    >>> X, _ = make_s_curve(300, random_state=0)
+    >>> int(ManifoldPartition(max_patch_size=20).fit(X).patch_sizes_.max()) <= 20
+    True
+    """
+
+    def __init__(
+        self,
+        partition: str = "auto",
+        *,
+        partition_neighbors: int = 6,
+        max_patch_size: int = 10,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.partition = partition
+        self.partition_neighbors = partition_neighbors
+        self.max_patch_size = max_patch_size
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Cut the samples X (n_samples, n_features) into patches, each inside one class of y."""
+        neighbors = check_count("partition_neighbors", self.partition_neighbors)
+        rule = partition_rule(self.partition, check_count("max_patch_size", self.max_patch_size))
+        if y is None:
+            X = validate_data(self, X, dtype=np.float64)
+            codes = np.zeros(len(X), dtype=np.intp)
+        else:
+            X, y = validate_data(self, X, y, dtype=np.float64)
+            check_classification_targets(y)
+            self.classes_, codes = np.unique(y, return_inverse=True)
+        points = np.ldexp(X, -scale_exponent(X))
+        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        parts = list(
+            in_order(
+                _class_partition,
+                [(points[each], neighbors, rule) for each in members],
+                n_jobs=self.n_jobs,
+                report=type(self).__name__ if self.verbose else None,
+            )
+        )
+        whole = joined(parts, members)
+        self.labels_ = whole.labels
+        self.patch_linearity_ = whole.linearity
+        self.patch_sizes_ = np.bincount(whole.labels)
+        self.tree_ = whole.tree
+        if y is not None:
+            self.patch_classes_ = np.repeat(self.classes_, [part.linearity.size for part in parts])
+        return self
+
+    def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None) -> Ints:
+        """Cut the samples into patches and return the patch of each."""
+        return self.fit(X, y).labels_
+
+
+def _class_partition(points: Floats, n_neighbors: int, rule: PatchRule) -> Partition:
+    samples = ClassPoints(points)
+    return rule(samples, neighbor_lists(samples, n_neighbors))

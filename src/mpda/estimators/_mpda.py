@@ -1,0 +1,203 @@
+"""Manifold Partition Discriminant Analysis."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mpda._typing import Floats
+from mpda._validation import check_count, check_flag, check_patches
+from mpda.contributions import PatchRule
+from mpda.engines import in_order
+from mpda.estimators._discriminant import LabelledSamples, TangentDiscriminant
+from mpda.estimators._partition_options import clustered, partition_rule
+from mpda.partition import joined
+from mpda.patch_rules import known_patches
+
+
+class MPDA(TangentDiscriminant):
+    """Manifold Partition Discriminant Analysis.
+
+    Finds a linear map to a few dimensions in which samples of a class stay close along the
+    manifold of their class, while different classes come apart. Each class is cut into patches
+    that are nearly flat; within a patch, variation along its tangent space is explained by a
+    tangent vector v instead of being punished. The directions t maximise
+
+        sum_ij W'_ij (t'd_ij)^2  /  ( S(t, v) + alpha |t|^2 + beta |v|^2 ),
+
+        S(t, v) = sum_ij W_ij [ (t'd_ij - v_pi(j)' T_pi(j)' d_ij)^2
+                                + gamma |v_pi(i) - T_pi(i)' T_pi(j) v_pi(j)|^2 ]
+
+    with d_ij = x_i - x_j, W the neighbour graph inside classes, pi(i) the patch of sample i, T_p
+    the tangent basis of patch p, and W' = 1/n across classes and A_ij (1/n - 1/n_c) inside class
+    c, A the local affinity. v is eliminated exactly, class by class, so the eigenproblem that is
+    solved is no larger than d x d.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
+        number is honoured or refused, never cut. There may be more than the number of classes.
+    n_neighbors : int, default=12
+        k, the neighbours inside the class that make W and scale the affinity. Cut, with a
+        warning, in a class of fewer samples; a class of one sample is allowed and only adds to
+        what separates classes.
+    gamma : float, default=0.01
+        Weight of the agreement between tangent vectors of neighbouring patches.
+    alpha : float, default=0.1
+        Ridge on the directions t.
+    tangent_alpha : float or None, default=1.0
+        Ridge beta on the tangent vectors v. None sets beta = alpha, which is the paper; as it
+        grows, the method becomes discriminant analysis by the graph Laplacian of W.
+    eigenvalue_power : float, default=0.0
+        Component r is multiplied by (lambda_r / lambda_1) to this power.
+    units : {"relative", "absolute"}, default="relative"
+        In relative units gamma is a multiple of the mean squared edge length of W, alpha of
+        trace(S_tt) / d and tangent_alpha of the mean diagonal of the first-order part of S_vv, so
+        that the fit does not depend on the scale of X. Absolute units are the paper's.
+    partition : {"auto", "geodesic", "euclidean"} or clusterer, default="auto"
+        How classes are cut into patches. "geodesic" is the paper's manifold partition and "auto"
+        the same today; "euclidean" leaves the geodesics out. A scikit-learn clusterer is cloned and
+        run on each class; its label -1 makes a patch of one sample.
+    partition_neighbors : int, default=6
+        Neighbours for the geodesics and for growing patches.
+    max_patch_size : int, default=10
+        Patches with more samples are split.
+    tangent_energy : float, default=0.95
+        Share of the variance of a patch that its tangent space keeps; 0 leaves tangents out.
+    affinity : {"knn", "full"}, default="knn"
+        Whether A joins neighbours (the paper) or all pairs of a class (the authors' program).
+    anchors : bool, default=False
+        Whether W joins the means of patches instead of samples (faster, less exact).
+    solver : {"reduced", "two-stage"}, default="reduced"
+        "two-stage" seeks t in the range of the between-class form only.
+    n_jobs : int, default=None
+        Classes worked on at the same time, by joblib.
+    verbose : int, default=0
+        With 1, progress goes to stderr.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The directions t by decreasing eigenvalue, with f'(S + R)f = 1 before eigenvalue_power; the
+        entry of largest magnitude is positive.
+    eigenvalues_ : ndarray of shape (n_components,)
+    mean_ : ndarray of shape (n_features,)
+    classes_ : ndarray of shape (n_classes,)
+    units_ : dict
+        The absolute gamma, alpha and beta that were used.
+    residual_ : float
+        Largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions, M the reduced
+        within-class matrix.
+    patch_labels_ : ndarray of shape (n_samples,)
+        Patch of each training sample, 0 to n_patches - 1.
+    patch_classes_ : ndarray of shape (n_patches,)
+        Class of each patch.
+    patch_linearity_ : ndarray of shape (n_patches,)
+        R^p, the mean over pairs of geodesic over straight distance; 1 is flat. It is 1 by
+        definition for "euclidean", and nan where patches come from elsewhere in a class of more
+        than 5000 samples.
+    tangent_dimensions_ : ndarray of shape (n_patches,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    References
+    ----------
+    Y. Zhou and S. Sun, "Manifold Partition Discriminant Analysis", IEEE Transactions on
+    Cybernetics 47(4), 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mpda import MPDA
+    >>> X, y = load_digits(return_X_y=True)
+    >>> MPDA(n_components=10).fit(X, y).transform(X).shape
+    (1797, 10)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_neighbors: int = 12,
+        gamma: float = 0.01,
+        alpha: float = 0.1,
+        tangent_alpha: float | None = 1.0,
+        eigenvalue_power: float = 0.0,
+        units: str = "relative",
+        partition: Any = "auto",
+        partition_neighbors: int = 6,
+        max_patch_size: int = 10,
+        tangent_energy: float = 0.95,
+        affinity: str = "knn",
+        anchors: bool = False,
+        solver: str = "reduced",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.gamma = gamma
+        self.alpha = alpha
+        self.tangent_alpha = tangent_alpha
+        self.eigenvalue_power = eigenvalue_power
+        self.units = units
+        self.partition = partition
+        self.partition_neighbors = partition_neighbors
+        self.max_patch_size = max_patch_size
+        self.tangent_energy = tangent_energy
+        self.affinity = affinity
+        self.anchors = anchors
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels.
+        patches : array-like of int of shape (n_samples,), default=None
+            Known patches, in place of ``partition``; -1 makes a patch of one sample.
+        """
+        samples = self._checked(X, y)
+        partition_neighbors = check_count("partition_neighbors", self.partition_neighbors)
+        found = self._learn(
+            samples,
+            self._patch_rules(samples, patches),
+            partition_neighbors=partition_neighbors,
+            anchors=check_flag("anchors", self.anchors),
+        )
+        parts = [part for part in found.patches if part is not None]
+        whole = joined(parts, samples.members)
+        self.patch_labels_ = whole.labels
+        self.patch_classes_ = np.repeat(samples.classes, [part.linearity.size for part in parts])
+        self.patch_linearity_ = whole.linearity
+        self.tangent_dimensions_ = np.concatenate(found.dimensions)
+        return self
+
+    def _patch_rules(
+        self, samples: LabelledSamples, patches: ArrayLike | None
+    ) -> list[PatchRule]:
+        """One rule per class."""
+        max_patch_size = check_count("max_patch_size", self.max_patch_size)
+        if patches is not None:
+            labels = check_patches(patches, samples.y)
+            return [partial(known_patches, labels=labels[each]) for each in samples.members]
+        if hasattr(self.partition, "fit_predict"):
+            work: list[tuple[Any, Floats, Any]] = [
+                (self.partition, samples.X[each], label)
+                for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
+            ]
+            found = in_order(clustered, work, n_jobs=self.n_jobs)
+            return [partial(known_patches, labels=labels) for labels in found]
+        rule = partition_rule(
+            self.partition, max_patch_size, also=", or a clusterer with fit_predict"
+        )
+        return [rule] * len(samples.members)

@@ -1,0 +1,39 @@
+"""The partition parameters that MPDA and ManifoldPartition share."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mpda._typing import Floats, Ints
+from mpda._validation import check_option
+from mpda.contributions import PatchRule
+from mpda.patch_rules import euclidean_patches, geodesic_patches
+
+PARTITIONS = ("auto", "geodesic", "euclidean")
+
+
+def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> PatchRule:
+    """The rule that the parameter ``partition`` names."""
+    name = check_option("partition", partition, PARTITIONS, also=also)
+    rule = euclidean_patches if name == "euclidean" else geodesic_patches
+    return partial(rule, max_patch_size=max_patch_size)
+
+
+def clustered(clusterer: Any, X: Floats, label: Any) -> Ints:
+    """The labels (n,) that a clone of the clusterer gives to the samples X of class ``label``."""
+    try:
+        labels = np.asarray(clone(clusterer).fit_predict(X))
+    except Exception as error:
+        raise ValueError(
+            f"partition={clusterer!r} failed on class {label!r} ({len(X)} samples): {error}"
+        ) from error
+    if labels.shape != (len(X),) or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"partition={clusterer!r} must give one integer label per sample; on class {label!r} "
+            f"({len(X)} samples) it gave an array of shape {labels.shape} and type {labels.dtype}."
+        )
+    return labels.astype(np.intp)

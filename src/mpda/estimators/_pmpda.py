@@ -1,0 +1,112 @@
+"""Pairwise-variate Manifold Partition Discriminant Analysis."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from numpy.typing import ArrayLike
+
+from mpda.estimators._discriminant import TangentDiscriminant
+
+
+class PMPDA(TangentDiscriminant):
+    """Pairwise-variate MPDA: every sample has a tangent space of its own.
+
+    The objective is that of :class:`MPDA` with one patch per sample: the tangent space of a sample
+    comes from PCA of the sample and its ``n_neighbors`` nearest in the class, and
+
+        S(t, v) = sum_ij W_ij [ (t'd_ij - v_j' T_j' d_ij)^2 + gamma |v_i - T_i' T_j v_j|^2 ].
+
+    No partition is needed, and the manifold is followed more closely, at the price of about ten
+    times as many tangent vectors. As in MPDA they are eliminated exactly, class by class.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
+        number is honoured or refused, never cut.
+    n_neighbors : int, default=12
+        k, the neighbours inside the class that make W, the tangent spaces and the affinity. Cut,
+        with a warning, in a class of fewer samples; a class of one sample is allowed.
+    gamma : float, default=0.01
+        Weight of the agreement between tangent vectors of neighbours.
+    alpha : float, default=0.1
+        Ridge on the directions t.
+    tangent_alpha : float or None, default=1.0
+        Ridge beta on the tangent vectors v; None sets beta = alpha, which is the paper.
+    eigenvalue_power : float, default=0.0
+        Component r is multiplied by (lambda_r / lambda_1) to this power.
+    units : {"relative", "absolute"}, default="relative"
+        Units of gamma, alpha and tangent_alpha, as in :class:`MPDA`.
+    tangent_energy : float, default=0.95
+        Share of the variance of a neighbourhood that its tangent space keeps.
+    affinity : {"knn", "full"}, default="knn"
+        Whether the affinity joins neighbours (the paper) or all pairs of a class.
+    solver : {"reduced", "two-stage"}, default="reduced"
+        "two-stage" seeks t in the range of the between-class form only.
+    n_jobs : int, default=None
+        Classes worked on at the same time, by joblib.
+    verbose : int, default=0
+        With 1, progress goes to stderr.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+    eigenvalues_ : ndarray of shape (n_components,)
+    mean_ : ndarray of shape (n_features,)
+    classes_ : ndarray of shape (n_classes,)
+    units_ : dict
+        The absolute gamma, alpha and beta that were used.
+    residual_ : float
+        How well the directions solve the reduced eigenproblem, as in :class:`MPDA`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    References
+    ----------
+    Y. Zhou and S. Sun, "Manifold Partition Discriminant Analysis", IEEE Transactions on
+    Cybernetics 47(4), 2017.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mpda import PMPDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> PMPDA(n_components=2).fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_neighbors: int = 12,
+        gamma: float = 0.01,
+        alpha: float = 0.1,
+        tangent_alpha: float | None = 1.0,
+        eigenvalue_power: float = 0.0,
+        units: str = "relative",
+        tangent_energy: float = 0.95,
+        affinity: str = "knn",
+        solver: str = "reduced",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.gamma = gamma
+        self.alpha = alpha
+        self.tangent_alpha = tangent_alpha
+        self.eigenvalue_power = eigenvalue_power
+        self.units = units
+        self.tangent_energy = tangent_energy
+        self.affinity = affinity
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
+        samples = self._checked(X, y)
+        self._learn(samples, [None] * len(samples.members))
+        return self

@@ -1,0 +1,179 @@
+"""The within-class form of one class over (t, v), in blocks.
+
+    S(t, v) = sum_ij W_ij [ (t'd_ij - v_pi(j)' T_pi(j)' d_ij)^2 + gamma |v_pi(i) - T_pi(i)' T_pi(j) v_pi(j)|^2 ]
+
+over ordered pairs (withinPatchObj in the paper). S_tt, the part without v, is an edge scatter; the
+blocks with v are here. They are affine in gamma, so they are made once and serve every gamma and
+every ridge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from mpda._typing import Bools, Floats, Ints
+from mpda.tangents import TangentBundle
+
+# Blocks that stay in the cache; larger ones cost more in fresh memory than they save in calls.
+_BLOCK_ENTRIES = 128_000
+
+
+@dataclass(frozen=True)
+class TangentForm:
+    """The blocks of S with v for one class; v stands as (P, m) with unused entries beyond m_p.
+
+    cross : (P, d, m) -S_tv, one block per patch
+    first_order : (P, m, m) the diagonal blocks of S_vv at gamma = 0
+    turning : (P, m, m) what gamma multiplies in the diagonal blocks of S_vv
+    pairs : (q, 2) patches joined by an edge of W, lower number first
+    couplings : (q, m, m) what gamma multiplies in block (p, q) of S_vv
+    used : (P, m) which entries of v exist
+    """
+
+    cross: Floats
+    first_order: Floats
+    turning: Floats
+    pairs: Ints
+    couplings: Floats
+    used: Bools
+
+    @property
+    def size(self) -> int:
+        """The number of entries of v, sum_p m_p."""
+        return int(np.count_nonzero(self.used))
+
+    def cross_columns(self) -> Floats:
+        """-S_tv as a matrix (d, sum m_p)."""
+        d = self.cross.shape[1]
+        return self.cross.transpose(1, 0, 2).reshape(d, -1)[:, self.used.ravel()]
+
+    def diagonal_blocks(self, gamma: float, beta: float) -> Floats:
+        """The diagonal blocks (P, m, m) of S_vv + beta I; 1 at unused entries of the diagonal."""
+        blocks = self.first_order + gamma * self.turning
+        entries = np.arange(self.used.shape[1])
+        blocks[:, entries, entries] += np.where(self.used, beta, 1.0)
+        return blocks
+
+    def tangent_block(self, gamma: float, beta: float) -> Floats:
+        """S_vv + beta I, dense (sum m_p, sum m_p)."""
+        block = np.zeros((self.size, self.size))
+        values, rows, columns = self._entries(gamma, beta)
+        block[rows, columns] = values
+        return block
+
+    def sparse_tangent_block(self, gamma: float, beta: float) -> csr_array:
+        """S_vv + beta I, sparse (sum m_p, sum m_p)."""
+        values, rows, columns = self._entries(gamma, beta)
+        return coo_array((values, (rows, columns)), shape=(self.size, self.size)).tocsr()
+
+    def _entries(self, gamma: float, beta: float) -> tuple[Floats, Ints, Ints]:
+        """The entries of S_vv + beta I that may differ from 0: values, rows, columns."""
+        n_patches, m = self.used.shape
+        patches = np.arange(n_patches)
+        low, high = self.pairs.T
+        couplings = gamma * self.couplings
+        p = np.concatenate([patches, low, high])
+        q = np.concatenate([patches, high, low])
+        blocks = np.concatenate(
+            [self.diagonal_blocks(gamma, beta), couplings, couplings.transpose(0, 2, 1)]
+        )
+        kept = self.used[p][:, :, None] & self.used[q][:, None, :]
+        position = (np.cumsum(self.used) - 1).reshape(n_patches, m)
+        rows = np.broadcast_to(position[p][:, :, None], blocks.shape)[kept]
+        columns = np.broadcast_to(position[q][:, None, :], blocks.shape)[kept]
+        return blocks[kept], rows, columns
+
+
+def tangent_form(Z: Floats, edges: Ints, patches: Ints, bundle: TangentBundle) -> TangentForm:
+    """The blocks with v of one class.
+
+    Z (n, d) are the samples, edges (e, 2) those of W, patches (n,) the patch of each sample and
+    bundle the tangent spaces of the patches.
+    """
+    cross, first_order = _first_order_blocks(Z, edges, patches, bundle)
+    pairs, weights = _joined_patches(edges, patches, bundle.dimensions.size)
+    turning, couplings = _coupling_blocks(pairs, weights, bundle)
+    return TangentForm(cross, first_order, turning, pairs, couplings, bundle.used)
+
+
+def _first_order_blocks(
+    Z: Floats, edges: Ints, patches: Ints, bundle: TangentBundle
+) -> tuple[Floats, Floats]:
+    """sum_{j in p} sum_i W_ij d_ij (T_p'd_ij)' and sum (T_p'd_ij)(T_p'd_ij)' for each patch p.
+
+    The ordered edges are sorted by the patch of j and cut into pieces of equal length, so that one
+    product serves many patches whatever their sizes.
+    """
+    n_patches, d, m = bundle.bases.shape
+    cross = np.zeros((n_patches, d, m))
+    first_order = np.zeros((n_patches, m, m))
+    if m == 0 or len(edges) == 0:
+        return cross, first_order
+    ordered = np.concatenate([edges, edges[:, ::-1]])
+    ordered = ordered[np.argsort(patches[ordered[:, 1]], kind="stable")]
+    counts = np.bincount(patches[ordered[:, 1]], minlength=n_patches)
+    length = int(np.clip(counts.sum() // np.count_nonzero(counts), 8, 256))
+    n_pieces = -(-counts // length)
+    owner = np.repeat(np.arange(n_patches), n_pieces)
+    place = np.arange(owner.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+    begin = (np.cumsum(counts) - counts)[owner] + place * length
+    end = np.cumsum(counts)[owner]
+    step = max(1, min(owner.size, _BLOCK_ENTRIES // (length * d)))
+    gaps, heads = np.empty((2, step, length, d))
+    for start in range(0, owner.size, step):
+        piece = slice(start, start + step)
+        rows = begin[piece, None] + np.arange(length)
+        # A place beyond the last edge of a patch takes j for i: a difference of 0.
+        i, j = ordered[np.minimum(rows, end[piece, None] - 1)].transpose(2, 0, 1)
+        i = np.where(rows < end[piece, None], i, j)
+        gap, head = gaps[: len(rows)], heads[: len(rows)]
+        np.take(Z, i, axis=0, out=gap, mode="clip")
+        np.take(Z, j, axis=0, out=head, mode="clip")
+        gap -= head
+        along = gap @ bundle.bases[owner[piece]]
+        _add_by_owner(cross, owner[piece], gap.transpose(0, 2, 1) @ along)
+        _add_by_owner(first_order, owner[piece], along.transpose(0, 2, 1) @ along)
+    return cross, first_order
+
+
+def _add_by_owner(total: Floats, owner: Ints, blocks: Floats) -> None:
+    """total[p] += the blocks that p owns; owner is sorted."""
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    total[owner[first]] += np.add.reduceat(blocks, first, axis=0)
+
+
+def _joined_patches(edges: Ints, patches: Ints, n_patches: int) -> tuple[Ints, Floats]:
+    """The pairs (q, 2) of different patches that edges join, and w_pq, the edges of each pair."""
+    ends = np.sort(patches[edges], axis=1)
+    ends = ends[ends[:, 0] != ends[:, 1]]
+    keys, weights = np.unique(ends[:, 0] * n_patches + ends[:, 1], return_counts=True)
+    return np.column_stack([keys // n_patches, keys % n_patches]), weights.astype(float)
+
+
+def _coupling_blocks(
+    pairs: Ints, weights: Floats, bundle: TangentBundle
+) -> tuple[Floats, Floats]:
+    """The parts of S_vv that gamma multiplies, by A_pq = T_p'T_q.
+
+    Diagonal: sum_q w_pq (I + A_pq A_pq'); block (p, q): -2 w_pq A_pq, since w_pq = w_qp.
+    """
+    n_patches, d, m = bundle.bases.shape
+    couplings = np.empty((len(pairs), m, m))
+    turning = np.zeros((n_patches, m, m))
+    degrees = np.zeros(n_patches)
+    step = max(1, _BLOCK_ENTRIES // max(1, d * m))
+    for start in range(0, len(pairs), step):
+        low, high = pairs[start : start + step].T
+        w = weights[start : start + step, None, None]
+        A = bundle.bases[low].transpose(0, 2, 1) @ bundle.bases[high]
+        couplings[start : start + step] = -2.0 * w * A
+        np.add.at(turning, low, w * (A @ A.transpose(0, 2, 1)))
+        np.add.at(turning, high, w * (A.transpose(0, 2, 1) @ A))
+        np.add.at(degrees, low, w[:, 0, 0])
+        np.add.at(degrees, high, w[:, 0, 0])
+    entries = np.arange(m)
+    turning[:, entries, entries] += degrees[:, None] * bundle.used
+    return turning, couplings

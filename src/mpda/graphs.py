@@ -1,0 +1,183 @@
+"""Neighbour lists, the graph of a class, and its local scaling.
+
+Every function takes the samples of one class. Distances come from differences, so that equal
+distances are equal numbers and the tie rule (lower index first) can be kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial.distance import cdist, pdist, squareform
+from sklearn.neighbors import NearestNeighbors
+
+from mpda._typing import Floats, Ints
+
+# Up to this many coordinate differences every pair is compared directly (about a third of a
+# second); above, candidates come from a search by Gram products.
+_DIRECT_SEARCH_LIMIT = 3e8
+_BLOCK_ENTRIES = 4_000_000
+
+
+@dataclass(frozen=True)
+class ClassPoints:
+    """The samples X (n, d) of one class, with all their distances where something asks for them."""
+
+    X: Floats
+
+    @cached_property
+    def straight(self) -> Floats:
+        """D^E (n, n), symmetric to the last bit, each entry from differences."""
+        return squareform(pdist(self.X), checks=False)
+
+
+@dataclass(frozen=True)
+class NeighborLists:
+    """The k nearest other samples of each sample, nearest first, ties by lower index.
+
+    indices : (n, k)
+    distances : (n, k)
+    """
+
+    indices: Ints
+    distances: Floats
+
+    def first(self, k: int) -> NeighborLists:
+        """The lists cut to their k nearest."""
+        return NeighborLists(self.indices[:, :k], self.distances[:, :k])
+
+
+@dataclass(frozen=True)
+class ClassGraph:
+    """The symmetric k-nearest-neighbour graph of one class, all weights 1.
+
+    neighbors : the lists whose union it is
+    edges : (e, 2), each edge once, lower index first
+    lengths : (e,)
+    """
+
+    neighbors: NeighborLists
+    edges: Ints
+    lengths: Floats
+
+
+def class_graph(points: ClassPoints, n_neighbors: int) -> ClassGraph:
+    """The graph W of one class; k is cut to n - 1."""
+    return union_graph(neighbor_lists(points, n_neighbors))
+
+
+def union_graph(neighbors: NeighborLists) -> ClassGraph:
+    """Join i and j where either is in the other's list."""
+    n, k = neighbors.indices.shape
+    tails = np.repeat(np.arange(n), k)
+    heads = neighbors.indices.ravel()
+    keys = np.minimum(tails, heads) * n + np.maximum(tails, heads)
+    keys, first = np.unique(keys, return_index=True)
+    edges = np.column_stack([keys // n, keys % n]) if n else np.empty((0, 2), dtype=np.intp)
+    return ClassGraph(neighbors, edges, neighbors.distances.ravel()[first])
+
+
+def local_affinity(graph: ClassGraph) -> Floats:
+    """A_ij = exp(-d_ij^2 / (sigma_i sigma_j)) on the edges (e,) of the graph."""
+    tails, heads = graph.edges.T
+    sigma = local_scale(graph.neighbors)
+    return scaled_affinity(graph.lengths, sigma[tails] * sigma[heads])
+
+
+def local_scale(neighbors: NeighborLists) -> Floats:
+    """sigma_i (n,): the distance to the last of the listed neighbours, 0 where there is none."""
+    n, k = neighbors.distances.shape
+    return neighbors.distances[:, -1] if k else np.zeros(n)
+
+
+def scaled_affinity(distances: Floats, scales: Floats) -> Floats:
+    """exp(-distances^2 / scales); where the scale is 0: 1 for identical points, else 0."""
+    identical = distances == 0.0
+    ratio = np.divide(
+        distances * distances,
+        scales,
+        out=np.where(identical, 0.0, np.inf),
+        where=scales > 0.0,
+    )
+    return np.exp(-ratio)
+
+
+def neighbor_lists(points: ClassPoints, n_neighbors: int) -> NeighborLists:
+    """Exact neighbour lists of n points with k = min(n_neighbors, n - 1)."""
+    n, d = points.X.shape
+    k = min(n_neighbors, n - 1)
+    if k == 0:
+        return NeighborLists(np.empty((n, 0), dtype=np.intp), np.empty((n, 0)))
+    if n * n <= _BLOCK_ENTRIES and n * n * d <= _DIRECT_SEARCH_LIMIT:
+        return _nearest(points.straight, np.arange(n), k)
+    if n * n * d <= _DIRECT_SEARCH_LIMIT:
+        return _direct_search(points.X, np.arange(n), k)
+    return _candidate_search(points.X, k)
+
+
+def _direct_search(X: Floats, rows: Ints, k: int) -> NeighborLists:
+    """The lists of the given rows, every distance from differences, in blocks of rows."""
+    indices = np.empty((rows.size, k), dtype=np.intp)
+    distances = np.empty((rows.size, k))
+    step = max(1, _BLOCK_ENTRIES // X.shape[0])
+    for start in range(0, rows.size, step):
+        block = rows[start : start + step]
+        found = _nearest(cdist(X[block], X), block, k)
+        indices[start : start + step] = found.indices
+        distances[start : start + step] = found.distances
+    return NeighborLists(indices, distances)
+
+
+def _nearest(D: Floats, rows: Ints, k: int) -> NeighborLists:
+    """The k smallest of each row of distances D (r, n), ties by column, without the row itself."""
+    D = D.copy()
+    D[np.arange(rows.size), rows] = np.inf
+    kth = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
+    tails, heads = (D <= kth).nonzero()
+    values = D[tails, heads]
+    order = np.lexsort((values, tails))  # stable, so columns stay in order at a tie
+    starts = np.searchsorted(tails, np.arange(rows.size))
+    take = order[starts[:, None] + np.arange(k)]
+    return NeighborLists(heads[take], values[take])
+
+
+def _candidate_search(X: Floats, k: int) -> NeighborLists:
+    """Search by Gram products for more than k candidates, then rank them from differences.
+
+    Gram products lose small distances, so a row is trusted only if its last candidate is farther
+    than its k-th by more than the rounding of the search; the other rows are searched directly.
+    """
+    n = X.shape[0]
+    centred = X - X.mean(axis=0)
+    n_candidates = min(n, k + 1 + max(8, k // 2))
+    search = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(centred)
+    gram_distances, candidates = search.kneighbors(centred)
+    distances = _listed_distances(X, candidates)
+    distances[candidates == np.arange(n)[:, None]] = np.inf
+    order = np.lexsort((candidates, distances), axis=1)[:, :k]
+    lists = NeighborLists(
+        np.take_along_axis(candidates, order, axis=1),
+        np.take_along_axis(distances, order, axis=1),
+    )
+    if n_candidates < n:
+        squared_norms = np.einsum("ij,ij->i", centred, centred)
+        rounding = 8 * X.shape[1] * np.finfo(float).eps * (squared_norms + squared_norms.max())
+        unsafe = gram_distances[:, -1] ** 2 - rounding <= lists.distances[:, -1] ** 2
+        rows = np.flatnonzero(unsafe)
+        exact = _direct_search(X, rows, k)
+        lists.indices[rows] = exact.indices
+        lists.distances[rows] = exact.distances
+    return lists
+
+
+def _listed_distances(X: Floats, lists: Ints) -> Floats:
+    """|x_i - x_j| for each j in row i of lists (n, c), from differences, in blocks of rows."""
+    distances = np.empty(lists.shape)
+    step = max(1, _BLOCK_ENTRIES // (lists.shape[1] * X.shape[1]))
+    for start in range(0, X.shape[0], step):
+        rows = slice(start, start + step)
+        gaps = X[rows, None, :] - X[lists[rows]]
+        distances[rows] = np.sqrt(np.einsum("ijk,ijk->ij", gaps, gaps))
+    return distances
