@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
-from mpda._typing import Floats, Ints
+from mpda._typing import Bools, Floats, Ints
 from mpda.graphs import ClassPoints, NeighborLists, union_graph
 
 
@@ -16,12 +16,12 @@ from mpda.graphs import ClassPoints, NeighborLists, union_graph
 class ClassDistances:
     """What the partition needs to know of one class.
 
-    neighbors : (n, k') the nearest neighbours of each sample
+    listed : (n, n) whether j is among the k' nearest neighbours of i
     lengths : (n, n) distance along the class, D^G (or D^E where geodesics are left out)
     tortuosity : (n, n) R_ij = D^G_ij / D^E_ij, or None where it is 1 by definition
     """
 
-    neighbors: Ints
+    listed: Bools
     lengths: Floats
     tortuosity: Floats | None
 
@@ -32,12 +32,19 @@ def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDi
     paths = _shortest_paths(union_graph(neighbors).edges, straight)
     paths = np.maximum(np.minimum(paths, paths.T), straight)
     tortuosity = np.divide(paths, straight, out=np.ones_like(paths), where=straight > 0.0)
-    return ClassDistances(neighbors.indices, paths, tortuosity)
+    return ClassDistances(_listed(neighbors), paths, tortuosity)
 
 
 def euclidean_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
     """The paper's simplification for large classes: D^E in place of D^G, and R = 1."""
-    return ClassDistances(neighbors.indices, points.straight, None)
+    return ClassDistances(_listed(neighbors), points.straight, None)
+
+
+def _listed(neighbors: NeighborLists) -> Bools:
+    n = len(neighbors.indices)
+    listed = np.zeros((n, n), dtype=bool)
+    np.put_along_axis(listed, neighbors.indices, True, axis=1)
+    return listed
 
 
 def _shortest_paths(edges: Ints, straight: Floats) -> Floats:

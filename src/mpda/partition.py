@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpda._typing import Bools, Floats, Ints, Labels
 from mpda.geodesics import ClassDistances
@@ -132,17 +134,15 @@ def patch_linearity(distances: ClassDistances, members: Ints) -> float:
     return float(np.add.reduce(_block(distances.tortuosity, members), axis=None)) / members.size**2
 
 
-def _block(D: Floats, members: Ints) -> Floats:
+def _block(D: NDArray[Any], members: Ints) -> NDArray[Any]:
     return D if members.size == len(D) else D[members[:, None], members]
 
 
 def _inside(distances: ClassDistances, members: Ints) -> ClassDistances:
-    """The distances of a patch; neighbours are renumbered, and s stands for one outside."""
-    position = np.full(distances.lengths.shape[0], members.size)
-    position[members] = np.arange(members.size)
+    """The distances of a patch."""
     R = distances.tortuosity
     return ClassDistances(
-        position[distances.neighbors[members]],
+        _block(distances.listed, members),
         _block(distances.lengths, members),
         None if R is None else _block(R, members),
     )
@@ -163,10 +163,8 @@ def _leaves_in_order(children: Ints) -> Ints:
 
 def _split(patch: ClassDistances) -> Bools:
     """Grow two parts from the farthest pair; True (s,) where a sample falls to the right part."""
-    size = patch.lengths.shape[0]
     left, right = (_Part(patch, seed) for seed in _farthest_pair(patch.lengths))
-    free = np.ones(size + 1, dtype=bool)
-    free[size] = False  # stands for all samples outside the patch
+    free = np.ones(len(patch.lengths), dtype=bool)
     free[left.new] = free[right.new] = False
     while np.count_nonzero(free):
         near_left = left.reached() & free
@@ -181,7 +179,7 @@ def _split(patch: ClassDistances) -> Bools:
             left.add(near_left.nonzero()[0])
             right.add(near_right.nonzero()[0])
             if not left.new.size and not right.new.size:
-                _place_nearest(left, right, free[:size])
+                _place_nearest(left, right, free)
         free[left.new] = free[right.new] = False
     return right.members
 
@@ -204,13 +202,11 @@ class _Part:
         self._pending.append(points)
 
     def reached(self) -> Bools:
-        """True (s + 1,) for what is in the list of a sample that joined in the last round.
+        """True (s,) for what is in the list of a sample that joined in the last round.
 
         Older samples reach nothing more: what was in their lists has been placed.
         """
-        marks = np.zeros(self.members.size + 1, dtype=bool)
-        marks[self._patch.neighbors[self.new]] = True
-        return marks
+        return np.logical_or.reduce(self._patch.listed[self.new], axis=0)
 
     @property
     def priority(self) -> float:

@@ -160,7 +160,8 @@ def _warn_of_small_classes(samples: LabelledSamples, n_neighbors: int) -> None:
     sizes = [members.size for members in samples.members]
     small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
     if small:
-        named = ", ".join(f"{samples.classes[i]!r} ({sizes[i]} samples)" for i in small[:5])
+        labels = samples.classes.tolist()
+        named = ", ".join(f"{labels[i]!r} ({sizes[i]} in all)" for i in small[:5])
         rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
         warnings.warn(
             f"n_neighbors={n_neighbors} is cut to the number of other samples in class {named}"

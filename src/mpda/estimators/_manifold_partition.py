@@ -28,6 +28,10 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # u
     neighbours that both reach go to the part that is smaller and flatter. How flat a patch is says
     its linearity R^p, the mean over all pairs of geodesic over straight distance.
 
+    Ties go to the lower index: of distances, and of parts whose size times linearity is equal. The
+    latter happens on any data, rarely with geodesics and often without, so the patches may depend
+    on the order of the samples.
+
     Parameters
     ----------
     partition : {"auto", "geodesic", "euclidean"}, default="auto"

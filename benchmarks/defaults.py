@@ -1,0 +1,159 @@
+"""Which fixed parameters are best untuned: the evidence for the defaults of MPDA and PMPDA.
+
+    python benchmarks/defaults.py --data DIR --out docs/evidence
+
+For every data set, split and point of the grid: the 1-NN error at the best dimension. A point's
+regret on a data set is its mean error over that of the best point of the grid there, minus 1. The
+table ranks points by mean regret over data sets. Judged leaving one data set out: the point chosen
+on the others, and its regret on the one left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
+
+from mpda.contributions import Plan, Totals, class_contribution
+from mpda.discriminant import Penalties
+from mpda.frames import frame
+from mpda.patch_rules import geodesic_patches
+from mpda.pencils import solve_pencil
+from mpda.reduction import eliminated
+
+GRIDS = {
+    "MPDA": {
+        "n_neighbors": (5, 8, 12, 20),
+        "gamma": (0.001, 0.01, 0.1, 1.0),
+        "alpha": (0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
+        "tangent_alpha": (None, 0.1, 0.3, 1.0, 3.0, 10.0),
+    },
+    "PMPDA": {
+        "n_neighbors": (5, 8, 12),
+        "gamma": (0.001, 0.01, 0.1),
+        "alpha": (0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
+        "tangent_alpha": (None, 0.3, 1.0, 3.0, 10.0),
+    },
+}
+Point = tuple[int, float, float, float | None]
+
+
+def grid(method: str) -> list[Point]:
+    return list(itertools.product(*GRIDS[method].values()))  # type: ignore[arg-type]
+
+
+def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
+    """The error at the best dimension and with all directions, for every point of the grid.
+
+    The stages are those of a fit; each is done once for all points that share it.
+    """
+    choices = GRIDS[method]
+    errors = {}
+    view = frame(part.X)
+    classes = [np.flatnonzero(part.y == c) for c in np.unique(part.y)]
+    n_varying = int(np.count_nonzero(np.ptp(part.X, axis=0)))
+    rule = partial(geodesic_patches, max_patch_size=10) if method == "MPDA" else None
+    for k in choices["n_neighbors"]:
+        plan = Plan(k, 6, 0.95, full_affinity=False, anchors=False)
+        totals = Totals.empty(view.coordinates.shape[1])
+        forms = []
+        for members in classes:
+            points = view.points[members]
+            contribution = class_contribution(points, view.coordinates[members], plan, rule)
+            totals += contribution
+            forms.append(contribution.form)
+        units = totals.units(n_varying)
+        between = totals.between.form()
+        taken: dict[tuple[float, float], np.ndarray] = {}
+        for gamma, alpha, beta in itertools.product(
+            choices["gamma"], choices["alpha"], choices["tangent_alpha"]
+        ):
+            used = Penalties(gamma, alpha, beta, relative=True).in_units(units)
+            key = (used.gamma, used.beta)
+            if key not in taken:
+                taken[key] = sum(eliminated(form, *key) for form in forms)
+            within = totals.within + used.alpha * np.eye(len(between)) - taken[key]
+            components = view.directions(solve_pencil(between, within).vectors).T
+            by_dimension = errors_by_dimension(part, components)
+            all_directions = list(by_dimension.values())[-1]
+            errors[k, gamma, alpha, beta] = (min(by_dimension.values()), all_directions)
+    return errors
+
+
+def study(method: str, directory: Path, n_splits: int) -> dict[str, np.ndarray]:
+    """Mean errors (points, 2) by data set."""
+    results = {}
+    for name in TRAIN_SHARE:
+        rows = []
+        for number, part in enumerate(splits(directory, name, n_splits), start=1):
+            begin = time.monotonic()
+            rows.append(list(grid_errors(method, part).values()))
+            spent = time.monotonic() - begin
+            print(f"{method} {name} {number}/{n_splits}: {spent:.0f} s", file=sys.stderr)
+        results[name] = np.mean(rows, axis=0)
+    return results
+
+
+def report(method: str, results: dict[str, np.ndarray], n_splits: int) -> str:
+    points = grid(method)
+    names = list(results)
+    errors = np.array([results[name][:, 0] for name in names])
+    regret = errors / errors.min(axis=1, keepdims=True) - 1.0
+    mean = regret.mean(axis=0)
+    order = np.argsort(mean, kind="stable")
+    lines = [
+        f"## {method}",
+        "",
+        f"{len(points)} points, {n_splits} splits, 1-NN error in % at the best dimension.",
+        "",
+        "| k | gamma | alpha | tangent_alpha | mean regret | " + " | ".join(names) + " |",
+        "|" + "---|" * (5 + len(names)),
+    ]
+    paper = [i for i in order if points[i][3] is None]
+    for i in [*order[:12], *paper[:3]]:
+        cells = [*map(str, points[i]), f"{100 * mean[i]:.1f} %", *(f"{e:.2f}" for e in errors[:, i])]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines.append(
+        "| | | | | best in the grid | " + " | ".join(f"{e:.2f}" for e in errors.min(axis=1)) + " |"
+    )
+    lines += ["", "Best mean regret with one parameter held:", ""]
+    for position, (key, values) in enumerate(GRIDS[method].items()):
+        held = ", ".join(
+            f"{value}: {100 * min(mean[i] for i, p in enumerate(points) if p[position] == value):.1f} %"
+            for value in values
+        )
+        lines.append(f"- {key}: {held}")
+    lines += ["", "Leaving one data set out (the point is chosen on the others):", ""]
+    for left, name in enumerate(names):
+        chosen = int(np.delete(regret, left, axis=0).mean(axis=0).argmin())
+        lines.append(
+            f"- {name}: {points[chosen]}, error {errors[left, chosen]:.2f}, "
+            f"regret {100 * regret[left, chosen]:.1f} %"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    data_argument(parser)
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--method", choices=list(GRIDS), default="MPDA")
+    parser.add_argument("--out", type=Path, default=Path("docs/evidence"))
+    arguments = parser.parse_args()
+    results = study(arguments.method, arguments.data, arguments.splits)
+    text = report(arguments.method, results, arguments.splits)
+    path = arguments.out / f"defaults-{arguments.method.lower()}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    command = f"python benchmarks/defaults.py --data DIR --method {arguments.method} --splits {arguments.splits}"
+    path.write_text(f"{text}\nMade by `{command}`; {provenance()}.\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

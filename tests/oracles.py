@@ -1,0 +1,220 @@
+"""The definitions, written out slowly. Nothing here is imported by the library."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from scipy.linalg import eigh
+
+
+def distances(X):
+    n = len(X)
+    D = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            D[i, j] = np.sqrt(sum((X[i, f] - X[j, f]) ** 2 for f in range(X.shape[1])))
+    return D
+
+
+def neighbors(D, k):
+    """The k nearest others of each sample, ties by lower index."""
+    n = len(D)
+    return [
+        sorted((j for j in range(n) if j != i), key=lambda j: (D[i, j], j))[: min(k, n - 1)]
+        for i in range(n)
+    ]
+
+
+def union_weights(lists):
+    n = len(lists)
+    W = np.zeros((n, n))
+    for i, near in enumerate(lists):
+        for j in near:
+            W[i, j] = W[j, i] = 1.0
+    return W
+
+
+def affinity(D, k, full):
+    n = len(D)
+    lists = neighbors(D, k)
+    sigma = [D[i, near[-1]] if near else 0.0 for i, near in enumerate(lists)]
+    A = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            if i == j or not (full or j in lists[i] or i in lists[j]):
+                continue
+            scale = sigma[i] * sigma[j]
+            if scale > 0:
+                A[i, j] = np.exp(-(D[i, j] ** 2) / scale)
+            else:
+                A[i, j] = 1.0 if D[i, j] == 0 else 0.0
+    return A
+
+
+def connected(W, D):
+    """Join components by the shortest edge between two of them, until there is one."""
+    W = W.copy()
+    n = len(W)
+    while True:
+        component = list(range(n))
+        for _ in range(n):
+            for i in range(n):
+                for j in range(n):
+                    if W[i, j]:
+                        component[i] = component[j] = min(component[i], component[j])
+        pairs = [
+            (D[i, j], i, j)
+            for i, j in itertools.combinations(range(n), 2)
+            if component[i] != component[j]
+        ]
+        if not pairs:
+            return W
+        _, i, j = min(pairs)
+        W[i, j] = W[j, i] = 1.0
+
+
+def geodesics(D, k):
+    n = len(D)
+    W = connected(union_weights(neighbors(D, k)), D)
+    lengths = np.where(W > 0, D, np.inf)
+    G = np.where(np.eye(n) > 0, 0.0, np.inf)
+    while True:
+        shorter = np.minimum(G, (G[:, :, None] + lengths[None]).min(axis=1))
+        if (shorter == G).all():
+            break
+        G = shorter
+    return np.maximum(np.minimum(G, G.T), D)
+
+
+def partition(X, k, largest, geodesic=True):
+    """The rule of the paper with our decisions, one patch after the other: a list of sets."""
+    n = len(X)
+    D = distances(X)
+    lists = neighbors(D, k)
+    if geodesic:
+        G = geodesics(D, k)
+        R = np.array([[G[i, j] / D[i, j] if D[i, j] > 0 else 1.0 for j in range(n)] for i in range(n)])
+    else:
+        G, R = D, np.ones((n, n))
+
+    def priority(part):
+        members = sorted(part)
+        return R[np.ix_(members, members)].sum() / len(part) ** 2 * len(part)
+
+    def split(patch):
+        members = sorted(patch)
+        left, right = max(itertools.combinations(members, 2), key=lambda p: (G[p], -p[0], -p[1]))
+        parts = [{left}, {right}]
+        free = set(members) - {left, right}
+        while free:
+            near = [{j for i in part for j in lists[i] if j in free} for part in parts]
+            joint = near[0] & near[1]
+            if near[0] | near[1]:
+                parts[0] |= near[0] - joint
+                parts[1] |= near[1] - joint
+                if joint:
+                    parts[1 if priority(parts[0]) > priority(parts[1]) else 0] |= joint
+                free -= near[0] | near[1]
+            else:
+                _, point, side = min(
+                    (min(G[i, j] for j in parts[side]), i, side) for i in free for side in (0, 1)
+                )
+                parts[side].add(point)
+                free.remove(point)
+        return parts
+
+    patches = [set(range(n))]
+    while any(len(patch) > largest for patch in patches):
+        chosen = max((p for p in patches if len(p) > largest), key=priority)
+        patches.remove(chosen)
+        patches += split(chosen)
+    return patches, R
+
+
+def tangent_basis(X, energy):
+    """The fewest principal directions whose share of the variance reaches the energy."""
+    n = len(X)
+    if n < 2 or (X == X[0]).all():
+        return np.zeros((X.shape[1], 0))
+    centred = X - X.mean(axis=0)
+    _, s, Vt = np.linalg.svd(centred, full_matrices=False)
+    share = s**2 / (s**2).sum()
+    m = 0
+    while share[:m].sum() < energy - 1e-12 and m < n - 1:
+        m += 1
+    return Vt[:m].T
+
+
+def within_form(X, W, patch, bases, gamma):
+    """S over (t, v_1, ..., v_P) as a sum of squares, pair by ordered pair."""
+    d = X.shape[1]
+    sizes = [T.shape[1] for T in bases]
+    start = d + np.cumsum([0, *sizes])
+    S = np.zeros((start[-1], start[-1]))
+    for i in range(len(X)):
+        for j in range(len(X)):
+            if W[i, j] == 0:
+                continue
+            gap = X[i] - X[j]
+            p, q = patch[i], patch[j]
+            row = np.zeros(start[-1])
+            row[:d] = gap
+            row[start[q] : start[q + 1]] = -bases[q].T @ gap
+            S += W[i, j] * np.outer(row, row)
+            turn = np.zeros((sizes[p], start[-1]))
+            turn[:, start[p] : start[p + 1]] += np.eye(sizes[p])
+            turn[:, start[q] : start[q + 1]] -= bases[p].T @ bases[q]
+            S += W[i, j] * gamma * turn.T @ turn
+    return S
+
+
+def between_form(X, y, k, full):
+    """S' pair by ordered pair."""
+    n, d = X.shape
+    S = np.zeros((d, d))
+    A = np.zeros((n, n))
+    for c in np.unique(y):
+        members = np.flatnonzero(y == c)
+        A[np.ix_(members, members)] = affinity(distances(X[members]), k, full)
+    for i in range(n):
+        for j in range(n):
+            if y[i] == y[j]:
+                weight = A[i, j] * (1 / n - 1 / np.sum(y == y[i]))
+            else:
+                weight = 1 / n
+            S += weight * np.outer(X[i] - X[j], X[i] - X[j])
+    return S
+
+
+def within_graph(X, y, k):
+    n = len(X)
+    W = np.zeros((n, n))
+    for c in np.unique(y):
+        members = np.flatnonzero(y == c)
+        W[np.ix_(members, members)] = union_weights(neighbors(distances(X[members]), k))
+    return W
+
+
+def full_pencil(X, y, patch, bases, *, k, gamma, alpha, beta, full=False):
+    """Eigenvalues and t-parts of S'f = lambda (S + R) f on all of (t, v), largest first."""
+    d = X.shape[1]
+    S = within_form(X, within_graph(X, y, k), patch, bases, gamma)
+    S += np.diag(np.r_[np.full(d, alpha), np.full(len(S) - d, beta)])
+    big = np.zeros_like(S)
+    big[:d, :d] = between_form(X, y, k, full)
+    values, vectors = eigh(big, S)
+    return values[::-1], vectors[:d, ::-1]
+
+
+def relative_units(X, y, patch, bases, k):
+    """The units of gamma, alpha and beta."""
+    d = X.shape[1]
+    W = within_graph(X, y, k)
+    S = within_form(X, W, patch, bases, 0.0)
+    squares = [
+        np.sum((X[i] - X[j]) ** 2) for i in range(len(X)) for j in range(i) if W[i, j]
+    ]
+    varying = sum(len(np.unique(X[:, f])) > 1 for f in range(d))
+    diagonal = np.diag(S)[d:]
+    return np.mean(squares), np.trace(S[:d, :d]) / varying, diagonal.mean()

@@ -1,0 +1,166 @@
+"""Tangent spaces, scatters, forms and their reduction against their definitions."""
+
+import numpy as np
+import oracles
+import pytest
+from cases import largest_angle, unequal_classes
+
+from mpda import forms, reduction, scatter
+from mpda.contributions import Plan, Totals, class_contribution
+from mpda.forms import tangent_form
+from mpda.graphs import ClassPoints, class_graph
+from mpda.partition import known_partition
+from mpda.reduction import eliminated
+from mpda.scatter import full_spread, graph_scatter
+from mpda.tangents import neighborhood_tangents, patch_tangents
+
+
+def case(seed, n=30, d=7, n_patches=6):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.arange(1, d + 1)
+    X[-4:] = X[:4]
+    labels = np.concatenate([np.arange(n_patches), rng.integers(0, n_patches - 2, n - n_patches)])
+    return X, labels
+
+
+def bases_of(bundle):
+    return [T[:, :m] for T, m in zip(bundle.bases, bundle.dimensions, strict=True)]
+
+
+@pytest.mark.parametrize("energy", [0.0, 0.5, 0.95, 0.9999999, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_tangents_are_the_fewest_principal_directions(seed, energy):
+    X, labels = case(seed)
+    bundle = patch_tangents(X, labels, energy)
+    for p, T in enumerate(bases_of(bundle)):
+        expected = oracles.tangent_basis(X[labels == p], energy)
+        assert T.shape == expected.shape
+        np.testing.assert_allclose(T.T @ T, np.eye(T.shape[1]), atol=1e-12)
+        if T.shape[1]:
+            assert largest_angle(T, expected) < 1e-7
+
+
+def test_tangents_of_patches_of_very_different_sizes():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4))
+    labels = np.repeat(np.arange(5), [1, 2, 17, 40, 240])
+    bundle = patch_tangents(X, labels, 0.8)
+    for p, T in enumerate(bases_of(bundle)):
+        expected = oracles.tangent_basis(X[labels == p], 0.8)
+        assert T.shape == expected.shape
+        assert T.shape[1] == 0 or largest_angle(T, expected) < 1e-7
+
+
+def test_identical_points_have_no_tangent_space():
+    # Thirds: their mean is rounded, so a plain PCA would find directions in the rounding.
+    X = np.tile(np.array([1.0, 2.0, 7.0]) / 3, (3, 1))
+    assert patch_tangents(X, np.zeros(3, dtype=int), 0.95).dimensions.tolist() == [0]
+
+
+def test_neighbourhood_tangents_are_those_of_the_sample_and_its_neighbours():
+    X, _ = case(1)
+    lists = class_graph(ClassPoints(X), 5).neighbors
+    bundle = neighborhood_tangents(X, lists, 0.9)
+    for i, T in enumerate(bases_of(bundle)):
+        expected = oracles.tangent_basis(X[[i, *lists.indices[i]]], 0.9)
+        assert T.shape == expected.shape
+        assert largest_angle(T, expected) < 1e-7
+
+
+@pytest.mark.parametrize("block", [None, 40])
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_of_the_form_are_those_of_the_sum_of_squares(seed, block, monkeypatch):
+    if block:
+        monkeypatch.setattr(forms, "_BLOCK_ENTRIES", block)
+    X, labels = case(seed)
+    d = X.shape[1]
+    graph = class_graph(ClassPoints(X), 4)
+    bundle = patch_tangents(X, labels, 0.9)
+    form = tangent_form(X, graph.edges, labels, bundle)
+    W = np.zeros((len(X), len(X)))
+    W[tuple(graph.edges.T)] = 1.0
+    gamma, beta = 0.37, 0.21
+    S = oracles.within_form(X, W + W.T, labels, bases_of(bundle), gamma)
+    scale = np.abs(S).max()
+    np.testing.assert_allclose(graph_scatter(X, graph), S[:d, :d], atol=1e-13 * scale)
+    np.testing.assert_allclose(form.cross_columns(), -S[:d, d:], atol=1e-13 * scale)
+    ridged = S[d:, d:] + beta * np.eye(form.size)
+    np.testing.assert_allclose(form.tangent_block(gamma, beta), ridged, atol=1e-13 * scale)
+    sparse = form.sparse_tangent_block(gamma, beta).toarray()
+    np.testing.assert_allclose(sparse, ridged, atol=1e-13 * scale)
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3])
+@pytest.mark.parametrize("beta", [0.0, 1e-6, 0.2])
+@pytest.mark.parametrize("solver", ["dense", "iterations", "direct"])
+def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
+    if solver != "dense":
+        monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    if solver == "direct":
+        monkeypatch.setattr(reduction, "_MAX_STEPS", 0)
+        if beta == 0.0:
+            beta = 1e-3  # a direct sparse factor is for regular blocks
+    X, labels = case(3)
+    d = X.shape[1]
+    graph = class_graph(ClassPoints(X), 4)
+    bundle = patch_tangents(X, labels, 0.9)
+    form = tangent_form(X, graph.edges, labels, bundle)
+    W = np.zeros((len(X), len(X)))
+    W[tuple(graph.edges.T)] = 1.0
+    S = oracles.within_form(X, W + W.T, labels, bases_of(bundle), gamma)
+    C = S[d:, d:] + beta * np.eye(form.size)
+    expected = S[:d, d:] @ np.linalg.pinv(C, rcond=1e-12) @ S[d:, :d]
+    taken = eliminated(form, gamma, beta)
+    np.testing.assert_allclose(taken, expected, atol=1e-9 * np.abs(expected).max())
+    assert (taken == taken.T).all()
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_between_form_is_the_sum_over_pairs(seed, full, monkeypatch):
+    monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 60)
+    X, y = unequal_classes(seed)
+    plan = Plan(5, 0, 0.9, full_affinity=full, anchors=False)
+    totals = Totals.empty(X.shape[1])
+    for c in np.unique(y):
+        totals += class_contribution(X[y == c], X[y == c], plan, None)
+    expected = oracles.between_form(X, y, 5, full)
+    np.testing.assert_allclose(
+        totals.between.form(), expected, atol=1e-13 * np.abs(expected).max()
+    )
+
+
+@pytest.mark.parametrize("limit", [0, 10**6])
+def test_scatter_of_a_graph_with_edges_far_shorter_than_the_class(limit, monkeypatch):
+    # Two clusters 1e8 apart with edges of length 1 inside: a Laplacian would lose every digit.
+    monkeypatch.setattr(scatter, "_DENSE_LIMIT", limit)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    X[20:] += 1e8
+    graph = class_graph(ClassPoints(X), 4)
+    gaps = X[graph.edges[:, 0]] - X[graph.edges[:, 1]]
+    np.testing.assert_allclose(graph_scatter(X, graph), 2 * gaps.T @ gaps, rtol=1e-12)
+    near = rng.normal(size=(40, 3))
+    graph = class_graph(ClassPoints(near), 4)
+    gaps = near[graph.edges[:, 0]] - near[graph.edges[:, 1]]
+    np.testing.assert_allclose(graph_scatter(near, graph), 2 * gaps.T @ gaps, rtol=1e-12)
+
+
+def test_full_spread_in_blocks_is_the_whole(monkeypatch):
+    X, _ = case(2)
+    graph = class_graph(ClassPoints(X), 4)
+    whole = full_spread(X, X, graph)
+    monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 50)
+    np.testing.assert_allclose(full_spread(X, X, graph), whole, rtol=1e-12)
+
+
+def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
+    X, _ = case(4)
+    graph = class_graph(ClassPoints(X), 5)
+    bundle = neighborhood_tangents(X, graph.neighbors, 0.9)
+    alone = known_partition(None, np.full(len(X), -1))
+    by_patch = tangent_form(X, graph.edges, alone.labels, bundle)
+    plan = Plan(5, 0, 0.9, full_affinity=False, anchors=False)
+    by_sample = class_contribution(X, X, plan, None).form
+    np.testing.assert_array_equal(by_patch.cross, by_sample.cross)
+    np.testing.assert_array_equal(by_patch.tangent_block(0.1, 1.0), by_sample.tangent_block(0.1, 1.0))

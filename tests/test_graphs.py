@@ -1,0 +1,77 @@
+"""Neighbour lists, graphs and affinities against their definitions."""
+
+import numpy as np
+import oracles
+import pytest
+
+from mpda import graphs
+from mpda.graphs import ClassPoints, class_graph, local_affinity, neighbor_lists
+
+
+def samples(kind, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 5))
+    if kind == "ties":
+        X = rng.integers(0, 3, size=(40, 4)).astype(float)
+    elif kind == "duplicates":
+        X[20:30] = X[3]
+    elif kind == "offset":
+        X += 1e7
+    return X
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates", "offset"])
+@pytest.mark.parametrize("k", [1, 6, 39, 60])
+@pytest.mark.parametrize("search", ["all pairs", "blocks", "candidates"])
+def test_lists_are_the_nearest_with_ties_by_index(kind, k, search, monkeypatch):
+    X = samples(kind)
+    if search == "blocks":
+        monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 300)
+    elif search == "candidates":
+        monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
+        monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 300)
+    D = oracles.distances(X)
+    lists = neighbor_lists(ClassPoints(X), k)
+    assert lists.indices.tolist() == oracles.neighbors(D, k)
+    np.testing.assert_allclose(
+        lists.distances, np.take_along_axis(D, lists.indices, axis=1), rtol=1e-13
+    )
+
+
+def test_a_search_by_gram_products_recovers_distances_it_cannot_see():
+    # 2500 points far from the origin in pairs 1e-6 apart: Gram products alone see 0 or noise.
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(1250, 200)) * 100
+    X = np.concatenate([centres, centres + 1e-6 / np.sqrt(200)])
+    lists = neighbor_lists(ClassPoints(X), 2)
+    np.testing.assert_array_equal(lists.indices[:, 0], (np.arange(2500) + 1250) % 2500)
+    np.testing.assert_allclose(lists.distances[:, 0], 1e-6, rtol=1e-6)
+
+
+def test_one_sample_has_no_neighbours():
+    graph = class_graph(ClassPoints(np.ones((1, 3))), 5)
+    assert graph.edges.shape == (0, 2)
+    assert graph.neighbors.indices.shape == (1, 0)
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
+def test_graph_is_the_union_of_the_lists(kind):
+    X = samples(kind)
+    D = oracles.distances(X)
+    graph = class_graph(ClassPoints(X), 4)
+    W = np.zeros_like(D)
+    W[tuple(graph.edges.T)] = 1.0
+    assert (graph.edges[:, 0] < graph.edges[:, 1]).all()
+    np.testing.assert_array_equal(W + W.T, oracles.union_weights(oracles.neighbors(D, 4)))
+    np.testing.assert_allclose(graph.lengths, D[tuple(graph.edges.T)], rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
+@pytest.mark.parametrize("k", [3, 12])
+def test_affinity_is_scaled_by_the_kth_neighbour(kind, k):
+    X = samples(kind)
+    graph = class_graph(ClassPoints(X), k)
+    A = oracles.affinity(oracles.distances(X), k, full=False)
+    np.testing.assert_allclose(local_affinity(graph), A[tuple(graph.edges.T)], atol=1e-14)
+    if kind == "duplicates" and k == 3:
+        assert 1.0 in A[20:30, 20:30]  # where the scale is 0

@@ -1,0 +1,79 @@
+"""The shape of the package: what imports what, and what `import mpda` brings along."""
+
+import ast
+import doctest
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mpda
+
+SOURCE = Path(mpda.__file__).parent
+# A file may import from the groups before its own, and from its own group only what stands first.
+ORDER = [
+    ["exceptions", "_typing", "_validation", "_threads"],
+    ["frames", "graphs"],
+    ["geodesics"],
+    ["partition"],
+    ["patch_rules", "tangents"],
+    ["scatter", "forms"],
+    ["reduction", "contributions"],
+    ["pencils", "engines"],
+    ["discriminant"],
+    ["estimators"],
+]
+RANK = {name: (g, i) for g, group in enumerate(ORDER) for i, name in enumerate(group)}
+
+
+def imports_of(path):
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_imports_point_one_way():
+    for path in SOURCE.rglob("*.py"):
+        own = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if own == "__init__":
+            continue
+        for module in imports_of(path):
+            if module.startswith("mpda."):
+                used = module.split(".")[1]
+                assert used == own or RANK[used] < RANK[own], f"{path.name} imports {module}"
+
+
+def test_only_the_estimators_and_the_search_know_scikit_learn():
+    for path in SOURCE.rglob("*.py"):
+        if any(module.split(".")[0] == "sklearn" for module in imports_of(path)):
+            assert path.parent.name == "estimators" or path.name == "graphs.py"
+
+
+def test_import_brings_nothing_beyond_scikit_learn_neighbours():
+    script = (
+        "import sys, sklearn.neighbors; before = set(sys.modules); import mpda;"
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before}))"
+    )
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "['mpda']"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: str(p.relative_to(SOURCE))
+)
+def test_examples_in_docstrings_run(path):
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    module = importlib.import_module(".".join(p for p in parts if p != "__init__"))
+    assert doctest.testmod(module).failed == 0
+
+
+def test_version_is_that_of_the_project():
+    from importlib.metadata import version
+
+    assert mpda.__version__ == version("mpda")

@@ -1,0 +1,133 @@
+"""Geodesics and the manifold partition against the literal rule."""
+
+import numpy as np
+import oracles
+import pytest
+
+from mpda import ManifoldPartition
+from mpda.geodesics import euclidean_distances, geodesic_distances
+from mpda.graphs import ClassPoints, neighbor_lists
+from mpda.partition import known_partition, manifold_partition
+
+
+def random_case(seed):
+    """Samples, k' and M: curves, sheets, clusters far apart, lattices with ties, duplicates."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(12, 60))
+    kind = seed % 5
+    if kind == 0:
+        t = rng.uniform(0, 9, n)
+        X = np.column_stack([t * np.cos(t), t * np.sin(t), rng.normal(size=n) * 0.2])
+    elif kind == 1:
+        X = rng.normal(size=(n, int(rng.integers(1, 12))))
+    elif kind == 2:
+        X = rng.normal(size=(n, 3)) + rng.integers(0, 4, size=(n, 1)) * 50.0
+    elif kind == 3:
+        X = rng.integers(0, 4, size=(n, 3)).astype(float)
+    else:
+        X = rng.normal(size=(n, 4))
+        X[n // 2 :] = X[rng.integers(0, n // 2, n - n // 2)]
+    return X, int(rng.integers(1, 8)), int(rng.integers(2, 13))
+
+
+def as_sets(labels):
+    return {frozenset(np.flatnonzero(labels == p).tolist()) for p in np.unique(labels)}
+
+
+@pytest.mark.parametrize("geodesic", [True, False])
+@pytest.mark.parametrize("seed", range(100))
+def test_partition_is_the_literal_rule(seed, geodesic):
+    X, k, largest = random_case(seed)
+    patches, R = oracles.partition(X, k, largest, geodesic)
+    model = ManifoldPartition(
+        "geodesic" if geodesic else "euclidean", partition_neighbors=k, max_patch_size=largest
+    ).fit(X)
+    assert as_sets(model.labels_) == {frozenset(patch) for patch in patches}
+    for p, linearity in enumerate(model.patch_linearity_):
+        members = np.flatnonzero(model.labels_ == p)
+        np.testing.assert_allclose(linearity, R[np.ix_(members, members)].mean(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_geodesics_join_components_by_their_shortest_edges(seed):
+    X, k, _ = random_case(seed)
+    points = ClassPoints(X)
+    found = geodesic_distances(points, neighbor_lists(points, k))
+    np.testing.assert_allclose(found.lengths, oracles.geodesics(oracles.distances(X), k), rtol=1e-13)
+    assert (found.lengths == found.lengths.T).all()
+    assert (found.tortuosity >= 1.0).all()
+
+
+def test_geodesics_of_components_that_are_far_apart():
+    # Three groups on a line at 0, 100 and 300: the bridges are 0.2-100 and 100.2-300.
+    X = np.array([0.0, 0.1, 0.2, 100.0, 100.1, 100.2, 300.0, 300.1])[:, None]
+    points = ClassPoints(X)
+    found = geodesic_distances(points, neighbor_lists(points, 1))
+    np.testing.assert_allclose(found.lengths, np.abs(X - X.T))
+
+
+def test_a_straight_line_is_flat_and_a_circle_is_not():
+    line = np.outer(np.arange(30.0), [1.0, 2.0])
+    np.testing.assert_allclose(ManifoldPartition().fit(line).patch_linearity_, 1.0)
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    model = ManifoldPartition(partition_neighbors=2).fit(circle)
+    whole = model.tree_.linearity[0]
+    # The mean of angle / (2 sin(angle / 2)) over a circle is 1.166.
+    assert whole == pytest.approx(1.166, abs=0.02)
+    assert (model.patch_linearity_ < whole).all()
+
+
+def test_patches_stay_inside_classes_and_the_tree_tells_how():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    y = np.array(["b", "a", "c"])[rng.integers(0, 3, 90)]
+    model = ManifoldPartition(max_patch_size=7).fit(X, y)
+    assert model.patch_sizes_.max() <= 7
+    np.testing.assert_array_equal(model.patch_sizes_, np.bincount(model.labels_))
+    np.testing.assert_array_equal(model.patch_classes_[model.labels_], y)
+    tree = model.tree_
+    np.testing.assert_array_equal(model.classes_, ["a", "b", "c"])
+    np.testing.assert_array_equal(tree.sizes[tree.roots], [np.sum(y == c) for c in "abc"])
+    inner = tree.children[:, 0] >= 0
+    np.testing.assert_array_equal(tree.sizes[inner], tree.sizes[tree.children[inner]].sum(axis=1))
+    assert (tree.sizes[inner] > 7).all()
+    leaves = ~inner
+    np.testing.assert_array_equal(np.sort(tree.patches[leaves]), np.arange(len(model.patch_sizes_)))
+    np.testing.assert_array_equal(tree.sizes[leaves], model.patch_sizes_[tree.patches[leaves]])
+    np.testing.assert_allclose(
+        tree.linearity[leaves], model.patch_linearity_[tree.patches[leaves]]
+    )
+    np.testing.assert_array_equal(model.fit_predict(X, y), model.labels_)
+    alone = ManifoldPartition(max_patch_size=7).fit(X[y == "b"])
+    assert as_sets(alone.labels_) == as_sets(model.labels_[y == "b"])
+
+
+def test_identical_points_are_split_by_index():
+    model = ManifoldPartition(max_patch_size=4).fit(np.ones((11, 3)))
+    assert model.patch_sizes_.max() <= 4
+    np.testing.assert_array_equal(model.patch_linearity_, 1.0)
+
+
+def test_known_patches_keep_their_sets_and_minus_one_stands_alone():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    labels = np.array([7, 7, -1, 3, 3, -1, 7, 3, 3])
+    points = ClassPoints(X)
+    found = known_partition(euclidean_distances(points, neighbor_lists(points, 3)), labels)
+    sets = {frozenset(s) for s in ([0, 1, 6], [3, 4, 7, 8], [2], [5])}
+    assert as_sets(found.labels) == sets
+
+
+def test_scale_and_offset_change_nothing():
+    X, k, largest = random_case(6)
+    labels = ManifoldPartition(partition_neighbors=k, max_patch_size=largest).fit(X).labels_
+    for changed in (X * 1e150, X * 1e-150, X + 1e3):
+        again = ManifoldPartition(partition_neighbors=k, max_patch_size=largest).fit(changed)
+        np.testing.assert_array_equal(again.labels_, labels)
+
+
+def test_one_patch_where_nothing_is_too_large():
+    X = np.random.default_rng(0).normal(size=(10, 3))
+    points = ClassPoints(X)
+    found = manifold_partition(geodesic_distances(points, neighbor_lists(points, 6)), 10)
+    np.testing.assert_array_equal(found.labels, 0)

@@ -1,0 +1,81 @@
+"""The eigenproblem against SciPy's, and what happens where it is singular."""
+
+import numpy as np
+import pytest
+from cases import largest_angle
+from scipy.linalg import eigh
+
+from mpda.exceptions import SingularFormError
+from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
+
+
+def pencil(seed, d=9, rank=9, condition=1e3):
+    rng = np.random.default_rng(seed)
+    F = rng.normal(size=(d, rank))
+    Q, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    return F @ F.T, (Q * np.geomspace(1, 1 / condition, d)) @ Q.T
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-140, 1e140])
+def test_directions_are_those_of_the_pencil(scale):
+    between, within = pencil(0)
+    found = solve_pencil(scale * between, within / scale)
+    values, vectors = eigh(between, within)
+    np.testing.assert_allclose(found.eigenvalues / scale / scale, values[::-1], rtol=1e-10)
+    vectors = vectors[:, ::-1] * np.sqrt(scale)
+    signs = np.sign(np.sum(found.vectors * vectors, axis=0))
+    np.testing.assert_allclose(found.vectors, vectors * signs, rtol=1e-8)
+
+
+def test_a_low_rank_between_form_gives_no_direction_of_rounding():
+    # Condition 1e9: a plain solver finds eigenvalues of rounding above 1e-10 of the first.
+    between, within = pencil(1, d=30, rank=4, condition=1e9)
+    found = solve_pencil(between, within)
+    assert found.eigenvalues.size == 4
+    assert pencil_residual(between, within, found) < 1e-6
+
+
+def test_two_stage_is_exact_on_a_form_of_full_rank_and_not_on_another():
+    between, within = pencil(2)
+    exact, two_stage = solve_pencil(between, within), solve_two_stage(between, within)
+    largest = exact.eigenvalues[0]
+    np.testing.assert_allclose(two_stage.eigenvalues, exact.eigenvalues, atol=1e-13 * largest)
+    between, within = pencil(2, rank=3)
+    exact, two_stage = solve_pencil(between, within), solve_two_stage(between, within)
+    assert two_stage.eigenvalues[0] < 0.9 * exact.eigenvalues[0]
+    assert largest_angle(two_stage.vectors, np.linalg.svd(between)[0][:, :3]) < 1e-7
+
+
+def test_a_direction_where_nothing_varies_is_left_out():
+    between, within = pencil(3)
+    between[0] = between[:, 0] = within[0] = within[:, 0] = 0.0
+    found = solve_pencil(between, within)
+    assert found.eigenvalues.size == 8
+    np.testing.assert_allclose(found.vectors[0], 0.0, atol=1e-12)
+
+
+def test_a_direction_where_only_classes_vary_is_refused_with_the_remedy():
+    between, within = pencil(4)
+    within[0] = within[:, 0] = 0.0
+    with pytest.raises(SingularFormError, match="alpha above 0"):
+        solve_pencil(between, within)
+    with pytest.raises(SingularFormError, match="rank 0 of 9"):
+        solve_pencil(between, np.zeros((9, 9)))
+
+
+def test_nothing_between_gives_nothing():
+    assert solve_pencil(np.zeros((3, 3)), np.eye(3)).eigenvalues.size == 0
+
+
+def test_residual_is_the_worst_direction():
+    between, within = np.diag([4.0, 1.0]), np.eye(2)
+    right = Directions(np.array([4.0, 1.0]), np.eye(2))
+    assert pencil_residual(between, within, right) == 0.0
+    wrong = Directions(np.array([4.0, 3.0]), np.eye(2))
+    assert pencil_residual(between, within, wrong) == pytest.approx((3 - 1) / (3 + 1))
+
+
+def test_the_largest_entry_is_positive_and_rounding_decides_no_sign():
+    vectors = np.array([[0.1, 0.7], [-0.9, -0.7 * (1 + 1e-15)]])
+    found = signed(Directions(np.ones(2), vectors)).vectors
+    np.testing.assert_array_equal(np.sign(found), [[-1, 1], [1, -1]])

@@ -1,0 +1,30 @@
+"""scikit-learn's own checks on every public estimator: none skipped, none excused."""
+
+from unittest import SkipTest
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+
+import mpda
+
+# The checks draw classes of a few samples, fewer than our default of 12 neighbours; the warning
+# that says so is wanted, and has a test of its own.
+pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
+
+# As many as scikit-learn 1.7 and later have for such estimators; fewer would mean that a tag
+# switched some of them off.
+AT_LEAST = {"MPDA": 48, "PMPDA": 48, "ManifoldPartition": 46}
+
+
+@parametrize_with_checks([getattr(mpda, name)() for name in mpda.__all__])
+def test_check(estimator, check):
+    try:
+        check(estimator)
+    except SkipTest as reason:
+        pytest.fail(f"skipped: {reason}")
+
+
+@pytest.mark.parametrize("name", mpda.__all__)
+def test_number_of_checks(name):
+    checks = list(estimator_checks_generator(getattr(mpda, name)(), mark=None))
+    assert len(checks) >= AT_LEAST[name]
