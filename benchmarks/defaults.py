@@ -16,9 +16,9 @@ import sys
 import time
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
 
 from mpda.contributions import Plan, Totals, class_contribution
 from mpda.discriminant import Penalties
@@ -26,8 +26,9 @@ from mpda.frames import frame
 from mpda.patch_rules import geodesic_patches
 from mpda.pencils import solve_pencil
 from mpda.reduction import eliminated
+from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
 
-GRIDS = {
+GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "MPDA": {
         "n_neighbors": (5, 8, 12, 20),
         "gamma": (0.001, 0.01, 0.1, 1.0),
@@ -45,7 +46,7 @@ Point = tuple[int, float, float, float | None]
 
 
 def grid(method: str) -> list[Point]:
-    return list(itertools.product(*GRIDS[method].values()))  # type: ignore[arg-type]
+    return list(itertools.product(*GRIDS[method].values()))
 
 
 def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
@@ -70,7 +71,7 @@ def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
             forms.append(contribution.form)
         units = totals.units(n_varying)
         between = totals.between.form()
-        taken: dict[tuple[float, float], np.ndarray] = {}
+        taken: dict[tuple[float, float], Any] = {}
         for gamma, alpha, beta in itertools.product(
             choices["gamma"], choices["alpha"], choices["tangent_alpha"]
         ):
@@ -117,18 +118,22 @@ def report(method: str, results: dict[str, np.ndarray], n_splits: int) -> str:
     ]
     paper = [i for i in order if points[i][3] is None]
     for i in [*order[:12], *paper[:3]]:
-        cells = [*map(str, points[i]), f"{100 * mean[i]:.1f} %", *(f"{e:.2f}" for e in errors[:, i])]
+        cells = [
+            *map(str, points[i]),
+            f"{100 * mean[i]:.1f} %",
+            *(f"{e:.2f}" for e in errors[:, i]),
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     lines.append(
         "| | | | | best in the grid | " + " | ".join(f"{e:.2f}" for e in errors.min(axis=1)) + " |"
     )
     lines += ["", "Best mean regret with one parameter held:", ""]
     for position, (key, values) in enumerate(GRIDS[method].items()):
-        held = ", ".join(
-            f"{value}: {100 * min(mean[i] for i, p in enumerate(points) if p[position] == value):.1f} %"
-            for value in values
-        )
-        lines.append(f"- {key}: {held}")
+        best = [
+            min(m for m, p in zip(mean, points, strict=True) if p[position] == v) for v in values
+        ]
+        held = (f"{value}: {100 * least:.1f} %" for value, least in zip(values, best, strict=True))
+        lines.append(f"- {key}: {', '.join(held)}")
     lines += ["", "Leaving one data set out (the point is chosen on the others):", ""]
     for left, name in enumerate(names):
         chosen = int(np.delete(regret, left, axis=0).mean(axis=0).argmin())
@@ -150,7 +155,10 @@ def main() -> None:
     text = report(arguments.method, results, arguments.splits)
     path = arguments.out / f"defaults-{arguments.method.lower()}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
-    command = f"python benchmarks/defaults.py --data DIR --method {arguments.method} --splits {arguments.splits}"
+    command = (
+        f"python benchmarks/defaults.py --data DIR --method {arguments.method} "
+        f"--splits {arguments.splits}"
+    )
     path.write_text(f"{text}\nMade by `{command}`; {provenance()}.\n")
     print(text)
 

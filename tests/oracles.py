@@ -94,7 +94,9 @@ def partition(X, k, largest, geodesic=True):
     lists = neighbors(D, k)
     if geodesic:
         G = geodesics(D, k)
-        R = np.array([[G[i, j] / D[i, j] if D[i, j] > 0 else 1.0 for j in range(n)] for i in range(n)])
+        R = np.array(
+            [[G[i, j] / D[i, j] if D[i, j] > 0 else 1.0 for j in range(n)] for i in range(n)]
+        )
     else:
         G, R = D, np.ones((n, n))
 
@@ -135,7 +137,7 @@ def partition(X, k, largest, geodesic=True):
 def tangent_basis(X, energy):
     """The fewest principal directions whose share of the variance reaches the energy."""
     n = len(X)
-    if n < 2 or (X == X[0]).all():
+    if n < 2 or (X[0] == X).all():
         return np.zeros((X.shape[1], 0))
     centred = X - X.mean(axis=0)
     _, s, Vt = np.linalg.svd(centred, full_matrices=False)
@@ -179,10 +181,8 @@ def between_form(X, y, k, full):
         A[np.ix_(members, members)] = affinity(distances(X[members]), k, full)
     for i in range(n):
         for j in range(n):
-            if y[i] == y[j]:
-                weight = A[i, j] * (1 / n - 1 / np.sum(y == y[i]))
-            else:
-                weight = 1 / n
+            inside = A[i, j] * (1 / n - 1 / np.sum(y == y[i]))
+            weight = inside if y[i] == y[j] else 1 / n
             S += weight * np.outer(X[i] - X[j], X[i] - X[j])
     return S
 
@@ -212,9 +212,7 @@ def relative_units(X, y, patch, bases, k):
     d = X.shape[1]
     W = within_graph(X, y, k)
     S = within_form(X, W, patch, bases, 0.0)
-    squares = [
-        np.sum((X[i] - X[j]) ** 2) for i in range(len(X)) for j in range(i) if W[i, j]
-    ]
+    squares = [np.sum((X[i] - X[j]) ** 2) for i in range(len(X)) for j in range(i) if W[i, j]]
     varying = sum(len(np.unique(X[:, f])) > 1 for f in range(d))
     diagonal = np.diag(S)[d:]
     return np.mean(squares), np.trace(S[:d, :d]) / varying, diagonal.mean()

@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import numpy as np
-import oracles
 import pytest
-from cases import largest_angle, unequal_classes
 from scipy.linalg import eigh
 from sklearn.base import clone
 from sklearn.cluster import DBSCAN, KMeans
 from sklearn.datasets import load_digits
 
+import oracles
+from cases import largest_angle, unequal_classes
 from mpda import MPDA, PMPDA
 from mpda.exceptions import SmallClassWarning
 
@@ -109,7 +109,9 @@ def test_the_reduced_problem_is_the_full_pencil(method, case, gamma, alpha, tang
 
 def graph_laplacian_method(X, y, k, alpha):
     """The same W and W' without tangent vectors; alpha in relative units."""
-    S = oracles.within_form(X, oracles.within_graph(X, y, k), np.zeros(len(X), int), [X[:1].T[:, :0]], 0)
+    S = oracles.within_form(
+        X, oracles.within_graph(X, y, k), np.zeros(len(X), int), [X[:1].T[:, :0]], 0
+    )
     S += alpha * np.trace(S) / len(S) * np.eye(len(S))
     values, vectors = eigh(oracles.between_form(X, y, k, False), S)
     return values[::-1], vectors[:, ::-1]
@@ -300,7 +302,9 @@ def test_transform_and_its_inverse():
     back = model.inverse_transform(Z)
     np.testing.assert_allclose(model.transform(back), Z, atol=1e-9 * np.abs(Z).max())
     # Nothing is added outside the span of the components.
-    assert largest_angle(np.c_[model.components_.T, back[0] - model.mean_], model.components_.T) < 1e-6
+    assert (
+        largest_angle(np.c_[model.components_.T, back[0] - model.mean_], model.components_.T) < 1e-6
+    )
     whole = MPDA(n_neighbors=5).fit(X, y)
     np.testing.assert_allclose(whole.inverse_transform(whole.transform(X)), X, atol=1e-9)
     with pytest.raises(ValueError, match="X has 2 columns, but MPDA maps to 3 components"):
@@ -334,5 +338,7 @@ def test_digits_are_easier_to_tell_apart_than_in_pixels():
 def test_a_class_too_small_for_k_is_named():
     X, y = unequal_classes(20)
     names = np.array(["big", "mid", "few", "one"])[y]
-    with pytest.warns(SmallClassWarning, match=r"n_neighbors=12 is cut .* 'few' \(9 in all\), 'one'"):
+    with pytest.warns(
+        SmallClassWarning, match=r"n_neighbors=12 is cut .* 'few' \(9 in all\), 'one'"
+    ):
         MPDA().fit(X, names)

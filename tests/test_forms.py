@@ -1,10 +1,10 @@
 """Tangent spaces, scatters, forms and their reduction against their definitions."""
 
 import numpy as np
-import oracles
 import pytest
-from cases import largest_angle, unequal_classes
 
+import oracles
+from cases import largest_angle, unequal_classes
 from mpda import forms, reduction, scatter
 from mpda.contributions import Plan, Totals, class_contribution
 from mpda.forms import tangent_form
@@ -125,9 +125,7 @@ def test_between_form_is_the_sum_over_pairs(seed, full, monkeypatch):
     for c in np.unique(y):
         totals += class_contribution(X[y == c], X[y == c], plan, None)
     expected = oracles.between_form(X, y, 5, full)
-    np.testing.assert_allclose(
-        totals.between.form(), expected, atol=1e-13 * np.abs(expected).max()
-    )
+    np.testing.assert_allclose(totals.between.form(), expected, atol=1e-13 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("limit", [0, 10**6])
@@ -163,4 +161,6 @@ def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
     plan = Plan(5, 0, 0.9, full_affinity=False, anchors=False)
     by_sample = class_contribution(X, X, plan, None).form
     np.testing.assert_array_equal(by_patch.cross, by_sample.cross)
-    np.testing.assert_array_equal(by_patch.tangent_block(0.1, 1.0), by_sample.tangent_block(0.1, 1.0))
+    np.testing.assert_array_equal(
+        by_patch.tangent_block(0.1, 1.0), by_sample.tangent_block(0.1, 1.0)
+    )

@@ -1,9 +1,9 @@
 """Neighbour lists, graphs and affinities against their definitions."""
 
 import numpy as np
-import oracles
 import pytest
 
+import oracles
 from mpda import graphs
 from mpda.graphs import ClassPoints, class_graph, local_affinity, neighbor_lists
 

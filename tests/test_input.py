@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from cases import unequal_classes
 from scipy.sparse import csr_array
 
+from cases import unequal_classes
 from mpda import MPDA, PMPDA, ManifoldPartition
 from mpda.exceptions import SingularFormError
 
@@ -143,7 +143,9 @@ HARD = {
     "tiny and huge features": lambda X: X * np.geomspace(1e-150, 1e150, X.shape[1]),
     "far from the origin": lambda X: X + 1e8,
     "one feature": lambda X: X[:, :1],
-    "more features than samples": lambda X: np.tile(X, (1, 12)) + np.sin(np.arange(12 * X.shape[1])),
+    "more features than samples": lambda X: (
+        np.tile(X, (1, 12)) + np.sin(np.arange(12 * X.shape[1]))
+    ),
     "integers": lambda X: np.round(X).astype(np.int8),
     "booleans": lambda X: X > 1,
     "half precision": lambda X: X.astype(np.float16),

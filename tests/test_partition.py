@@ -1,9 +1,9 @@
 """Geodesics and the manifold partition against the literal rule."""
 
 import numpy as np
-import oracles
 import pytest
 
+import oracles
 from mpda import ManifoldPartition
 from mpda.geodesics import euclidean_distances, geodesic_distances
 from mpda.graphs import ClassPoints, neighbor_lists
@@ -53,7 +53,9 @@ def test_geodesics_join_components_by_their_shortest_edges(seed):
     X, k, _ = random_case(seed)
     points = ClassPoints(X)
     found = geodesic_distances(points, neighbor_lists(points, k))
-    np.testing.assert_allclose(found.lengths, oracles.geodesics(oracles.distances(X), k), rtol=1e-13)
+    np.testing.assert_allclose(
+        found.lengths, oracles.geodesics(oracles.distances(X), k), rtol=1e-13
+    )
     assert (found.lengths == found.lengths.T).all()
     assert (found.tortuosity >= 1.0).all()
 
@@ -95,9 +97,7 @@ def test_patches_stay_inside_classes_and_the_tree_tells_how():
     leaves = ~inner
     np.testing.assert_array_equal(np.sort(tree.patches[leaves]), np.arange(len(model.patch_sizes_)))
     np.testing.assert_array_equal(tree.sizes[leaves], model.patch_sizes_[tree.patches[leaves]])
-    np.testing.assert_allclose(
-        tree.linearity[leaves], model.patch_linearity_[tree.patches[leaves]]
-    )
+    np.testing.assert_allclose(tree.linearity[leaves], model.patch_linearity_[tree.patches[leaves]])
     np.testing.assert_array_equal(model.fit_predict(X, y), model.labels_)
     alone = ManifoldPartition(max_patch_size=7).fit(X[y == "b"])
     assert as_sets(alone.labels_) == as_sets(model.labels_[y == "b"])

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from cases import largest_angle
 from scipy.linalg import eigh
 
+from cases import largest_angle
 from mpda.exceptions import SingularFormError
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
 

@@ -9,3 +9,5 @@ Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 Bools: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = NDArray[Any]
+# What users hand to estimators: arrays, data frames, lists; scikit-learn's validation reads them.
+ArrayLike: TypeAlias = Any

@@ -27,7 +27,6 @@ from mpda.scatter import (
 )
 from mpda.tangents import neighborhood_tangents, patch_tangents
 
-
 PatchRule = Callable[[ClassPoints, NeighborLists], Partition]
 """Patches from the points of a class and their k'-nearest-neighbour lists."""
 

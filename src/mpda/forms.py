@@ -1,6 +1,7 @@
 """The within-class form of one class over (t, v), in blocks.
 
-    S(t, v) = sum_ij W_ij [ (t'd_ij - v_pi(j)' T_pi(j)' d_ij)^2 + gamma |v_pi(i) - T_pi(i)' T_pi(j) v_pi(j)|^2 ]
+    S(t, v) = sum_ij W_ij [ (t'd_ij - v_pi(j)' T_pi(j)' d_ij)^2
+                            + gamma |v_pi(i) - T_pi(i)' T_pi(j) v_pi(j)|^2 ]
 
 over ordered pairs (withinPatchObj in the paper). S_tt, the part without v, is an edge scatter; the
 blocks with v are here. They are affine in gamma, so they are made once and serve every gamma and
@@ -153,9 +154,7 @@ def _joined_patches(edges: Ints, patches: Ints, n_patches: int) -> tuple[Ints, F
     return np.column_stack([keys // n_patches, keys % n_patches]), weights.astype(float)
 
 
-def _coupling_blocks(
-    pairs: Ints, weights: Floats, bundle: TangentBundle
-) -> tuple[Floats, Floats]:
+def _coupling_blocks(pairs: Ints, weights: Floats, bundle: TangentBundle) -> tuple[Floats, Floats]:
     """The parts of S_vv that gamma multiplies, by A_pq = T_p'T_q.
 
     Diagonal: sum_q w_pq (I + A_pq A_pq'); block (p, q): -2 w_pq A_pq, since w_pq = w_qp.

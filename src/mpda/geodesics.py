@@ -76,7 +76,7 @@ def _connected_edges(edges: Ints, straight: Floats) -> Ints:
     n = straight.shape[0]
     links = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
     n_components, component = connected_components(links, directed=False)
-    bridges = _shortest_bridges(straight, component, n_components)
+    bridges = _shortest_bridges(straight, component.astype(np.intp), n_components)
     tails, heads = bridges.T
     order = np.lexsort((heads, tails, straight[tails, heads]))
     rank = np.empty(len(order))

@@ -135,7 +135,7 @@ def _nearest(D: Floats, rows: Ints, k: int) -> NeighborLists:
     D = D.copy()
     D[np.arange(rows.size), rows] = np.inf
     kth = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
-    tails, heads = (D <= kth).nonzero()
+    tails, heads = (kth >= D).nonzero()
     values = D[tails, heads]
     order = np.lexsort((values, tails))  # stable, so columns stay in order at a tie
     starts = np.searchsorted(tails, np.arange(rows.size))

@@ -15,12 +15,16 @@ from mpda.partition import Partition, known_partition, manifold_partition
 _MEASURED_LIMIT = 5000
 
 
-def geodesic_patches(points: ClassPoints, lists: NeighborLists, *, max_patch_size: int) -> Partition:
+def geodesic_patches(
+    points: ClassPoints, lists: NeighborLists, *, max_patch_size: int
+) -> Partition:
     """The manifold partition by shortest paths along the class (the paper)."""
     return manifold_partition(geodesic_distances(points, lists), max_patch_size)
 
 
-def euclidean_patches(points: ClassPoints, lists: NeighborLists, *, max_patch_size: int) -> Partition:
+def euclidean_patches(
+    points: ClassPoints, lists: NeighborLists, *, max_patch_size: int
+) -> Partition:
     """The manifold partition by straight lines (the paper's "further improvement")."""
     return manifold_partition(euclidean_distances(points, lists), max_patch_size)
 

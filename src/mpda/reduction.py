@@ -52,9 +52,7 @@ def _eliminated_dense(C: Floats, B: Floats) -> Floats:
     return np.tril(lower) + np.tril(lower, -1).T
 
 
-def _eliminated_iteratively(
-    C: csr_array, B: Floats, form: TangentForm, blocks: Floats
-) -> Floats:
+def _eliminated_iteratively(C: csr_array, B: Floats, form: TangentForm, blocks: Floats) -> Floats:
     """B C^-1 B' from X close to C^-1 B': X'B' + B X - X'C X has the square of the error of X."""
     X = _conjugate_gradients(C, B.T, form, blocks)
     if X is None:

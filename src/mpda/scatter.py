@@ -48,9 +48,7 @@ class BetweenSums:
 
     @classmethod
     def empty(cls, d: int) -> BetweenSums:
-        return cls(
-            np.empty(0, dtype=np.intp), np.empty((0, d)), np.zeros((d, d)), np.zeros((d, d))
-        )
+        return cls(np.empty(0, dtype=np.intp), np.empty((0, d)), np.zeros((d, d)), np.zeros((d, d)))
 
     def __add__(self, part: ClassScatter) -> BetweenSums:
         return BetweenSums(

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import qr, solve_triangular
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from mpda._typing import Floats, Ints, Labels
+from mpda._typing import ArrayLike, Floats, Ints, Labels
 from mpda._validation import check_count, check_number, check_option
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant, Penalties, fit_discriminant
@@ -33,7 +32,7 @@ class LabelledSamples:
     members: list[Ints]
 
 
-class TangentDiscriminant(  # type: ignore[misc]  # scikit-learn's bases are untyped
+class TangentDiscriminant(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
 ):
     """A linear map learnt from labelled samples and their tangent spaces."""

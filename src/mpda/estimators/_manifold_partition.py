@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from mpda._typing import Floats, Ints
+from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count
 from mpda.contributions import PatchRule
 from mpda.engines import in_order
@@ -20,7 +19,7 @@ from mpda.graphs import ClassPoints, neighbor_lists
 from mpda.partition import Partition, joined
 
 
-class ManifoldPartition(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+class ManifoldPartition(ClusterMixin, BaseEstimator):
     """Cuts samples into patches of bounded size that are as flat as possible.
 
     A patch with more than ``max_patch_size`` samples is split: two parts grow from its two samples

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from mpda._typing import Floats
+from mpda._typing import ArrayLike, Floats
 from mpda._validation import check_count, check_flag, check_patches
 from mpda.contributions import PatchRule
 from mpda.engines import in_order
@@ -182,9 +181,7 @@ class MPDA(TangentDiscriminant):
         self.tangent_dimensions_ = np.concatenate(found.dimensions)
         return self
 
-    def _patch_rules(
-        self, samples: LabelledSamples, patches: ArrayLike | None
-    ) -> list[PatchRule]:
+    def _patch_rules(self, samples: LabelledSamples, patches: ArrayLike | None) -> list[PatchRule]:
         """One rule per class."""
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
         if patches is not None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from numpy.typing import ArrayLike
-
+from mpda._typing import ArrayLike
 from mpda.estimators._discriminant import TangentDiscriminant
 
 

@@ -1,0 +1,44 @@
+# Every target sets up what it needs in .venv; only Python 3.11+, make and a package index are required.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check bench format clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo    set up and run MPDA beside PCA, LDA and 1-NN on the bundled digits"
+	@echo "make test    set up and run the tests"
+	@echo "make check   format, lint, types, then the tests"
+	@echo "make bench   ratios of time and peak memory, printed as one table"
+
+.venv/.demo: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mpda needs Python 3.11 or newer: make demo PYTHON=python3.12")'
+	test -d .venv || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot]"
+	@touch $@
+
+.venv/.dev: .venv/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $@
+
+demo: .venv/.demo
+	$(BIN)/python examples/digits.py
+
+test: .venv/.dev
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(MAKE) test
+
+bench: .venv/.dev
+	$(BIN)/python benchmarks/bench.py
+
+format: .venv/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache

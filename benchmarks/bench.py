@@ -1,0 +1,149 @@
+"""Speed and memory as ratios inside one run, each beside what we claim of it.
+
+    make bench                    (or: python benchmarks/bench.py --data DIR)
+
+Needs the data sets mnist_2k2k, optdigits and coil100 as .npz files (--data or MPDA_DATA) for the
+rows that name them; without them those rows use generated data of the same shape, and say so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from protocol import FIRST_SEED, TRAIN_SHARE, Array, data_argument, load, provenance, split
+
+SHAPES = {"mnist_2k2k": (1000, 133, 10), "optdigits": (1405, 64, 10), "coil100": (1800, 153, 100)}
+
+
+def training_part(directory: Path | None, name: str) -> tuple[Array, Array, str]:
+    """The training part of the first split, or generated data of its shape, and what it is."""
+    if directory is None or not (Path(directory) / f"{name}.npz").exists():
+        n, d, n_classes = SHAPES[name]
+        return *_lifted_digits(n, d, n_classes), f"lifted digits, shape of {name}"
+    X, y = load(directory, name)
+    part = split(X / 255.0 if name == "mnist_2k2k" else X, y, TRAIN_SHARE[name], FIRST_SEED)
+    return part.X, part.y, f"{name} 25 %"
+
+
+def _lifted_digits(n: int, d: int, n_classes: int) -> tuple[Array, Array]:
+    """Samples of scikit-learn's digits in d dimensions with noise; classes are cut up for more."""
+    from sklearn.datasets import load_digits
+
+    rng = np.random.default_rng(0)
+    X, y = load_digits(return_X_y=True)
+    rows = np.arange(n) % len(X)
+    lifted = X[rows] / 16.0 @ rng.normal(size=(X.shape[1], d)) / np.sqrt(d)
+    pieces = np.arange(n) % (n_classes // 10)
+    return lifted + 0.4 * rng.normal(size=(n, d)), y[rows] + 10 * pieces
+
+
+def seconds(action: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def against_nca(directory: Path | None) -> list[tuple[str, str, str, bool]]:
+    """MPDA, best of three fits, against NCA, best of three, taken in turns."""
+    from sklearn.neighbors import NeighborhoodComponentsAnalysis
+
+    from mpda import MPDA, PMPDA
+
+    X, y, what = training_part(directory, "mnist_2k2k")
+    first = seconds(lambda: MPDA().fit(X, y))
+    second = seconds(lambda: MPDA().fit(X, y))
+    mpda, pmpda, nca = [], [], []
+    for _ in range(3):
+        model = NeighborhoodComponentsAnalysis(n_components=20, init="pca", max_iter=100)
+        nca.append(seconds(lambda model=model: model.fit(X, y)))  # type: ignore[misc]
+        if model.n_iter_ < 15:
+            raise SystemExit(f"NCA stopped after {model.n_iter_} iterations; 15 make a comparison.")
+        mpda.append(seconds(lambda: MPDA().fit(X, y)))
+        pmpda.append(seconds(lambda: PMPDA().fit(X, y)))
+    ratio = min(mpda) / min(nca)
+    shape = f"{what}, {X.shape[0]} x {X.shape[1]}"
+    return [
+        (f"MPDA / NCA time ({shape})", "<= 0.1", f"{ratio:.3f}", ratio <= 0.1),
+        (f"PMPDA / NCA time ({shape})", "", f"{min(pmpda) / min(nca):.3f}", True),
+        (
+            "first MPDA fit in a process - second",
+            "<= 1 s",
+            f"{first - second:.2f} s",
+            first - second <= 1,
+        ),
+    ]
+
+
+def import_time() -> tuple[str, str, str, bool]:
+    """`import mpda` against `import sklearn.neighbors`, best of seven fresh processes each."""
+    script = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    times: dict[str, list[float]] = {"mpda": [], "sklearn.neighbors": []}
+    for _ in range(7):
+        for module, seen in times.items():
+            printed = subprocess.check_output([sys.executable, "-c", script.format(module)])
+            seen.append(float(printed))
+    ratio = min(times["mpda"]) / min(times["sklearn.neighbors"])
+    return "import mpda / import sklearn.neighbors", "<= 1.2", f"{ratio:.2f}", ratio <= 1.2
+
+
+def peak_memory(directory: Path | None, name: str) -> tuple[str, str, str, bool]:
+    """How far one PMPDA fit in a fresh process rises above what stood before it."""
+    X, y, what = training_part(directory, name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "part.npz"
+        np.savez(path, X=X, y=y)
+        printed = subprocess.check_output([sys.executable, __file__, "--memory-of", str(path)])
+    mib = float(printed)
+    return f"PMPDA peak memory above the data ({what})", "< 1024 MiB", f"{mib:.0f} MiB", mib < 1024
+
+
+def _print_memory(path: str) -> None:
+    import resource
+    import warnings
+
+    from mpda import PMPDA
+    from mpda.exceptions import SmallClassWarning
+
+    with np.load(path) as content:
+        X, y = content["X"], content["y"]
+    warnings.simplefilter("ignore", SmallClassWarning)  # 18 samples a class: k is cut, as it should
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    PMPDA().fit(X, y)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print((after - before) / 1024)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    data_argument(parser)
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.memory_of:
+        _print_memory(arguments.memory_of)
+        return
+    rows = [
+        *against_nca(arguments.data),
+        import_time(),
+        peak_memory(arguments.data, "optdigits"),
+        peak_memory(arguments.data, "coil100"),
+    ]
+    width = max(len(row[0]) for row in rows)
+    print(f"{'':{width}}  {'claim':>10}  {'measured':>10}")
+    for what, claim, measured, holds in rows:
+        print(f"{what:{width}}  {claim:>10}  {measured:>10}  {'' if holds else 'DOES NOT HOLD'}")
+    print(provenance())
+    if not all(row[3] for row in rows):
+        raise SystemExit("A claim does not hold in this run; other load on the machine may be why.")
+
+
+if __name__ == "__main__":
+    main()
