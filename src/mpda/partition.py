@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mpda._typing import Bools, Floats, Ints, Labels
 from mpda.geodesics import ClassDistances
@@ -57,11 +56,15 @@ def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partit
     n = distances.lengths.shape[0]
     nodes = [np.arange(n)]
     children: list[tuple[int, int]] = []
+    linearity: list[float] = []
     for members in nodes:  # grows while it is read
+        tortuosity = _block(distances.tortuosity, members)
+        linearity.append(_mean_tortuosity(tortuosity))
         if members.size <= max_patch_size:
             children.append((-1, -1))
             continue
-        falls_right = _split(_inside(distances, members))
+        listed, lengths = _block(distances.listed, members), _block(distances.lengths, members)
+        falls_right = _split(ClassDistances(listed, lengths, tortuosity))
         children.append((len(nodes), len(nodes) + 1))
         nodes += [members[~falls_right], members[falls_right]]
     tree_children = np.array(children, dtype=np.intp)
@@ -73,9 +76,9 @@ def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partit
     labels[np.concatenate([nodes[leaf] for leaf in leaves])] = np.repeat(
         np.arange(leaves.size), sizes[leaves]
     )
-    linearity = np.array([patch_linearity(distances, members) for members in nodes])
-    tree = SplitTree(np.zeros(1, dtype=np.intp), tree_children, sizes, linearity, patches)
-    return Partition(labels, linearity[leaves], tree)
+    roots = np.zeros(1, dtype=np.intp)
+    tree = SplitTree(roots, tree_children, sizes, np.array(linearity), patches)
+    return Partition(labels, tree.linearity[leaves], tree)
 
 
 def joined(parts: Sequence[Partition], members: Sequence[Ints]) -> Partition:
@@ -123,29 +126,20 @@ def known_partition(distances: ClassDistances | None, labels: Labels) -> Partiti
     if distances is None:
         return Partition(patches, np.full(sizes.size, np.nan), None)
     members = np.split(np.argsort(patches, kind="stable"), np.cumsum(sizes)[:-1])
-    linearity = np.array([patch_linearity(distances, each) for each in members])
-    return Partition(patches, linearity, None)
+    linearity = [_mean_tortuosity(_block(distances.tortuosity, each)) for each in members]
+    return Partition(patches, np.array(linearity), None)
 
 
-def patch_linearity(distances: ClassDistances, members: Ints) -> float:
+def _mean_tortuosity(tortuosity: Floats | None) -> float:
     """R^p: the mean of R_ij over all ordered pairs of a patch."""
-    if distances.tortuosity is None:
+    if tortuosity is None:
         return 1.0
-    return float(np.add.reduce(_block(distances.tortuosity, members), axis=None)) / members.size**2
+    return float(np.add.reduce(tortuosity, axis=None)) / tortuosity.size
 
 
-def _block(D: NDArray[Any], members: Ints) -> NDArray[Any]:
-    return D if members.size == len(D) else D[members[:, None], members]
-
-
-def _inside(distances: ClassDistances, members: Ints) -> ClassDistances:
-    """The distances of a patch."""
-    R = distances.tortuosity
-    return ClassDistances(
-        _block(distances.listed, members),
-        _block(distances.lengths, members),
-        None if R is None else _block(R, members),
-    )
+def _block(D: Any, members: Ints) -> Any:
+    """The square of D (n, n) that belongs to the members; None stays None."""
+    return D if D is None or members.size == len(D) else D[members[:, None], members]
 
 
 def _leaves_in_order(children: Ints) -> Ints:
@@ -164,77 +158,80 @@ def _leaves_in_order(children: Ints) -> Ints:
 def _split(patch: ClassDistances) -> Bools:
     """Grow two parts from the farthest pair; True (s,) where a sample falls to the right part."""
     left, right = (_Part(patch, seed) for seed in _farthest_pair(patch.lengths))
-    free = np.ones(len(patch.lengths), dtype=bool)
-    free[left.new] = free[right.new] = False
-    while np.count_nonzero(free):
-        near_left = left.reached() & free
-        near_right = right.reached() & free
+    free = ~(left.members | right.members)
+    n_free = free.size - 2
+    while n_free:
+        near_left = left.reach & free
+        near_right = right.reach & free
         joint = near_left & near_right
         if np.count_nonzero(joint):
-            left.add((near_left & ~joint).nonzero()[0])
-            right.add((near_right & ~joint).nonzero()[0])
-            gaining = right if left.priority > right.priority else left
-            gaining.add(joint.nonzero()[0], same_round=True)
-        else:
-            left.add(near_left.nonzero()[0])
-            right.add(near_right.nonzero()[0])
-            if not left.new.size and not right.new.size:
-                _place_nearest(left, right, free)
-        free[left.new] = free[right.new] = False
+            near_left ^= joint
+            near_right ^= joint
+            if left.priority(near_left) > right.priority(near_right):
+                near_right |= joint
+            else:
+                near_left |= joint
+        new_left = near_left.nonzero()[0]
+        new_right = near_right.nonzero()[0]
+        if new_left.size + new_right.size == 0:
+            new_left, new_right = _nearest_free(left, right, free)
+        left.add(new_left)
+        right.add(new_right)
+        free[new_left] = free[new_right] = False
+        n_free -= new_left.size + new_right.size
     return right.members
 
 
 class _Part:
-    """One side of a split while it grows."""
+    """One side of a split while it grows.
+
+    members : (s,) what it holds
+    reach : (s,) what is in the list of a sample that joined in the last round. Older samples reach
+        nothing more: what was in their lists has been placed.
+    """
 
     def __init__(self, patch: ClassDistances, seed: int) -> None:
-        size = patch.lengths.shape[0]
         self._patch = patch
-        self.members = np.zeros(size, dtype=bool)
+        self.members = np.zeros(len(patch.lengths), dtype=bool)
         self.members[seed] = True
-        self.new = np.array([seed])  # what joined in the last round
-        self._pending = [self.new]  # what joined since the gaps were last brought up to date
-        self._gaps = np.full(size, np.inf)
+        self.reach = patch.listed[seed]
+        self._gaps = patch.lengths[seed].copy()
+        self._pending: list[Ints] = []  # what joined since the gaps were last brought up to date
 
-    def add(self, points: Ints, same_round: bool = False) -> None:
-        self.members[points] = True
-        self.new = np.concatenate([self.new, points]) if same_round else points
-        self._pending.append(points)
+    def add(self, points: Ints) -> None:
+        if points.size:
+            self.members[points] = True
+            self.reach = np.logical_or.reduce(self._patch.listed[points], axis=0)
+            self._pending.append(points)
+        else:
+            self.reach = np.zeros_like(self.members)
 
-    def reached(self) -> Bools:
-        """True (s,) for what is in the list of a sample that joined in the last round.
-
-        Older samples reach nothing more: what was in their lists has been placed.
-        """
-        return np.logical_or.reduce(self._patch.listed[self.new], axis=0)
-
-    @property
-    def priority(self) -> float:
-        """R^p N_p."""
-        size = np.count_nonzero(self.members)
+    def priority(self, joining: Bools) -> float:
+        """R^p N_p with what is about to join."""
+        members = (self.members | joining).astype(float)
+        size = float(np.add.reduce(members))
         if self._patch.tortuosity is None:
-            return float(size)
-        members = self.members.astype(float)
+            return size
         return float(members @ self._patch.tortuosity @ members) / size**2 * size
 
-    @property
     def gaps(self) -> Floats:
         """The distance of every sample of the patch to the part (s,)."""
-        pending = np.concatenate([*self._pending, self.new[:0]])
-        self._pending = []
-        if pending.size:
-            np.minimum(self._gaps, self._patch.lengths[pending].min(axis=0), out=self._gaps)
+        if self._pending:
+            closest = self._patch.lengths[np.concatenate(self._pending)].min(axis=0)
+            np.minimum(self._gaps, closest, out=self._gaps)
+            self._pending = []
         return self._gaps
 
 
 def _farthest_pair(lengths: Floats) -> tuple[int, int]:
     """The pair with the largest distance, lowest indices first at a tie."""
-    low, high = divmod(int(np.argmax(lengths)), lengths.shape[0])
+    low, high = divmod(int(lengths.argmax()), len(lengths))
     return (low, high) if low != high else (0, 1)  # equal only if all distances are 0
 
 
-def _place_nearest(left: _Part, right: _Part, free: Bools) -> None:
-    """When growth is stuck: the free sample nearest to a placed one joins the side of that one."""
-    to_left, to_right = left.gaps, right.gaps
-    point = int(np.argmin(np.where(free, np.minimum(to_left, to_right), np.inf)))
-    (left if to_left[point] <= to_right[point] else right).add(np.array([point]))
+def _nearest_free(left: _Part, right: _Part, free: Bools) -> tuple[Ints, Ints]:
+    """When growth is stuck: the free sample nearest to a placed one, for the side of that one."""
+    to_left, to_right = left.gaps(), right.gaps()
+    point = np.where(free, np.minimum(to_left, to_right), np.inf).argmin()
+    joins, nothing = np.array([point]), np.empty(0, dtype=np.intp)
+    return (joins, nothing) if to_left[point] <= to_right[point] else (nothing, joins)

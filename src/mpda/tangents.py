@@ -91,6 +91,9 @@ def _principal_axes(gaps: Floats, energy: float) -> tuple[Floats, Floats]:
 
 
 def _gathered(parts: list[tuple[Ints, TangentBundle]], n_patches: int, d: int) -> TangentBundle:
+    """One bundle from those of groups of patches."""
+    if len(parts) == 1:
+        return parts[0][1]
     widest = max((part.bases.shape[2] for _, part in parts), default=0)
     bases = np.zeros((n_patches, d, widest))
     dimensions = np.zeros(n_patches, dtype=np.intp)
