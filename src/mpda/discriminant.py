@@ -86,7 +86,7 @@ def fit_discriminant(
     totals = Totals.empty(d)
     forms, patches = [], []
     with one_blas_thread(d <= _SMALL):
-        for part in in_order(class_contribution, work, n_jobs=n_jobs, report=report):
+        for part in in_order(class_contribution, work, n_jobs=n_jobs, report=_stage(report, 1)):
             totals += part
             forms.append(part.form)
             patches.append(part.patches)
@@ -98,7 +98,7 @@ def fit_discriminant(
         used = penalties.in_units(units)
         within = totals.within + used.alpha * np.eye(d)
         reductions = [(form, used.gamma, used.beta) for form in forms]
-        for taken in in_order(eliminated, reductions, n_jobs=n_jobs, report=report):
+        for taken in in_order(eliminated, reductions, n_jobs=n_jobs, report=_stage(report, 2)):
             within -= taken
 
     between = totals.between.form()
@@ -114,6 +114,11 @@ def fit_discriminant(
         patches=patches,
         dimensions=[form.used.sum(axis=1) for form in forms],
     )
+
+
+def _stage(report: str | None, number: int) -> str | None:
+    names = {1: "graphs and forms (1/2)", 2: "reduction (2/2)"}
+    return None if report is None else f"{report}, {names[number]}"
 
 
 def _number_kept(n_found: int, n_components: int | None) -> int:
