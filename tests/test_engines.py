@@ -32,32 +32,33 @@ def blas_threads():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
+def raise_inside():
+    with one_blas_thread():
+        assert set(blas_threads()) == {1}
+        raise KeyError
+
+
 def test_blas_threads_are_put_back():
     np.ones((2, 2)) @ np.ones((2, 2))
     before = blas_threads()
     assert before
     with one_blas_thread(False):
         assert blas_threads() == before
-    with pytest.raises(KeyError), one_blas_thread():
-        assert set(blas_threads()) == {1}
-        raise KeyError
+    with pytest.raises(KeyError):
+        raise_inside()
     assert blas_threads() == before
 
 
-def test_blas_threads_are_put_back_after_overlapping_fits():
+def test_other_threads_leave_blas_alone():
     before = blas_threads()
-    inside, leave = threading.Event(), threading.Event()
+    seen = []
 
-    def other_fit():
+    def fit():
         with one_blas_thread():
-            inside.set()
-            leave.wait(10)
+            seen.append(blas_threads())
 
-    thread = threading.Thread(target=other_fit)
-    with one_blas_thread():
-        thread.start()
-        assert inside.wait(10)
-    assert set(blas_threads()) == {1}  # the other fit is still at work
-    leave.set()
+    thread = threading.Thread(target=fit)
+    thread.start()
     thread.join()
+    assert seen == [before]
     assert blas_threads() == before
