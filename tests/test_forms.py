@@ -115,6 +115,18 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
     assert (taken == taken.T).all()
 
 
+def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
+    X, labels = case(3)
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(X, graph.edges, labels, patch_tangents(X, labels, 0.9))
+    exact = eliminated(form, 0.3, 0.01)
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    monkeypatch.setattr(reduction, "_TOLERANCE", 1e-3)
+    loose = eliminated(form, 0.3, 0.01)
+    error = np.abs(loose - exact).max() / np.abs(exact).max()
+    assert 1e-13 < error < 1e-5
+
+
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("seed", range(3))
 def test_between_form_is_the_sum_over_pairs(seed, full, monkeypatch):

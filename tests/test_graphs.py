@@ -17,10 +17,12 @@ def samples(kind, seed=0):
         X[20:30] = X[3]
     elif kind == "offset":
         X += 1e7
+    elif kind == "binary":
+        X = rng.integers(0, 2, size=(120, 7)).astype(float)  # far more ties than candidates
     return X
 
 
-@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates", "offset"])
+@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates", "offset", "binary"])
 @pytest.mark.parametrize("k", [1, 6, 39, 60])
 @pytest.mark.parametrize("search", ["all pairs", "blocks", "candidates"])
 def test_lists_are_the_nearest_with_ties_by_index(kind, k, search, monkeypatch):

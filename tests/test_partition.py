@@ -68,6 +68,15 @@ def test_geodesics_of_components_that_are_far_apart():
     np.testing.assert_allclose(found.lengths, np.abs(X - X.T))
 
 
+def test_no_path_is_shorter_than_the_straight_line():
+    # Sums of rounded steps fall below the rounded whole for some of these pairs.
+    X = np.outer(np.arange(200) * 0.1, [0.3, 0.7])
+    points = ClassPoints(X)
+    found = geodesic_distances(points, neighbor_lists(points, 2))
+    assert (found.lengths >= points.straight).all()
+    assert (found.tortuosity >= 1.0).all()
+
+
 def test_a_straight_line_is_flat_and_a_circle_is_not():
     line = np.outer(np.arange(30.0), [1.0, 2.0])
     np.testing.assert_allclose(ManifoldPartition().fit(line).patch_linearity_, 1.0)
