@@ -63,8 +63,11 @@ def _weighted(edges: Ints, straight: Floats) -> csr_array:
     n = straight.shape[0]
     tails, heads = np.concatenate([edges, edges[:, ::-1]]).T
     order = np.argsort(tails * n + heads)
-    starts = np.searchsorted(tails[order], np.arange(n + 1))
-    return csr_array((straight[tails, heads][order], heads[order], starts), shape=(n, n))
+    tails, heads = tails[order], heads[order]
+    starts = np.searchsorted(tails, np.arange(n + 1))
+    # csgraph of SciPy 1.13 takes 32-bit indices only.
+    indices = heads.astype(np.int32), starts.astype(np.int32)
+    return csr_array((straight[tails, heads], *indices), shape=(n, n))
 
 
 def _connected_edges(edges: Ints, straight: Floats) -> Ints:
