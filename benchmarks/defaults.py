@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mpda.contributions import Plan, Totals, class_contribution
 from mpda.discriminant import Penalties
+from mpda.engines import in_order
 from mpda.frames import frame
 from mpda.patch_rules import geodesic_patches
 from mpda.pencils import solve_pencil
@@ -30,10 +32,10 @@ from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, pro
 
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "MPDA": {
-        "n_neighbors": (5, 8, 12, 20),
-        "gamma": (0.001, 0.01, 0.1, 1.0),
-        "alpha": (0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
-        "tangent_alpha": (None, 0.1, 0.3, 1.0, 3.0, 10.0),
+        "n_neighbors": (8, 12, 20, 30, 50),
+        "gamma": (0.01, 0.1, 1.0),
+        "alpha": (0.01, 0.1, 0.2, 0.3, 0.5, 1.0),
+        "tangent_alpha": (None, 1.0, 3.0, 10.0, 30.0),
     },
     "PMPDA": {
         "n_neighbors": (5, 8, 12),
@@ -62,14 +64,13 @@ def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
     rule = partial(geodesic_patches, max_patch_size=10) if method == "MPDA" else None
     for k in choices["n_neighbors"]:
         plan = Plan(k, 6, 0.95, full_affinity=False, anchors=False)
-        totals = Totals.empty(view.coordinates.shape[1])
+        totals = Totals.empty(view.dimension)
         forms = []
         for members in classes:
-            points = view.points[members]
-            contribution = class_contribution(points, view.coordinates[members], plan, rule)
+            contribution = class_contribution(*view.part(members), plan, rule)
             totals += contribution
             forms.append(contribution.form)
-        units = totals.units(n_varying)
+        units = totals.units(n_varying, 1.0)
         between = totals.between.form()
         taken: dict[tuple[float, float], Any] = {}
         for gamma, alpha, beta in itertools.product(
@@ -80,28 +81,28 @@ def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
             if key not in taken:
                 taken[key] = sum(eliminated(form, *key) for form in forms)
             within = totals.within + used.alpha * np.eye(len(between)) - taken[key]
-            components = view.directions(solve_pencil(between, within).vectors).T
+            components = view.directions(solve_pencil(between, within, used.alpha).vectors).T
             by_dimension = errors_by_dimension(part, components)
             all_directions = list(by_dimension.values())[-1]
             errors[k, gamma, alpha, beta] = (min(by_dimension.values()), all_directions)
     return errors
 
 
-def study(method: str, directory: Path, n_splits: int) -> dict[str, np.ndarray]:
+def study(
+    method: str, directory: Path, n_splits: int, n_jobs: int | None
+) -> dict[str, NDArray[np.float64]]:
     """Mean errors (points, 2) by data set."""
     results = {}
     for name in TRAIN_SHARE:
-        rows = []
-        for number, part in enumerate(splits(directory, name, n_splits), start=1):
-            begin = time.monotonic()
-            rows.append(list(grid_errors(method, part).values()))
-            spent = time.monotonic() - begin
-            print(f"{method} {name} {number}/{n_splits}: {spent:.0f} s", file=sys.stderr)
-        results[name] = np.mean(rows, axis=0)
+        begin = time.monotonic()
+        work = [(method, part) for part in splits(directory, name, n_splits)]
+        found = in_order(grid_errors, work, n_splits, n_jobs=n_jobs)
+        results[name] = np.mean([list(errors.values()) for errors in found], axis=0)
+        print(f"{method} {name}: {time.monotonic() - begin:.0f} s", file=sys.stderr)
     return results
 
 
-def report(method: str, results: dict[str, np.ndarray], n_splits: int) -> str:
+def report(method: str, results: dict[str, NDArray[np.float64]], n_splits: int) -> str:
     points = grid(method)
     names = list(results)
     errors = np.array([results[name][:, 0] for name in names])
@@ -148,10 +149,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     data_argument(parser)
     parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=None, help="splits worked on at a time")
     parser.add_argument("--method", choices=list(GRIDS), default="MPDA")
     parser.add_argument("--out", type=Path, default=Path("docs/evidence"))
     arguments = parser.parse_args()
-    results = study(arguments.method, arguments.data, arguments.splits)
+    results = study(arguments.method, arguments.data, arguments.splits, arguments.jobs)
     text = report(arguments.method, results, arguments.splits)
     path = arguments.out / f"defaults-{arguments.method.lower()}.md"
     path.parent.mkdir(parents=True, exist_ok=True)

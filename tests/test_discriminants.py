@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import oracles
 from cases import largest_angle, unequal_classes
-from mpda import MPDA, PMPDA
+from mpda import MPDA, PMPDA, discriminant
 from mpda.exceptions import SmallClassWarning
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
@@ -198,6 +198,47 @@ def test_absolute_units_are_the_relative_ones_that_were_reported():
     for scale in (1e-150, 1e150):
         model = MPDA(n_neighbors=5, units="absolute").fit(X * scale, y)
         assert np.isfinite(model.components_).all()
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-100, 1e-20])
+def test_absolute_units_beside_tiny_samples(scale):
+    # alpha is all there is below the line: S' t = lambda alpha t, and |t|^2 alpha = 1.
+    X, y = unequal_classes(10)
+    model = MPDA(1, n_neighbors=5, units="absolute", alpha=0.1).fit(X * scale, y)
+    assert model.units_["alpha"] == pytest.approx(0.1)
+    assert np.linalg.norm(model.components_) == pytest.approx(0.1**-0.5)
+    between = oracles.between_form(X, y, 5, False)
+    expected = np.linalg.eigvalsh(between)[-1] / 0.1
+    assert model.eigenvalues_[0] / scale / scale == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("method", [MPDA, PMPDA])
+def test_samples_far_from_the_origin_lose_nothing(method):
+    X, y = unequal_classes(21)
+    X = np.round(X * 2**20) / 2**20
+    near = method(n_neighbors=5).fit(X, y)
+    far = method(n_neighbors=5).fit(X + 2.0**28, y)
+    np.testing.assert_allclose(far.eigenvalues_, near.eigenvalues_, rtol=1e-10)
+
+
+def test_a_unit_that_is_nothing_is_one():
+    # Every class has one sample, so W has no edge.
+    X, _ = unequal_classes(22)
+    lambdas = []
+    for offset in (0.0, 10.0, 1000.0):
+        model = MPDA(gamma=0.01, alpha=0.1, tangent_alpha=2.0).fit(X[:8] + offset, np.arange(8))
+        assert model.units_ == pytest.approx({"gamma": 0.01, "alpha": 0.1, "beta": 2.0})
+        lambdas.append(model.eigenvalues_[0])
+    np.testing.assert_allclose(lambdas, lambdas[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("method", [MPDA, PMPDA])
+def test_forms_that_are_not_kept_are_made_again(method, monkeypatch):
+    X, y = unequal_classes(23)
+    kept = method(n_neighbors=5).fit(X, y)
+    monkeypatch.setattr(discriminant, "_KEPT_BYTES", 0)
+    again = method(n_neighbors=5).fit(X, y)
+    np.testing.assert_array_equal(again.components_, kept.components_)
 
 
 def test_anchors_are_the_same_form_on_the_patch_means():

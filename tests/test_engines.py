@@ -2,6 +2,7 @@
 
 import threading
 
+import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
@@ -19,13 +20,19 @@ def doubled(x):
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 def test_results_come_in_the_order_of_the_arguments(n_jobs):
     work = [(x,) for x in range(7)]
-    assert list(in_order(doubled, work, n_jobs=n_jobs)) == [0, 2, 4, 6, 8, 10, 12]
+    assert list(in_order(doubled, work, 7, n_jobs=n_jobs)) == [0, 2, 4, 6, 8, 10, 12]
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_every_backend_of_joblib_will_do(backend):
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        assert list(in_order(doubled, ((x,) for x in range(4)), 4)) == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_error_in_the_work_comes_out(n_jobs):
     with pytest.raises(ValueError, match="negative"):
-        list(in_order(doubled, [(1,), (-1,), (2,)], n_jobs=n_jobs))
+        list(in_order(doubled, [(1,), (-1,), (2,)], 3, n_jobs=n_jobs))
 
 
 def blas_threads():

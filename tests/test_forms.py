@@ -115,6 +115,14 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
     assert (taken == taken.T).all()
 
 
+def test_nothing_is_eliminated_where_nothing_is_tied():
+    # Two samples without edges: S_vv = 0, and no ridge.
+    bundle = patch_tangents(np.eye(2), np.zeros(2, dtype=int), 0.95)
+    form = tangent_form(np.eye(2), np.empty((0, 2), dtype=int), np.zeros(2, dtype=int), bundle)
+    assert form.size == 1
+    np.testing.assert_array_equal(eliminated(form, 0.0, 0.0), np.zeros((2, 2)))
+
+
 def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
     X, labels = case(3)
     graph = class_graph(ClassPoints(X), 4)

@@ -50,6 +50,15 @@ def test_a_search_by_gram_products_recovers_distances_it_cannot_see():
     np.testing.assert_allclose(lists.distances[:, 0], 1e-6, rtol=1e-6)
 
 
+def test_candidates_keep_ties_of_numbers_that_are_not_whole(monkeypatch):
+    # Squares of 0.1 add up to one value for every place of the terms only if added one by one.
+    monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
+    X = np.random.default_rng(0).integers(0, 2, size=(300, 64)) * 0.1
+    apart = (X[:, None] != X).sum(axis=2)
+    lists = neighbor_lists(ClassPoints(X), 12)
+    assert lists.indices.tolist() == oracles.neighbors(apart, 12)
+
+
 def test_one_sample_has_no_neighbours():
     graph = class_graph(ClassPoints(np.ones((1, 3))), 5)
     assert graph.edges.shape == (0, 2)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.exceptions import NotFittedError
 
 from cases import unequal_classes
 from mpda import MPDA, PMPDA, ManifoldPartition
@@ -48,6 +49,9 @@ def refused(estimator, message, X=X, y=Y, error=ValueError, **fit):
         ({"units": "metric"}, "units must be one of 'relative', 'absolute', got 'metric'"),
         ({"affinity": "dense"}, "affinity must be one of 'knn', 'full'"),
         ({"affinity": None}, "affinity must be one of 'knn', 'full'"),
+        ({"alpha": 1e308}, "alpha=1e.308 .* is too large for samples of this scale"),
+        ({"n_jobs": 0}, "n_jobs must be None or an int other than 0"),
+        ({"n_jobs": "two"}, "n_jobs must be None or an int"),
         ({"solver": "fast"}, "solver must be one of 'reduced', 'two-stage'"),
     ],
 )
@@ -90,6 +94,13 @@ def test_patches(patches, message):
     refused(MPDA(n_neighbors=3), message, patches=patches, error=(ValueError, TypeError))
 
 
+@pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
+def test_patches_may_have_any_integers():
+    plain = MPDA(n_neighbors=3).fit(X, Y, patches=Y)
+    large = MPDA(n_neighbors=3).fit(X, Y, patches=Y.astype(np.uint64) + np.uint64(2**63))
+    np.testing.assert_array_equal(large.components_, plain.components_)
+
+
 def changed(value):
     bad = X.copy()
     bad[3, 2] = value
@@ -123,10 +134,35 @@ def test_samples(estimator, bad, message):
         (None, "requires y to be passed"),
         (np.where(Y == 0, np.nan, Y), "NaN"),
         (np.column_stack([Y, Y]), "1d array|multioutput"),
+        (np.array(["a", None] * 23 + ["b"], dtype=object), "one kind|Unknown label type|uniformly"),
     ],
 )
 def test_labels(method, y, message):
-    refused(method(), message, y=y)
+    refused(method(), message, y=y, error=(ValueError, TypeError))
+
+
+def test_a_failed_fit_is_no_fit():
+    model = MPDA(n_components=50, n_neighbors=3)
+    refused(model, "n_components=50")
+    with pytest.raises(NotFittedError):
+        model.transform(X)
+
+
+def test_nothing_stays_of_an_earlier_fit():
+    model = ManifoldPartition().fit(X, Y)
+    assert hasattr(model, "patch_classes_")
+    model.fit(X)
+    assert not hasattr(model, "patch_classes_")
+    assert not hasattr(model, "classes_")
+
+
+@pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
+@pytest.mark.parametrize("scale", [1e6, 1e8, 1e150])
+def test_an_absolute_alpha_that_is_nothing_beside_wide_samples(scale):
+    wide = np.random.default_rng(0).normal(size=(20, 50)) * scale
+    model = MPDA(n_neighbors=5, units="absolute").fit(wide, np.arange(20) % 2)
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.eigenvalues_).all()
 
 
 def test_identical_samples_are_refused():
@@ -161,8 +197,6 @@ HARD = {
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
 @pytest.mark.parametrize("kind", HARD)
 def test_hard_samples_give_a_finite_answer(kind, method, units):
-    if kind == "tiny and huge features":
-        units = "relative"  # an absolute alpha of 0.1 is nothing beside a feature of 1e150
     hard = HARD[kind](X)
     model = method(n_neighbors=5, units=units).fit(hard, Y)
     Z = model.transform(hard)

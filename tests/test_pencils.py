@@ -63,6 +63,27 @@ def test_a_direction_where_only_classes_vary_is_refused_with_the_remedy():
         solve_pencil(between, np.zeros((9, 9)))
 
 
+def test_a_ridge_stands_for_what_is_lost_in_rounding():
+    # M = ridge I + a matrix of rank 1 so large that the ridge is below its rounding.
+    between = np.diag([1.0, 2.0, 4.0])
+    direction = np.ones((3, 1)) / np.sqrt(3)
+    ridge = 1e-4
+    within = 1e15 * direction @ direction.T + ridge * np.eye(3)
+    found = solve_pencil(between, within, ridge)
+    outside = np.linalg.svd(direction.T)[2][1:].T
+    expected = np.linalg.eigvalsh(outside.T @ between @ outside)[::-1] / ridge
+    np.testing.assert_allclose(found.eigenvalues[:2], expected, rtol=1e-6)
+
+
+def test_units_of_features_decide_no_rank():
+    between, within = pencil(5)
+    units = np.geomspace(1, 1e-12, 9)
+    expected = solve_pencil(between, within).eigenvalues
+    scaled = np.multiply.outer(units, units)
+    found = solve_pencil(between * scaled, within * scaled)
+    np.testing.assert_allclose(found.eigenvalues, expected, rtol=1e-8)
+
+
 def test_nothing_between_gives_nothing():
     assert solve_pencil(np.zeros((3, 3)), np.eye(3)).eigenvalues.size == 0
 

@@ -59,9 +59,11 @@ def check_patches(patches: Any, y: Labels) -> Ints:
         )
     if not np.issubdtype(labels.dtype, np.integer):
         raise TypeError(f"patches must hold integers, got an array of {labels.dtype}.")
+    alone = labels == -1
+    values, codes = np.unique(labels, return_inverse=True)
     classes = np.unique(y, return_inverse=True)[1]
-    for_patch = np.unique(np.column_stack([labels, classes])[labels != -1], axis=0)[:, 0]
-    values, counts = np.unique(for_patch, return_counts=True)
+    in_classes = np.unique(np.column_stack([codes, classes])[~alone], axis=0)[:, 0]
+    counts = np.bincount(in_classes, minlength=values.size)
     if (counts > 1).any():
         mixed = values[counts > 1][0]
         inside = ", ".join(repr(c) for c in np.unique(y[labels == mixed]).tolist())
@@ -69,7 +71,17 @@ def check_patches(patches: Any, y: Labels) -> Ints:
             f"patches must not mix classes, but patch {mixed} has samples of classes {inside}. "
             "Number the patches of each class apart."
         )
-    return labels.astype(np.intp)
+    return np.where(alone, -1, codes)
+
+
+def check_jobs(n_jobs: Any) -> int | None:
+    """None or a whole number other than 0, as joblib reads it."""
+    whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool | np.bool_)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs must be None or an int other than 0 (-1 for all cores), got {_shown(n_jobs)}."
+        )
+    return None if n_jobs is None else int(n_jobs)
 
 
 def _shown(value: Any) -> str:

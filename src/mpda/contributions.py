@@ -2,7 +2,7 @@
 
 W never joins two classes, so a fit is one independent piece of work per class, a sum, and one
 d x d eigenproblem. ``class_contribution`` is that piece of work and ``Totals`` the sum. Eliminating
-v (``reduction.eliminated``) is a second piece per class, because gamma and the ridges in relative
+v (``class_reduction``) is a second piece per class, because gamma and the ridges in relative
 units are known only after the first sum.
 """
 
@@ -10,13 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from mpda._typing import Floats, Ints
 from mpda.forms import TangentForm, tangent_form
-from mpda.graphs import ClassPoints, NeighborLists, class_graph, neighbor_lists, union_graph
+from mpda.graphs import (
+    ClassGraph,
+    ClassPoints,
+    NeighborLists,
+    class_graph,
+    neighbor_lists,
+    union_graph,
+)
 from mpda.partition import Partition
+from mpda.reduction import eliminated
 from mpda.scatter import (
     BetweenSums,
     ClassScatter,
@@ -25,7 +35,7 @@ from mpda.scatter import (
     graph_scatter,
     neighbor_spread,
 )
-from mpda.tangents import neighborhood_tangents, patch_tangents
+from mpda.tangents import TangentBundle, neighborhood_tangents, patch_tangents
 
 PatchRule = Callable[[ClassPoints, NeighborLists], Partition]
 """Patches from the points of a class and their k'-nearest-neighbour lists."""
@@ -82,23 +92,34 @@ def class_contribution(
         spread = full_spread(coordinates, points, graph)
     else:
         spread = neighbor_spread(coordinates, graph)
-    vertices, within_graph, owners = coordinates, graph, np.arange(len(points))
+    scatter = class_scatter(coordinates, spread)
     if patch_rule is None:
-        patches = None
         bundle = neighborhood_tangents(coordinates, graph.neighbors, plan.tangent_energy)
-    else:
-        patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
-        bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
-        owners = patches.labels
-        if plan.anchors:
-            vertices = _patch_means(coordinates, owners)
-            within_graph = class_graph(ClassPoints(_patch_means(points, owners)), plan.n_neighbors)
-            owners = np.arange(len(vertices))
+        return _contribution(scatter, coordinates, graph, np.arange(len(points)), bundle, None)
+    patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
+    bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
+    if plan.anchors:
+        means = _patch_means(coordinates, patches.labels)
+        anchors = ClassPoints(_patch_means(points, patches.labels))
+        graph = class_graph(anchors, plan.n_neighbors)
+        return _contribution(scatter, means, graph, np.arange(len(means)), bundle, patches)
+    return _contribution(scatter, coordinates, graph, patches.labels, bundle, patches)
+
+
+def _contribution(
+    scatter: ClassScatter,
+    vertices: Floats,
+    graph: ClassGraph,
+    owners: Ints,
+    bundle: TangentBundle,
+    patches: Partition | None,
+) -> ClassContribution:
+    """The contribution with W on the vertices (v, r), which belong to the patches owners (v,)."""
     return ClassContribution(
-        class_scatter(coordinates, spread),
-        graph_scatter(vertices, within_graph),
-        len(within_graph.edges),
-        tangent_form(vertices, within_graph.edges, owners, bundle),
+        scatter,
+        graph_scatter(vertices, graph),
+        len(graph.edges),
+        tangent_form(vertices, graph.edges, owners, bundle),
         patches,
     )
 
@@ -110,9 +131,27 @@ def _patch_means(X: Floats, labels: Ints) -> Floats:
     return np.add.reduceat(X[order], np.cumsum(sizes) - sizes, axis=0) / sizes[:, None]
 
 
+def remembered(partition: Partition | None) -> PatchRule | None:
+    """The rule that gives a partition found before."""
+    return None if partition is None else partial(_as_found, partition=partition)
+
+
+def _as_found(points: ClassPoints, lists: NeighborLists, *, partition: Partition) -> Partition:
+    return partition
+
+
+def class_reduction(source: TangentForm | tuple[Any, ...], gamma: float, beta: float) -> Floats:
+    """What eliminating v takes off S_tt in one class (d, d).
+
+    The source is the form or, where it was not kept, the arguments of ``class_contribution``.
+    """
+    form = source if isinstance(source, TangentForm) else class_contribution(*source).form
+    return eliminated(form, gamma, beta)
+
+
 @dataclass(frozen=True)
 class Units:
-    """Relative units in the scale of the coordinates; one that would be 0 is 1.
+    """Relative units in the scale of the coordinates.
 
     gamma : the mean squared length of the edges of W
     alpha : trace(S_tt) / d, d counting the features that are not constant
@@ -154,11 +193,14 @@ class Totals:
             self.tangent_size + part.form.size,
         )
 
-    def units(self, n_varying: int) -> Units:
-        """The relative units, given the number of features that are not constant."""
+    def units(self, n_varying: int, one: float) -> Units:
+        """The relative units, given the number of features that are not constant.
+
+        ``one`` is 1 in the squared units of the samples: it takes the place of a unit that is 0.
+        """
         trace = float(np.trace(self.within))
         return Units(
-            gamma=trace / (2 * self.n_edges) if trace > 0.0 else 1.0,
-            alpha=trace / n_varying if trace > 0.0 else 1.0,
-            beta=self.tangent_trace / self.tangent_size if self.tangent_trace > 0.0 else 1.0,
+            gamma=trace / (2 * self.n_edges) if trace > 0.0 else one,
+            alpha=trace / n_varying if trace > 0.0 else one,
+            beta=self.tangent_trace / self.tangent_size if self.tangent_trace > 0.0 else one,
         )

@@ -9,15 +9,27 @@ import numpy as np
 
 from mpda._threads import one_blas_thread
 from mpda._typing import Floats, Ints
-from mpda.contributions import PatchRule, Plan, Totals, Units, class_contribution
+from mpda.contributions import (
+    PatchRule,
+    Plan,
+    Totals,
+    Units,
+    class_contribution,
+    class_reduction,
+    remembered,
+)
 from mpda.engines import in_order
+from mpda.forms import TangentForm
 from mpda.frames import frame
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
-from mpda.reduction import eliminated
 
 # Up to this many dimensions the work on a class gains nothing from threads inside BLAS.
 _SMALL = 256
+# Forms that are kept from the first pass for the second; those beyond are made twice.
+_KEPT_BYTES = 256 * 2**20
+# Products with matrices of some thousand rows stay finite.
+_LARGEST_STRENGTH = 1e303
 
 
 @dataclass(frozen=True)
@@ -41,7 +53,14 @@ class Penalties:
     def in_units(self, units: Units) -> Strengths:
         alpha = self.alpha * units.alpha
         beta = alpha if self.tangent_alpha is None else self.tangent_alpha * units.beta
-        return Strengths(self.gamma * units.gamma, alpha, beta)
+        used = Strengths(self.gamma * units.gamma, alpha, beta)
+        if max(used.gamma, used.alpha, used.beta) > _LARGEST_STRENGTH:
+            raise ValueError(
+                f"gamma={self.gamma:g}, alpha={self.alpha:g} or tangent_alpha={self.tangent_alpha} "
+                "is too large for samples of this scale: products with it leave the range of "
+                "floating-point numbers. Set a smaller value."
+            )
+        return used
 
 
 @dataclass(frozen=True)
@@ -78,31 +97,48 @@ def fit_discriminant(
 ) -> Discriminant:
     """Directions from the samples X (n, d), the indices of each class and its patch rule."""
     view = frame(X)
-    work = [
-        (view.points[members], view.coordinates[members], plan, rule)
-        for members, rule in zip(classes, patch_rules, strict=True)
-    ]
-    d = view.coordinates.shape[1]
-    totals = Totals.empty(d)
-    forms, patches = [], []
+    d = view.dimension
     with one_blas_thread(d <= _SMALL):
-        for part in in_order(class_contribution, work, n_jobs=n_jobs, report=_stage(report, 1)):
+        totals = Totals.empty(d)
+        forms: list[TangentForm | None] = []
+        patches: list[Partition | None] = []
+        dimensions: list[Ints] = []
+        kept_bytes = 0
+        for part in in_order(
+            class_contribution,
+            (
+                (*view.part(members), plan, rule)
+                for members, rule in zip(classes, patch_rules, strict=True)
+            ),
+            len(classes),
+            n_jobs=n_jobs,
+            report=report and f"{report}, graphs and forms (1/2)",
+        ):
             totals += part
-            forms.append(part.form)
             patches.append(part.patches)
+            dimensions.append(part.form.dimensions)
+            kept_bytes += part.form.nbytes
+            forms.append(part.form if kept_bytes <= _KEPT_BYTES else None)
 
-        if penalties.relative:
-            units = totals.units(int(np.count_nonzero(np.ptp(X, axis=0))))
-        else:
-            units = Units(*[view.scaled(1.0)] * 3)
+        one = view.scaled(1.0)
+        n_varying = int(np.count_nonzero(np.ptp(X, axis=0)))
+        units = totals.units(n_varying, one) if penalties.relative else Units(one, one, one)
         used = penalties.in_units(units)
         within = totals.within + used.alpha * np.eye(d)
-        reductions = [(form, used.gamma, used.beta) for form in forms]
-        for taken in in_order(eliminated, reductions, n_jobs=n_jobs, report=_stage(report, 2)):
+        for taken in in_order(
+            class_reduction,
+            (
+                (form or (*view.part(members), plan, remembered(found)), used.gamma, used.beta)
+                for form, members, found in zip(forms, classes, patches, strict=True)
+            ),
+            len(classes),
+            n_jobs=n_jobs,
+            report=report and f"{report}, reduction (2/2)",
+        ):
             within -= taken
 
     between = totals.between.form()
-    found = (solve_two_stage if two_stage else solve_pencil)(between, within)
+    found = (solve_two_stage if two_stage else solve_pencil)(between, within, used.alpha)
     kept = found.first(_number_kept(found.eigenvalues.size, n_components))
     return Discriminant(
         directions=signed(Directions(kept.eigenvalues, view.directions(kept.vectors))),
@@ -112,13 +148,8 @@ def fit_discriminant(
             view.unscaled(used.gamma), view.unscaled(used.alpha), view.unscaled(used.beta)
         ),
         patches=patches,
-        dimensions=[form.used.sum(axis=1) for form in forms],
+        dimensions=dimensions,
     )
-
-
-def _stage(report: str | None, number: int) -> str | None:
-    names = {1: "graphs and forms (1/2)", 2: "reduction (2/2)"}
-    return None if report is None else f"{report}, {names[number]}"
 
 
 def _number_kept(n_found: int, n_components: int | None) -> int:

@@ -46,6 +46,17 @@ class TangentForm:
         """The number of entries of v, sum_p m_p."""
         return int(np.count_nonzero(self.used))
 
+    @property
+    def dimensions(self) -> Ints:
+        """m_p (P,)."""
+        return self.used.sum(axis=1)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the blocks take."""
+        parts = (self.cross, self.first_order, self.turning, self.couplings)
+        return sum(part.nbytes for part in parts)
+
     def cross_columns(self) -> Floats:
         """-S_tv as a matrix (d, sum m_p)."""
         d = self.cross.shape[1]

@@ -11,32 +11,50 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._typing import Floats
+from mpda._typing import Floats, Ints
 
-# Absolute parameters far above the squares of tiny features: any larger changes nothing.
-_LARGEST_RIDGE = 1e280
+# With samples below 1e-150 the square of 1 would be too large in the units of the points.
+_LEAST_EXPONENT = -500
 
 
 @dataclass(frozen=True)
 class Frame:
-    """points : (n, d) the samples times 2^-exponent; coordinates : (n, r); basis : (d, r) or None.
+    """The samples in the coordinates of a fit.
 
-    ``coordinates`` is ``points`` itself where there is no basis.
+    points : (n, d) the samples times 2^-exponent
+    rotated : (n, r) the points in the basis, from the first of them; None where there is no basis
+    basis : (d, r) orthonormal, or None
     """
 
     points: Floats
-    coordinates: Floats
+    rotated: Floats | None
     basis: Floats | None
     exponent: int
+
+    @property
+    def dimension(self) -> int:
+        """r, the number of coordinates."""
+        return self.points.shape[1] if self.rotated is None else self.rotated.shape[1]
 
     @property
     def mean(self) -> Floats:
         """The mean of the samples in their own units (d,)."""
         return np.ldexp(self.points.mean(axis=0), self.exponent)
 
+    def part(self, members: Ints) -> tuple[Floats, Floats]:
+        """The points (m, d) of some samples and their coordinates (m, r).
+
+        Coordinates count from the first point: differences of near numbers are exact, so samples
+        far from the origin lose nothing. Points keep their values, and with them ties in distance.
+        """
+        points = self.points[members]
+        if self.rotated is None:
+            return points, points - self.points[0]
+        return points, self.rotated[members]
+
     def scaled(self, value: float) -> float:
         """A quantity in squared units of the samples, in squared units of the points."""
-        return min(_shifted(value, -2 * self.exponent), _LARGEST_RIDGE)
+        return _shifted(value, -2 * self.exponent)
 
     def unscaled(self, value: float) -> float:
         """The reverse of ``scaled``."""
@@ -51,14 +69,14 @@ class Frame:
 
 def frame(X: Floats) -> Frame:
     """The frame of the samples X (n, d)."""
-    exponent = scale_exponent(X)
+    exponent = max(scale_exponent(X), _LEAST_EXPONENT)
     points = np.ldexp(X, -exponent)
     n, d = X.shape
     if n > d:
-        return Frame(points, points, None, exponent)
+        return Frame(points, None, None, exponent)
     # Equal samples must stay equal to the last bit, so each distinct one is rotated once.
     distinct, copies = np.unique(points, axis=0, return_inverse=True)
-    offsets = distinct - points.mean(axis=0)
+    offsets = distinct - points[0]
     _, singular, directions = np.linalg.svd(offsets, full_matrices=False)
     basis = directions[singular > d * np.finfo(float).eps * singular[0]].T
     return Frame(points, (offsets @ basis)[copies.ravel()], basis, exponent)

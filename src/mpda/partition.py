@@ -55,18 +55,27 @@ def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partit
     """
     n = distances.lengths.shape[0]
     nodes = [np.arange(n)]
+    identical = [False]  # whether the samples of a node are known to be one point
     children: list[tuple[int, int]] = []
     linearity: list[float] = []
-    for members in nodes:  # grows while it is read
-        tortuosity = _block(distances.tortuosity, members)
-        linearity.append(_mean_tortuosity(tortuosity))
+    for node, members in enumerate(nodes):  # grows while it is read
+        tortuosity = None if identical[node] else _block(distances.tortuosity, members)
+        linearity.append(mean_tortuosity(tortuosity))
         if members.size <= max_patch_size:
             children.append((-1, -1))
             continue
-        listed, lengths = _block(distances.listed, members), _block(distances.lengths, members)
-        falls_right = _split(ClassDistances(listed, lengths, tortuosity))
+        if not identical[node]:
+            lengths = _block(distances.lengths, members)
+            identical[node] = not lengths.any()
+        if identical[node]:
+            # What the rule comes to: the left part reaches or is nearest to all but one.
+            falls_right = np.arange(members.size) == 1
+        else:
+            listed = _block(distances.listed, members)
+            falls_right = _split(ClassDistances(listed, lengths, tortuosity))
         children.append((len(nodes), len(nodes) + 1))
         nodes += [members[~falls_right], members[falls_right]]
+        identical += [identical[node]] * 2
     tree_children = np.array(children, dtype=np.intp)
     leaves = _leaves_in_order(tree_children)
     patches = np.full(len(nodes), -1, dtype=np.intp)
@@ -126,11 +135,11 @@ def known_partition(distances: ClassDistances | None, labels: Labels) -> Partiti
     if distances is None:
         return Partition(patches, np.full(sizes.size, np.nan), None)
     members = np.split(np.argsort(patches, kind="stable"), np.cumsum(sizes)[:-1])
-    linearity = [_mean_tortuosity(_block(distances.tortuosity, each)) for each in members]
+    linearity = [mean_tortuosity(_block(distances.tortuosity, each)) for each in members]
     return Partition(patches, np.array(linearity), None)
 
 
-def _mean_tortuosity(tortuosity: Floats | None) -> float:
+def mean_tortuosity(tortuosity: Floats | None) -> float:
     """R^p: the mean of R_ij over all ordered pairs of a patch."""
     if tortuosity is None:
         return 1.0
@@ -174,7 +183,7 @@ def _split(patch: ClassDistances) -> Bools:
         new_left = near_left.nonzero()[0]
         new_right = near_right.nonzero()[0]
         if new_left.size + new_right.size == 0:
-            new_left, new_right = _nearest_free(left, right, free)
+            new_left, new_right = _nearest_free(patch.listed, left, right, free)
         left.add(new_left)
         right.add(new_right)
         free[new_left] = free[new_right] = False
@@ -208,11 +217,8 @@ class _Part:
 
     def priority(self, joining: Bools) -> float:
         """R^p N_p with what is about to join."""
-        members = (self.members | joining).astype(float)
-        size = float(np.add.reduce(members))
-        if self._patch.tortuosity is None:
-            return size
-        return float(members @ self._patch.tortuosity @ members) / size**2 * size
+        members = (self.members | joining).nonzero()[0]
+        return mean_tortuosity(_block(self._patch.tortuosity, members)) * members.size
 
     def gaps(self) -> Floats:
         """The distance of every sample of the patch to the part (s,)."""
@@ -226,12 +232,21 @@ class _Part:
 def _farthest_pair(lengths: Floats) -> tuple[int, int]:
     """The pair with the largest distance, lowest indices first at a tie."""
     low, high = divmod(int(lengths.argmax()), len(lengths))
-    return (low, high) if low != high else (0, 1)  # equal only if all distances are 0
+    return low, high
 
 
-def _nearest_free(left: _Part, right: _Part, free: Bools) -> tuple[Ints, Ints]:
-    """When growth is stuck: the free sample nearest to a placed one, for the side of that one."""
+def _nearest_free(listed: Bools, left: _Part, right: _Part, free: Bools) -> tuple[Ints, Ints]:
+    """When growth is stuck: the free sample nearest to a placed one, for the side of that one.
+
+    Copies of placed samples would come one after the other; they come together, up to the first
+    from which growth can go on.
+    """
     to_left, to_right = left.gaps(), right.gaps()
-    point = np.where(free, np.minimum(to_left, to_right), np.inf).argmin()
-    joins, nothing = np.array([point]), np.empty(0, dtype=np.intp)
-    return (joins, nothing) if to_left[point] <= to_right[point] else (nothing, joins)
+    gaps = np.where(free, np.minimum(to_left, to_right), np.inf)
+    points = np.array([gaps.argmin()])
+    if gaps[points[0]] == 0.0:
+        copies = (gaps == 0.0).nonzero()[0]
+        onward = (listed[copies] & free).any(axis=1)
+        points = copies[: 1 + int(onward.argmax())] if onward.any() else copies
+    leftward = to_left[points] <= to_right[points]
+    return points[leftward], points[~leftward]

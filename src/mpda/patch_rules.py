@@ -33,6 +33,3 @@ def known_patches(points: ClassPoints, lists: NeighborLists, *, labels: Labels) 
     """Patches given by labels (n,), -1 for a sample that is a patch of its own."""
     measured = len(points.X) <= _MEASURED_LIMIT
     return known_partition(geodesic_distances(points, lists) if measured else None, labels)
-
-
-PARTITION_RULES = {"geodesic": geodesic_patches, "euclidean": euclidean_patches}

@@ -28,42 +28,46 @@ class Directions:
         return Directions(self.eigenvalues[:r], self.vectors[:, :r])
 
 
-def solve_pencil(between: Floats, within: Floats) -> Directions:
+def solve_pencil(between: Floats, within: Floats, ridge: float = 0.0) -> Directions:
     """Every direction of the pencil (S', M) with lambda > 1e-10 lambda_1.
 
     With S' = F F', F of full column rank, and N'M N = I, the wanted lambda are the eigenvalues of
     K'K, K = N'F, and t = N K z / sqrt(lambda). Going through the range of S' keeps the directions
-    in which classes do not differ from mixing in as rounding.
+    in which classes do not differ from mixing in as rounding. ``ridge`` says that M - ridge I is
+    positive semi-definite.
     """
-    between_unit = np.trace(between) / len(between)
-    if not between_unit > 0.0:
+    scale = _equilibration(within)
+    between = between * np.multiply.outer(scale, scale)
+    unit = np.trace(between) / len(between)
+    if not unit > 0.0:
         return Directions(np.empty(0), np.empty((len(between), 0)))
-    values, basis = _range(between / between_unit)
+    values, basis = _range(between / unit)
     factor = basis * np.sqrt(values)
-    whitening, within_unit = _whitening(within, factor)
+    whitening = _whitening(within * np.multiply.outer(scale, scale), factor, ridge * scale**2)
     half = whitening.T @ factor
     lambdas, z = np.linalg.eigh(half.T @ half)
     lambdas, z = lambdas[::-1], z[:, ::-1]
     kept = lambdas > RELATIVE_CUTOFF * lambdas[0]
     lambdas, z = lambdas[kept], z[:, kept]
     vectors = whitening @ (half @ (z / np.sqrt(lambdas)))
-    return Directions(lambdas * (between_unit / within_unit), vectors / np.sqrt(within_unit))
+    return Directions(lambdas * unit, vectors * scale[:, None])
 
 
-def solve_two_stage(between: Floats, within: Floats) -> Directions:
+def solve_two_stage(between: Floats, within: Floats, ridge: float = 0.0) -> Directions:
     """The paper's two-stage form: t is sought in the range of S' only.
 
     Exact where that range is all of R^d or the span of the centred samples.
     """
     basis = _range(between)[1]
-    inner = solve_pencil(_congruent(between, basis), _congruent(within, basis))
+    inner = solve_pencil(_congruent(between, basis), _congruent(within, basis), ridge)
     return Directions(inner.eigenvalues, basis @ inner.vectors)
 
 
 def pencil_residual(between: Floats, within: Floats, directions: Directions) -> float:
     """The largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions."""
-    left = between @ directions.vectors
-    right = within @ directions.vectors * directions.eigenvalues
+    # Both sides over lambda, which may be as large as a float can be.
+    left = between @ directions.vectors / directions.eigenvalues
+    right = within @ directions.vectors
     gap = np.linalg.norm(left - right, axis=0)
     scale = np.linalg.norm(left, axis=0) + np.linalg.norm(right, axis=0)
     return float(np.max(gap / scale, initial=0.0))
@@ -78,22 +82,37 @@ def signed(directions: Directions) -> Directions:
     return Directions(directions.eigenvalues, directions.vectors * signs)
 
 
+def _equilibration(within: Floats) -> Floats:
+    """Factors (d,) that make the diagonal of M one, so that units of features decide no rank."""
+    diagonal = np.diagonal(within)
+    return 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+
+
 def _range(S: Floats) -> tuple[Floats, Floats]:
     """The eigenvalues (r,) and eigenvectors (d, r) of S that are not rounding."""
     values, vectors = np.linalg.eigh(S)
-    kept = values > 10.0 * len(S) * np.finfo(float).eps * values[-1]
+    kept = values > _rounding(values)
     return values[kept], vectors[:, kept]
 
 
-def _whitening(within: Floats, factor: Floats) -> tuple[Floats, float]:
-    """N (d, r) with N'M N = unit I on the range of M, and the unit, the mean diagonal of M.
+def _rounding(values: Floats) -> float:
+    """Below this an eigenvalue of a matrix with these eigenvalues is rounding."""
+    return float(10.0 * len(values) * np.finfo(float).eps * values[-1])
 
-    Directions outside that range are left out; the classes must not differ there.
+
+def _whitening(within: Floats, factor: Floats, ridge: Floats) -> Floats:
+    """N (d, r) with N'M N = I, given that M - diag(ridge) is positive semi-definite.
+
+    Where an eigenvalue of M is lost in rounding, what the ridge contributes to it is taken. Without
+    a ridge these directions are left out, if the classes (factor F of S') do not differ there.
     """
-    unit = float(np.trace(within)) / len(within)
-    values, basis = _range(within / unit if unit > 0.0 else within)
-    if values.size < len(within):
-        outside = factor - basis @ (basis.T @ factor)
+    values, vectors = np.linalg.eigh(within)
+    lost = values <= _rounding(values)
+    if ridge.any():
+        values = np.where(lost, ridge @ vectors**2, values)
+    elif lost.any():
+        values, vectors = values[~lost], vectors[:, ~lost]
+        outside = factor - vectors @ (vectors.T @ factor)
         if np.linalg.norm(outside) ** 2 > RELATIVE_CUTOFF * np.linalg.norm(factor) ** 2:
             raise SingularFormError(
                 f"The within-class form is singular (rank {values.size} of {len(within)}) in "
@@ -101,7 +120,7 @@ def _whitening(within: Floats, factor: Floats) -> tuple[Floats, float]:
                 "alpha above 0 (0.1 in relative units is usual), or reduce the features first, "
                 "for example by PCA."
             )
-    return basis / np.sqrt(values), unit
+    return vectors / np.sqrt(values)
 
 
 def _congruent(S: Floats, basis: Floats) -> Floats:

@@ -43,6 +43,8 @@ def _eliminated_dense(C: Floats, B: Floats) -> Floats:
     if singular:
         values, vectors = eigh(C, check_finite=False)
         kept = values > C.shape[0] * np.finfo(float).eps * values[-1]
+        if not kept.any():
+            return np.zeros((len(B), len(B)))
         half = vectors[:, kept].T @ B.T / np.sqrt(values[kept])[:, None]
     else:
         half = solve_triangular(factor, B.T, lower=True, check_finite=False)

@@ -73,8 +73,7 @@ class BetweenSums:
 
 def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
     """The scatter of a class from its samples Z (n, d) and one of the two spreads below."""
-    reference = Z[0]
-    return ClassScatter(Z.shape[0], reference + (Z - reference).mean(axis=0), spread)
+    return ClassScatter(Z.shape[0], Z.mean(axis=0), spread)
 
 
 def neighbor_spread(Z: Floats, graph: ClassGraph) -> Floats:

@@ -11,6 +11,7 @@ from mpda.graphs import NeighborLists
 
 _ENERGY_TOLERANCE = 1e-12
 _SMALLEST_GRAM_SHARE = 1e-4
+_BLOCK_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,15 @@ def patch_tangents(Z: Floats, labels: Ints, energy: float) -> TangentBundle:
 
 def neighborhood_tangents(Z: Floats, neighbors: NeighborLists, energy: float) -> TangentBundle:
     """One tangent space per sample, from the sample and its neighbours (PMPDA)."""
-    n = Z.shape[0]
+    n, d = Z.shape
     groups = np.column_stack([np.arange(n), neighbors.indices])
-    return _local_bases(Z[groups], np.ones(groups.shape, dtype=bool), energy)
+    step = max(1, _BLOCK_ENTRIES // (groups.shape[1] * d))
+    parts = []
+    for start in range(0, n, step):
+        rows = np.arange(n)[start : start + step]
+        present = np.ones(groups[rows].shape, dtype=bool)
+        parts.append((rows, _local_bases(Z[groups[rows]], present, energy)))
+    return _gathered(parts, n, d)
 
 
 def _local_bases(points: Floats, present: Bools, energy: float) -> TangentBundle:
@@ -68,8 +75,8 @@ def _local_bases(points: Floats, present: Bools, energy: float) -> TangentBundle
     wanted = (reached < energy - _ENERGY_TOLERANCE) & (share > 0.0)
     dimensions = np.minimum(wanted.sum(axis=1), sizes - 1)
     widest = int(dimensions.max(initial=0))
-    bases = np.where(np.arange(widest) < dimensions[:, None], 1.0, 0.0)[:, None]
-    return TangentBundle(axes[:, :widest].transpose(0, 2, 1) * bases, dimensions)
+    used = np.arange(widest) < dimensions[:, None]
+    return TangentBundle(axes[:, :widest].transpose(0, 2, 1) * used[:, None], dimensions)
 
 
 def _principal_axes(gaps: Floats, energy: float) -> tuple[Floats, Floats]:

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mpda._typing import ArrayLike, Floats, Ints, Labels
-from mpda._validation import check_count, check_number, check_option
+from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant, Penalties, fit_discriminant
 from mpda.exceptions import SmallClassWarning
@@ -57,14 +57,14 @@ class TangentDiscriminant(
 
     def transform(self, X: ArrayLike) -> Floats:
         """Map samples (n, d) to (n, n_components)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         mapped = (X - self.mean_) @ self.components_.T
         return mapped.astype(X.dtype, copy=False)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
         """The samples (n, d) nearest to the training mean that map to X (n, n_components)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "components_")
         X = check_array(X, dtype=[np.float64, np.float32])
         n_components = len(self.components_)
         if X.shape[1] != n_components:
@@ -88,8 +88,7 @@ class TangentDiscriminant(
 
     def _checked(self, X: ArrayLike, y: ArrayLike) -> LabelledSamples:
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
+        classes, codes = distinct_labels(y)
         if classes.size < 2:
             raise ValueError(
                 f"{type(self).__name__} separates classes, but y has only 1 class: "
@@ -137,7 +136,7 @@ class TangentDiscriminant(
             penalties,
             two_stage=solver == "two-stage",
             n_components=n_components,
-            n_jobs=self.n_jobs,
+            n_jobs=check_jobs(self.n_jobs),
             report=type(self).__name__ if self.verbose else None,
         )
         lambdas = found.directions.eigenvalues
@@ -153,6 +152,17 @@ class TangentDiscriminant(
             "beta": found.strengths.beta,
         }
         return found
+
+
+def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
+    """The distinct class labels, sorted, and the place of each label among them."""
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
+    check_classification_targets(y)
+    return classes, codes
 
 
 def _warn_of_small_classes(samples: LabelledSamples, n_neighbors: int) -> None:

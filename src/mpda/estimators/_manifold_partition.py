@@ -6,13 +6,13 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mpda._typing import ArrayLike, Floats, Ints
-from mpda._validation import check_count
+from mpda._validation import check_count, check_jobs
 from mpda.contributions import PatchRule
 from mpda.engines import in_order
+from mpda.estimators._discriminant import distinct_labels
 from mpda.estimators._partition_options import partition_rule
 from mpda.frames import scale_exponent
 from mpda.graphs import ClassPoints, neighbor_lists
@@ -93,17 +93,19 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         if y is None:
             X = validate_data(self, X, dtype=np.float64)
             codes = np.zeros(len(X), dtype=np.intp)
+            for name in ("classes_", "patch_classes_"):
+                self.__dict__.pop(name, None)  # of a fit with y
         else:
             X, y = validate_data(self, X, y, dtype=np.float64)
-            check_classification_targets(y)
-            self.classes_, codes = np.unique(y, return_inverse=True)
+            self.classes_, codes = distinct_labels(y)
         points = np.ldexp(X, -scale_exponent(X))
         members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         parts = list(
             in_order(
                 _class_partition,
-                [(points[each], neighbors, rule) for each in members],
-                n_jobs=self.n_jobs,
+                ((points[each], neighbors, rule) for each in members),
+                len(members),
+                n_jobs=check_jobs(self.n_jobs),
                 report=type(self).__name__ if self.verbose else None,
             )
         )

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._typing import ArrayLike, Floats
-from mpda._validation import check_count, check_flag, check_patches
+from mpda._typing import ArrayLike
+from mpda._validation import check_count, check_flag, check_jobs, check_patches
 from mpda.contributions import PatchRule
 from mpda.engines import in_order
 from mpda.estimators._discriminant import LabelledSamples, TangentDiscriminant
@@ -188,11 +188,11 @@ class MPDA(TangentDiscriminant):
             labels = check_patches(patches, samples.y)
             return [partial(known_patches, labels=labels[each]) for each in samples.members]
         if hasattr(self.partition, "fit_predict"):
-            work: list[tuple[Any, Floats, Any]] = [
+            work = (
                 (self.partition, samples.X[each], label)
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
-            ]
-            found = in_order(clustered, work, n_jobs=self.n_jobs)
+            )
+            found = in_order(clustered, work, len(samples.members), n_jobs=check_jobs(self.n_jobs))
             return [partial(known_patches, labels=labels) for labels in found]
         rule = partition_rule(
             self.partition, max_patch_size, also=", or a clusterer with fit_predict"
