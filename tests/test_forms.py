@@ -67,16 +67,17 @@ def test_neighbourhood_tangents_are_those_of_the_sample_and_its_neighbours():
         assert largest_angle(T, expected) < 1e-7
 
 
-@pytest.mark.parametrize("block", [None, 40])
+@pytest.mark.parametrize("block", [0, 40, 128_000])
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_of_the_form_are_those_of_the_sum_of_squares(seed, block, monkeypatch):
-    if block:
+    if block:  # by differences; else by vertices
+        monkeypatch.setattr(forms, "_VERTEX_LIMIT", 0)
         monkeypatch.setattr(forms, "_BLOCK_ENTRIES", block)
     X, labels = case(seed)
     d = X.shape[1]
     graph = class_graph(ClassPoints(X), 4)
     bundle = patch_tangents(X, labels, 0.9)
-    form = tangent_form(X, graph.edges, labels, bundle)
+    form = tangent_form(X, graph, labels, bundle)
     W = np.zeros((len(X), len(X)))
     W[tuple(graph.edges.T)] = 1.0
     gamma, beta = 0.37, 0.21
@@ -104,7 +105,7 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
     d = X.shape[1]
     graph = class_graph(ClassPoints(X), 4)
     bundle = patch_tangents(X, labels, 0.9)
-    form = tangent_form(X, graph.edges, labels, bundle)
+    form = tangent_form(X, graph, labels, bundle)
     W = np.zeros((len(X), len(X)))
     W[tuple(graph.edges.T)] = 1.0
     S = oracles.within_form(X, W + W.T, labels, bases_of(bundle), gamma)
@@ -118,7 +119,8 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
 def test_nothing_is_eliminated_where_nothing_is_tied():
     # Two samples without edges: S_vv = 0, and no ridge.
     bundle = patch_tangents(np.eye(2), np.zeros(2, dtype=int), 0.95)
-    form = tangent_form(np.eye(2), np.empty((0, 2), dtype=int), np.zeros(2, dtype=int), bundle)
+    nothing = class_graph(ClassPoints(np.eye(2)), 0)
+    form = tangent_form(np.eye(2), nothing, np.zeros(2, dtype=int), bundle)
     assert form.size == 1
     np.testing.assert_array_equal(eliminated(form, 0.0, 0.0), np.zeros((2, 2)))
 
@@ -126,7 +128,7 @@ def test_nothing_is_eliminated_where_nothing_is_tied():
 def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
     X, labels = case(3)
     graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(X, graph.edges, labels, patch_tangents(X, labels, 0.9))
+    form = tangent_form(X, graph, labels, patch_tangents(X, labels, 0.9))
     exact = eliminated(form, 0.3, 0.01)
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     monkeypatch.setattr(reduction, "_TOLERANCE", 1e-3)
@@ -164,6 +166,20 @@ def test_scatter_of_a_graph_with_edges_far_shorter_than_the_class(limit, monkeyp
     np.testing.assert_allclose(graph_scatter(near, graph), 2 * gaps.T @ gaps, rtol=1e-12)
 
 
+def test_a_form_with_edges_far_shorter_than_the_class():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    labels = np.arange(40) // 5
+    graph = class_graph(ClassPoints(X[:20]), 4)
+    near = tangent_form(X[:20], graph, labels[:20], patch_tangents(X[:20], labels[:20], 0.9))
+    X[20:] += 1e8
+    graph = class_graph(ClassPoints(X), 4)
+    far = tangent_form(X, graph, labels, patch_tangents(X, labels, 0.9))
+    m = near.first_order.shape[1]
+    found = far.first_order[:4, :m, :m]
+    np.testing.assert_allclose(found, near.first_order, rtol=1e-9, atol=1e-9)
+
+
 def test_full_spread_in_blocks_is_the_whole(monkeypatch):
     X, _ = case(2)
     graph = class_graph(ClassPoints(X), 4)
@@ -177,7 +193,7 @@ def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
     graph = class_graph(ClassPoints(X), 5)
     bundle = neighborhood_tangents(X, graph.neighbors, 0.9)
     alone = known_partition(None, np.full(len(X), -1))
-    by_patch = tangent_form(X, graph.edges, alone.labels, bundle)
+    by_patch = tangent_form(X, graph, alone.labels, bundle)
     plan = Plan(5, 0, 0.9, full_affinity=False, anchors=False)
     by_sample = class_contribution(X, X, plan, None).form
     np.testing.assert_array_equal(by_patch.cross, by_sample.cross)

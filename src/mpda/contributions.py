@@ -119,7 +119,7 @@ def _contribution(
         scatter,
         graph_scatter(vertices, graph),
         len(graph.edges),
-        tangent_form(vertices, graph.edges, owners, bundle),
+        tangent_form(vertices, graph, owners, bundle),
         patches,
     )
 

@@ -16,10 +16,14 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from mpda._typing import Bools, Floats, Ints
+from mpda.graphs import ClassGraph
+from mpda.scatter import edges_are_short
 from mpda.tangents import TangentBundle
 
 # Blocks that stay in the cache; larger ones cost more in fresh memory than they save in calls.
 _BLOCK_ENTRIES = 128_000
+# Up to this many samples products with all of them are faster than sums over edges.
+_VERTEX_LIMIT = 400
 
 
 @dataclass(frozen=True)
@@ -99,19 +103,52 @@ class TangentForm:
         return blocks[kept], rows, columns
 
 
-def tangent_form(Z: Floats, edges: Ints, patches: Ints, bundle: TangentBundle) -> TangentForm:
+def tangent_form(Z: Floats, graph: ClassGraph, patches: Ints, bundle: TangentBundle) -> TangentForm:
     """The blocks with v of one class.
 
-    Z (n, d) are the samples, edges (e, 2) those of W, patches (n,) the patch of each sample and
-    bundle the tangent spaces of the patches.
+    Z (n, d) are the samples, graph is W, patches (n,) the patch of each sample and bundle the
+    tangent spaces of the patches.
     """
-    cross, first_order = _first_order_blocks(Z, edges, patches, bundle)
-    pairs, weights = _joined_patches(edges, patches, bundle.dimensions.size)
+    offsets = Z - Z.mean(axis=0)
+    if len(Z) <= _VERTEX_LIMIT and not edges_are_short(offsets, graph):
+        cross, first_order = _blocks_from_vertices(offsets, graph.edges, patches, bundle)
+    else:
+        cross, first_order = _blocks_from_differences(Z, graph.edges, patches, bundle)
+    pairs, weights = _joined_patches(graph.edges, patches, bundle.dimensions.size)
     turning, couplings = _coupling_blocks(pairs, weights, bundle)
     return TangentForm(cross, first_order, turning, pairs, couplings, bundle.used)
 
 
-def _first_order_blocks(
+def _blocks_from_vertices(
+    Z: Floats, edges: Ints, patches: Ints, bundle: TangentBundle
+) -> tuple[Floats, Floats]:
+    """-S_tv and the first-order part of S_vv by products of matrices with n rows.
+
+    With Y_p = Z T_p the sums over edges are Z'(Q_p Y_p) and Y_p'(Q_p Y_p), where Q_p is the
+    Laplacian of the edges that end in patch p, and
+
+        (Q_p Y_p)_i = sum_{j in p} W_ij (y_i - y_j) + [i in p] sum_j W_ij (y_i - y_j).
+    """
+    n_patches, d, m = bundle.bases.shape
+    n = len(Z)
+    W = np.zeros((n, n))
+    W[edges[:, 0], edges[:, 1]] = W[edges[:, 1], edges[:, 0]] = 1.0
+    samples = np.arange(n)
+    inside = np.zeros((n, n_patches))
+    inside[samples, patches] = 1.0
+    Y = (Z @ bundle.bases.transpose(1, 0, 2).reshape(d, -1)).reshape(n, n_patches, m)
+    own = np.zeros_like(Y)
+    own[samples, patches] = Y[samples, patches]
+    QY = (W @ inside)[:, :, None] * Y
+    QY -= (W @ own.reshape(n, -1)).reshape(Y.shape)
+    around = (W @ Y.reshape(n, -1)).reshape(Y.shape)[samples, patches]
+    QY[samples, patches] += W.sum(axis=1)[:, None] * Y[samples, patches] - around
+    cross = (Z.T @ QY.reshape(n, -1)).reshape(d, n_patches, m).transpose(1, 0, 2)
+    first_order = Y.transpose(1, 2, 0) @ QY.transpose(1, 0, 2)
+    return cross, 0.5 * (first_order + first_order.transpose(0, 2, 1))
+
+
+def _blocks_from_differences(
     Z: Floats, edges: Ints, patches: Ints, bundle: TangentBundle
 ) -> tuple[Floats, Floats]:
     """sum_{j in p} sum_i W_ij d_ij (T_p'd_ij)' and sum (T_p'd_ij)(T_p'd_ij)' for each patch p.

@@ -112,14 +112,18 @@ def graph_scatter(Z: Floats, graph: ClassGraph) -> Floats:
     extent of the class. Where edges are very short beside that, the differences are taken.
     """
     offsets = Z - Z.mean(axis=0)
-    squares = float(graph.lengths @ graph.lengths)
-    degrees = np.bincount(graph.edges.ravel(), minlength=len(Z))
-    extent = float(degrees @ np.einsum("ij,ij->i", offsets, offsets))
-    if extent > _LARGEST_EXTENT * squares:
+    if edges_are_short(offsets, graph):
         return 2.0 * _difference_scatter(Z, graph.edges)
     laplacian = _laplacian(graph.edges, np.ones(len(graph.edges)), len(Z))
     scatter = 2.0 * offsets.T @ (laplacian @ offsets)
     return 0.5 * (scatter + scatter.T)
+
+
+def edges_are_short(offsets: Floats, graph: ClassGraph) -> bool:
+    """Whether products of offsets from the class mean (n, d) would lose the edges in rounding."""
+    degrees = np.bincount(graph.edges.ravel(), minlength=len(offsets))
+    extent = float(degrees @ np.einsum("ij,ij->i", offsets, offsets))
+    return extent > _LARGEST_EXTENT * float(graph.lengths @ graph.lengths)
 
 
 def _laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
