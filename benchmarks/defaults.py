@@ -38,10 +38,10 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "tangent_alpha": (None, 1.0, 3.0, 10.0, 30.0),
     },
     "PMPDA": {
-        "n_neighbors": (5, 8, 12),
-        "gamma": (0.001, 0.01, 0.1),
-        "alpha": (0.001, 0.01, 0.03, 0.1, 0.3, 1.0),
-        "tangent_alpha": (None, 0.3, 1.0, 3.0, 10.0),
+        "n_neighbors": (8, 12, 20),
+        "gamma": (0.01, 0.1),
+        "alpha": (0.01, 0.1, 0.2, 0.3, 0.5, 1.0),
+        "tangent_alpha": (None, 1.0, 3.0, 10.0, 30.0),
     },
 }
 Point = tuple[int, float, float, float | None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from mpda.contributions import (
 )
 from mpda.engines import in_order
 from mpda.forms import TangentForm
-from mpda.frames import frame
+from mpda.frames import Frame, frame
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
 
@@ -97,47 +97,18 @@ def fit_discriminant(
 ) -> Discriminant:
     """Directions from the samples X (n, d), the indices of each class and its patch rule."""
     view = frame(X)
-    d = view.dimension
-    with one_blas_thread(d <= _SMALL):
-        totals = Totals.empty(d)
-        forms: list[TangentForm | None] = []
-        patches: list[Partition | None] = []
-        dimensions: list[Ints] = []
-        kept_bytes = 0
-        for part in in_order(
-            class_contribution,
-            (
-                (*view.part(members), plan, rule)
-                for members, rule in zip(classes, patch_rules, strict=True)
-            ),
-            len(classes),
-            n_jobs=n_jobs,
-            report=report and f"{report}, graphs and forms (1/2)",
-        ):
-            totals += part
-            patches.append(part.patches)
-            dimensions.append(part.form.dimensions)
-            kept_bytes += part.form.nbytes
-            forms.append(part.form if kept_bytes <= _KEPT_BYTES else None)
-
+    with one_blas_thread(view.dimension <= _SMALL):
+        summed = _summed(view, classes, patch_rules, plan, n_jobs, report)
         one = view.scaled(1.0)
-        n_varying = int(np.count_nonzero(np.ptp(X, axis=0)))
-        units = totals.units(n_varying, one) if penalties.relative else Units(one, one, one)
+        if penalties.relative:
+            units = summed.totals.units(int(np.count_nonzero(np.ptp(X, axis=0))), one)
+        else:
+            units = Units(one, one, one)
         used = penalties.in_units(units)
-        within = totals.within + used.alpha * np.eye(d)
-        for taken in in_order(
-            class_reduction,
-            (
-                (form or (*view.part(members), plan, remembered(found)), used.gamma, used.beta)
-                for form, members, found in zip(forms, classes, patches, strict=True)
-            ),
-            len(classes),
-            n_jobs=n_jobs,
-            report=report and f"{report}, reduction (2/2)",
-        ):
-            within -= taken
+        within = summed.totals.within + used.alpha * np.eye(view.dimension)
+        within -= _eliminated(view, classes, summed, plan, used, n_jobs, report)
 
-    between = totals.between.form()
+    between = summed.totals.between.form()
     found = (solve_two_stage if two_stage else solve_pencil)(between, within, used.alpha)
     kept = found.first(_number_kept(found.eigenvalues.size, n_components))
     return Discriminant(
@@ -147,9 +118,66 @@ def fit_discriminant(
         strengths=Strengths(
             view.unscaled(used.gamma), view.unscaled(used.alpha), view.unscaled(used.beta)
         ),
-        patches=patches,
-        dimensions=dimensions,
+        patches=summed.patches,
+        dimensions=summed.dimensions,
     )
+
+
+@dataclass(frozen=True)
+class _Summed:
+    """What the first pass over the classes leaves; a form that is not kept is None."""
+
+    totals: Totals
+    forms: list[TangentForm | None]
+    patches: list[Partition | None]
+    dimensions: list[Ints]
+
+
+def _summed(
+    view: Frame,
+    classes: Sequence[Ints],
+    patch_rules: Sequence[PatchRule | None],
+    plan: Plan,
+    n_jobs: int | None,
+    report: str | None,
+) -> _Summed:
+    """The first pass: graphs, patches, tangents and forms, and the sums over classes."""
+    work = (
+        (*view.part(members), plan, rule)
+        for members, rule in zip(classes, patch_rules, strict=True)
+    )
+    title = report and f"{report}, graphs and forms (1/2)"
+    totals = Totals.empty(view.dimension)
+    summed = _Summed(totals, [], [], [])
+    kept_bytes = 0
+    for part in in_order(class_contribution, work, len(classes), n_jobs=n_jobs, report=title):
+        totals += part
+        kept_bytes += part.form.nbytes
+        summed.forms.append(part.form if kept_bytes <= _KEPT_BYTES else None)
+        summed.patches.append(part.patches)
+        summed.dimensions.append(part.form.dimensions)
+    return replace(summed, totals=totals)
+
+
+def _eliminated(
+    view: Frame,
+    classes: Sequence[Ints],
+    summed: _Summed,
+    plan: Plan,
+    used: Strengths,
+    n_jobs: int | None,
+    report: str | None,
+) -> Floats:
+    """The second pass: what eliminating v takes off S_tt, summed over classes (d, d)."""
+    work = (
+        (form or (*view.part(members), plan, remembered(patches)), used.gamma, used.beta)
+        for form, members, patches in zip(summed.forms, classes, summed.patches, strict=True)
+    )
+    title = report and f"{report}, reduction (2/2)"
+    taken = np.zeros((view.dimension, view.dimension))
+    for part in in_order(class_reduction, work, len(classes), n_jobs=n_jobs, report=title):
+        taken += part
+    return taken
 
 
 def _number_kept(n_found: int, n_components: int | None) -> int:
