@@ -382,4 +382,4 @@ def test_a_class_too_small_for_k_is_named():
     with pytest.warns(
         SmallClassWarning, match=r"n_neighbors=12 is cut .* 'few' \(9 in all\), 'one'"
     ):
-        MPDA().fit(X, names)
+        MPDA(n_neighbors=12).fit(X, names)

@@ -7,7 +7,7 @@ from sklearn.utils.estimator_checks import check_estimator, parametrize_with_che
 
 import mpda
 
-# The checks draw classes of a few samples, fewer than our default of 12 neighbours; the warning
+# The checks draw classes of a few samples, fewer than our default number of neighbours; the warning
 # that says so is wanted, and has a test of its own.
 pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
 

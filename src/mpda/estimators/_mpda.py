@@ -40,17 +40,19 @@ class MPDA(TangentDiscriminant):
     n_components : int, default=None
         Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
         number is honoured or refused, never cut. There may be more than the number of classes.
-    n_neighbors : int, default=12
+    n_neighbors : int, default=20
         k, the neighbours inside the class that make W and scale the affinity. Cut, with a
         warning, in a class of fewer samples; a class of one sample is allowed and only adds to
         what separates classes.
-    gamma : float, default=0.01
+    gamma : float, default=0.1
         Weight of the agreement between tangent vectors of neighbouring patches.
-    alpha : float, default=0.1
+    alpha : float, default=0.2
         Ridge on the directions t.
-    tangent_alpha : float or None, default=1.0
-        Ridge beta on the tangent vectors v. None sets beta = alpha, which is the paper; as it
-        grows, the method becomes discriminant analysis by the graph Laplacian of W.
+    tangent_alpha : float or None, default=None
+        Ridge beta on the tangent vectors v. None sets beta = alpha in absolute terms, which is the
+        paper and did best untuned; that beta grows with the number of samples, a number (3.0 did
+        nearly as well) does not. As beta grows, the method becomes discriminant analysis by the
+        graph Laplacian of W.
     eigenvalue_power : float, default=0.0
         Component r is multiplied by (lambda_r / lambda_1) to this power.
     units : {"relative", "absolute"}, default="relative"
@@ -121,10 +123,10 @@ class MPDA(TangentDiscriminant):
         self,
         n_components: int | None = None,
         *,
-        n_neighbors: int = 12,
-        gamma: float = 0.01,
-        alpha: float = 0.1,
-        tangent_alpha: float | None = 1.0,
+        n_neighbors: int = 20,
+        gamma: float = 0.1,
+        alpha: float = 0.2,
+        tangent_alpha: float | None = None,
         eigenvalue_power: float = 0.0,
         units: str = "relative",
         partition: Any = "auto",
