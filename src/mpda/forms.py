@@ -24,6 +24,8 @@ from mpda.tangents import TangentBundle
 _BLOCK_ENTRIES = 128_000
 # Up to this many samples products with all of them are faster than sums over edges.
 _VERTEX_LIMIT = 400
+# Up to this many tangent directions all their products at once are faster than pair by pair.
+_DENSE_LIMIT = 1000
 
 
 @dataclass(frozen=True)
@@ -209,18 +211,25 @@ def _coupling_blocks(pairs: Ints, weights: Floats, bundle: TangentBundle) -> tup
     """
     n_patches, d, m = bundle.bases.shape
     couplings = np.empty((len(pairs), m, m))
-    turning = np.zeros((n_patches, m, m))
-    degrees = np.zeros(n_patches)
+    degrees = np.bincount(pairs.ravel(), np.repeat(weights, 2), n_patches)
+    turning = degrees[:, None, None] * (np.eye(m) * bundle.used[:, None])
     step = max(1, _BLOCK_ENTRIES // max(1, d * m))
     for start in range(0, len(pairs), step):
         low, high = pairs[start : start + step].T
         w = weights[start : start + step, None, None]
-        A = bundle.bases[low].transpose(0, 2, 1) @ bundle.bases[high]
+        A = _inner_products(bundle.bases, low, high)
         couplings[start : start + step] = -2.0 * w * A
-        np.add.at(turning, low, w * (A @ A.transpose(0, 2, 1)))
-        np.add.at(turning, high, w * (A.transpose(0, 2, 1) @ A))
-        np.add.at(degrees, low, w[:, 0, 0])
-        np.add.at(degrees, high, w[:, 0, 0])
-    entries = np.arange(m)
-    turning[:, entries, entries] += degrees[:, None] * bundle.used
+        _add_by_owner(turning, low, w * (A @ A.transpose(0, 2, 1)))
+        order = np.argsort(high, kind="stable")
+        _add_by_owner(turning, high[order], (w * (A.transpose(0, 2, 1) @ A))[order])
     return turning, couplings
+
+
+def _inner_products(bases: Floats, low: Ints, high: Ints) -> Floats:
+    """A_pq = T_p'T_q (q, m, m) for pairs of patches."""
+    n_patches, d, m = bases.shape
+    if n_patches <= 2 * len(low) and n_patches * m <= _DENSE_LIMIT:
+        columns = bases.transpose(1, 0, 2).reshape(d, n_patches * m)
+        products = (columns.T @ columns).reshape(n_patches, m, n_patches, m)
+        return products[low, :, high]
+    return bases[low].transpose(0, 2, 1) @ bases[high]

@@ -137,6 +137,10 @@ def _nearest(D: Floats, rows: Ints, k: int) -> NeighborLists:
     kth = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
     tails, heads = (kth >= D).nonzero()
     values = D[tails, heads]
+    if tails.size == rows.size * k:  # no ties at the k-th
+        take = np.argsort(values.reshape(-1, k), axis=1, kind="stable")
+        take += np.arange(0, tails.size, k)[:, None]
+        return NeighborLists(heads[take], values[take])
     order = np.lexsort((values, tails))  # stable, so columns stay in order at a tie
     starts = np.searchsorted(tails, np.arange(rows.size))
     take = order[starts[:, None] + np.arange(k)]
