@@ -166,6 +166,17 @@ def test_scatter_of_a_graph_with_edges_far_shorter_than_the_class(limit, monkeyp
     np.testing.assert_allclose(graph_scatter(near, graph), 2 * gaps.T @ gaps, rtol=1e-12)
 
 
+def test_a_form_with_tangent_spaces_of_very_unequal_dimension():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(160, 30))
+    labels = np.concatenate([np.zeros(60, dtype=int), np.arange(1, 101)])
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(X, graph, labels, patch_tangents(X, labels, 0.95))
+    assert form.used.size > 2 * form.size + 100
+    dense = form.tangent_block(0.3, 0.1)
+    np.testing.assert_array_equal(dense, form.sparse_tangent_block(0.3, 0.1).toarray())
+
+
 def test_a_form_with_edges_far_shorter_than_the_class():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))

@@ -77,18 +77,21 @@ class TangentForm:
 
     def tangent_block(self, gamma: float, beta: float) -> Floats:
         """S_vv + beta I, dense (sum m_p, sum m_p)."""
-        block = np.zeros((self.size, self.size))
-        values, rows, columns = self._entries(gamma, beta)
-        block[rows, columns] = values
-        return block
+        n_patches, m = self.used.shape
+        if n_patches * m > 2 * self.size + 100:  # patches of very unequal dimension
+            return self.sparse_tangent_block(gamma, beta).toarray()
+        patches = np.arange(n_patches)
+        low, high = self.pairs.T
+        couplings = gamma * self.couplings
+        blocks = np.zeros((n_patches, m, n_patches, m))
+        blocks[patches, :, patches] = self.diagonal_blocks(gamma, beta)
+        blocks[low, :, high] = couplings
+        blocks[high, :, low] = couplings.transpose(0, 2, 1)
+        used = self.used.ravel().nonzero()[0]
+        return blocks.reshape(n_patches * m, n_patches * m)[used[:, None], used]
 
     def sparse_tangent_block(self, gamma: float, beta: float) -> csr_array:
         """S_vv + beta I, sparse (sum m_p, sum m_p)."""
-        values, rows, columns = self._entries(gamma, beta)
-        return coo_array((values, (rows, columns)), shape=(self.size, self.size)).tocsr()
-
-    def _entries(self, gamma: float, beta: float) -> tuple[Floats, Ints, Ints]:
-        """The entries of S_vv + beta I that may differ from 0: values, rows, columns."""
         n_patches, m = self.used.shape
         patches = np.arange(n_patches)
         low, high = self.pairs.T
@@ -102,7 +105,7 @@ class TangentForm:
         position = (np.cumsum(self.used) - 1).reshape(n_patches, m)
         rows = np.broadcast_to(position[p][:, :, None], blocks.shape)[kept]
         columns = np.broadcast_to(position[q][:, None, :], blocks.shape)[kept]
-        return blocks[kept], rows, columns
+        return coo_array((blocks[kept], (rows, columns)), shape=(self.size, self.size)).tocsr()
 
 
 def tangent_form(Z: Floats, graph: ClassGraph, patches: Ints, bundle: TangentBundle) -> TangentForm:
@@ -198,9 +201,10 @@ def _add_by_owner(total: Floats, owner: Ints, blocks: Floats) -> None:
 
 def _joined_patches(edges: Ints, patches: Ints, n_patches: int) -> tuple[Ints, Floats]:
     """The pairs (q, 2) of different patches that edges join, and w_pq, the edges of each pair."""
-    ends = np.sort(patches[edges], axis=1)
-    ends = ends[ends[:, 0] != ends[:, 1]]
-    keys, weights = np.unique(ends[:, 0] * n_patches + ends[:, 1], return_counts=True)
+    tails, heads = patches[edges].T
+    apart = tails != heads
+    low, high = np.minimum(tails, heads)[apart], np.maximum(tails, heads)[apart]
+    keys, weights = np.unique(low * n_patches + high, return_counts=True)
     return np.column_stack([keys // n_patches, keys % n_patches]), weights.astype(float)
 
 

@@ -208,12 +208,13 @@ class _Part:
         self._pending: list[Ints] = []  # what joined since the gaps were last brought up to date
 
     def add(self, points: Ints) -> None:
-        if points.size:
-            self.members[points] = True
-            self.reach = np.logical_or.reduce(self._patch.listed[points], axis=0)
-            self._pending.append(points)
-        else:
+        if points.size == 0:
             self.reach = np.zeros_like(self.members)
+            return
+        self.members[points] = True
+        listed = self._patch.listed[points]
+        self.reach = listed[0] if points.size == 1 else np.logical_or.reduce(listed, axis=0)
+        self._pending.append(points)
 
     def priority(self, joining: Bools) -> float:
         """R^p N_p with what is about to join."""
@@ -243,10 +244,12 @@ def _nearest_free(listed: Bools, left: _Part, right: _Part, free: Bools) -> tupl
     """
     to_left, to_right = left.gaps(), right.gaps()
     gaps = np.where(free, np.minimum(to_left, to_right), np.inf)
-    points = np.array([gaps.argmin()])
-    if gaps[points[0]] == 0.0:
-        copies = (gaps == 0.0).nonzero()[0]
-        onward = (listed[copies] & free).any(axis=1)
-        points = copies[: 1 + int(onward.argmax())] if onward.any() else copies
+    point = gaps.argmin()
+    if gaps[point] > 0.0:
+        joins, nothing = np.array([point]), np.empty(0, dtype=np.intp)
+        return (joins, nothing) if to_left[point] <= to_right[point] else (nothing, joins)
+    copies = (gaps == 0.0).nonzero()[0]
+    onward = (listed[copies] & free).any(axis=1)
+    points = copies[: 1 + int(onward.argmax())] if onward.any() else copies
     leftward = to_left[points] <= to_right[points]
     return points[leftward], points[~leftward]
