@@ -105,7 +105,8 @@ def fit_discriminant(
         else:
             units = Units(one, one, one)
         used = penalties.in_units(units)
-        within = summed.totals.within + used.alpha * np.eye(view.dimension)
+        within = 0.5 * (summed.totals.within + summed.totals.within.T)
+        within += used.alpha * np.eye(view.dimension)
         within -= _eliminated(view, classes, summed, plan, used, n_jobs, report)
 
     between = summed.totals.between.form()

@@ -19,6 +19,7 @@ from mpda._typing import Floats, Ints
 # second); above, candidates come from a search by Gram products.
 _DIRECT_SEARCH_LIMIT = 3e8
 _BLOCK_ENTRIES = 4_000_000
+_DENSE_LIMIT = 500
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,11 @@ def union_graph(neighbors: NeighborLists) -> ClassGraph:
     n, k = neighbors.indices.shape
     tails = np.repeat(np.arange(n), k)
     heads = neighbors.indices.ravel()
+    if n <= _DENSE_LIMIT:
+        lengths = np.full((n, n), -1.0)
+        lengths[tails, heads] = lengths[heads, tails] = neighbors.distances.ravel()
+        low, high = np.triu(lengths >= 0.0, 1).nonzero()
+        return ClassGraph(neighbors, np.column_stack([low, high]), lengths[low, high])
     keys = np.minimum(tails, heads) * n + np.maximum(tails, heads)
     keys, first = np.unique(keys, return_index=True)
     edges = np.column_stack([keys // n, keys % n]) if n else np.empty((0, 2), dtype=np.intp)

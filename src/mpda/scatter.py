@@ -67,8 +67,9 @@ class BetweenSums:
         """
         n = self.counts.sum()
         offsets = self.means - self.counts @ self.means / n
-        offsets *= np.sqrt(self.counts)[:, None]
-        return 2.0 * offsets.T @ offsets + self.mean_spread - self.spread / n
+        offsets *= np.sqrt(2.0 * self.counts)[:, None]
+        form = offsets.T @ offsets + self.mean_spread - self.spread / n
+        return 0.5 * (form + form.T)
 
 
 def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
@@ -78,11 +79,10 @@ def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
 
 def neighbor_spread(Z: Floats, graph: ClassGraph) -> Floats:
     """The spread where A lives on the edges of the class graph (the paper)."""
-    n = Z.shape[0]
     offsets = Z - Z.mean(axis=0)
-    laplacian = _laplacian(graph.edges, local_affinity(graph), n)
-    spread = 2.0 * offsets.T @ (n * offsets - laplacian @ offsets)
-    return 0.5 * (spread + spread.T)
+    weighted = _laplacian(graph.edges, -2.0 * local_affinity(graph), len(Z)) @ offsets
+    weighted += (2.0 * len(Z)) * offsets
+    return offsets.T @ weighted
 
 
 def full_spread(Z: Floats, points: Floats, graph: ClassGraph) -> Floats:
@@ -114,9 +114,7 @@ def graph_scatter(Z: Floats, graph: ClassGraph) -> Floats:
     offsets = Z - Z.mean(axis=0)
     if edges_are_short(offsets, graph):
         return 2.0 * _difference_scatter(Z, graph.edges)
-    laplacian = _laplacian(graph.edges, np.ones(len(graph.edges)), len(Z))
-    scatter = 2.0 * offsets.T @ (laplacian @ offsets)
-    return 0.5 * (scatter + scatter.T)
+    return offsets.T @ (_laplacian(graph.edges, np.full(len(graph.edges), 2.0), len(Z)) @ offsets)
 
 
 def edges_are_short(offsets: Floats, graph: ClassGraph) -> bool:

@@ -92,9 +92,9 @@ def _principal_axes(gaps: Floats, energy: float) -> tuple[Floats, Floats]:
         return singular**2, axes
     values, vectors = np.linalg.eigh(gaps @ gaps.transpose(0, 2, 1))
     variances = np.maximum(values[:, ::-1], 0.0)
-    axes = vectors[:, :, ::-1].transpose(0, 2, 1) @ gaps
-    lengths = np.linalg.norm(axes, axis=2, keepdims=True)
-    return variances, np.divide(axes, lengths, out=np.zeros_like(axes), where=lengths > 0.0)
+    lengths = np.sqrt(variances)
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+    return variances, (vectors[:, :, ::-1] * inverse[:, None]).transpose(0, 2, 1) @ gaps
 
 
 def _gathered(parts: list[tuple[Ints, TangentBundle]], n_patches: int, d: int) -> TangentBundle:
