@@ -24,7 +24,7 @@ from mpda.frames import Frame, frame
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
 
-# Up to this many dimensions the work on a class gains nothing from threads inside BLAS.
+# Up to this many dimensions a fit gains nothing from threads inside BLAS.
 _SMALL = 256
 # Forms that are kept from the first pass for the second; those beyond are made twice.
 _KEPT_BYTES = 256 * 2**20
@@ -108,14 +108,14 @@ def fit_discriminant(
         within = 0.5 * (summed.totals.within + summed.totals.within.T)
         within += used.alpha * np.eye(view.dimension)
         within -= _eliminated(view, classes, summed, plan, used, n_jobs, report)
-
-    between = summed.totals.between.form()
-    found = (solve_two_stage if two_stage else solve_pencil)(between, within, used.alpha)
-    kept = found.first(_number_kept(found.eigenvalues.size, n_components))
+        between = summed.totals.between.form()
+        found = (solve_two_stage if two_stage else solve_pencil)(between, within, used.alpha)
+        kept = found.first(_number_kept(found.eigenvalues.size, n_components))
+        residual = pencil_residual(between, within, kept)
     return Discriminant(
         directions=signed(Directions(kept.eigenvalues, view.directions(kept.vectors))),
         mean=view.mean,
-        residual=pencil_residual(between, within, kept),
+        residual=residual,
         strengths=Strengths(
             view.unscaled(used.gamma), view.unscaled(used.alpha), view.unscaled(used.beta)
         ),
