@@ -67,6 +67,15 @@ def test_neighbourhood_tangents_are_those_of_the_sample_and_its_neighbours():
         assert largest_angle(T, expected) < 1e-7
 
 
+def form_and_definition(X, labels, gamma):
+    """The graph, the form and the same form as a sum of squares."""
+    graph = class_graph(ClassPoints(X), 4)
+    bundle = patch_tangents(X, labels, 0.9)
+    W = oracles.union_weights(oracles.neighbors(oracles.distances(X), 4))
+    S = oracles.within_form(X, W, labels, bases_of(bundle), gamma)
+    return graph, tangent_form(X, graph, labels, bundle), S
+
+
 @pytest.mark.parametrize("block", [0, 40, 128_000])
 @pytest.mark.parametrize("seed", range(4))
 def test_blocks_of_the_form_are_those_of_the_sum_of_squares(seed, block, monkeypatch):
@@ -75,13 +84,8 @@ def test_blocks_of_the_form_are_those_of_the_sum_of_squares(seed, block, monkeyp
         monkeypatch.setattr(forms, "_BLOCK_ENTRIES", block)
     X, labels = case(seed)
     d = X.shape[1]
-    graph = class_graph(ClassPoints(X), 4)
-    bundle = patch_tangents(X, labels, 0.9)
-    form = tangent_form(X, graph, labels, bundle)
-    W = np.zeros((len(X), len(X)))
-    W[tuple(graph.edges.T)] = 1.0
     gamma, beta = 0.37, 0.21
-    S = oracles.within_form(X, W + W.T, labels, bases_of(bundle), gamma)
+    graph, form, S = form_and_definition(X, labels, gamma)
     scale = np.abs(S).max()
     np.testing.assert_allclose(graph_scatter(X, graph), S[:d, :d], atol=1e-13 * scale)
     np.testing.assert_allclose(form.cross_columns(), -S[:d, d:], atol=1e-13 * scale)
@@ -99,16 +103,9 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
         monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     if solver == "direct":
         monkeypatch.setattr(reduction, "_MAX_STEPS", 0)
-        if beta == 0.0:
-            beta = 1e-3  # a direct sparse factor is for regular blocks
     X, labels = case(3)
     d = X.shape[1]
-    graph = class_graph(ClassPoints(X), 4)
-    bundle = patch_tangents(X, labels, 0.9)
-    form = tangent_form(X, graph, labels, bundle)
-    W = np.zeros((len(X), len(X)))
-    W[tuple(graph.edges.T)] = 1.0
-    S = oracles.within_form(X, W + W.T, labels, bases_of(bundle), gamma)
+    _, form, S = form_and_definition(X, labels, gamma)
     C = S[d:, d:] + beta * np.eye(form.size)
     expected = S[:d, d:] @ np.linalg.pinv(C, rcond=1e-12) @ S[d:, :d]
     taken = eliminated(form, gamma, beta)

@@ -29,7 +29,12 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Floats:
     if form.size <= _DENSE_LIMIT:
         return _eliminated_dense(form.tangent_block(gamma, beta), B)
     C = form.sparse_tangent_block(gamma, beta)
-    return _eliminated_iteratively(C, B, form, form.diagonal_blocks(gamma, beta))
+    X = _conjugate_gradients(C, B.T, form, form.diagonal_blocks(gamma, beta))
+    if X is not None:
+        return _corrected(C, B, X)
+    if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
+        return _eliminated_dense(C.toarray(), B)
+    return _corrected(C, B, splu(csc_array(C)).solve(np.ascontiguousarray(B.T)))
 
 
 def _eliminated_dense(C: Floats, B: Floats) -> Floats:
@@ -54,11 +59,8 @@ def _eliminated_dense(C: Floats, B: Floats) -> Floats:
     return np.tril(lower) + np.tril(lower, -1).T
 
 
-def _eliminated_iteratively(C: csr_array, B: Floats, form: TangentForm, blocks: Floats) -> Floats:
+def _corrected(C: csr_array, B: Floats, X: Floats) -> Floats:
     """B C^-1 B' from X close to C^-1 B': X'B' + B X - X'C X has the square of the error of X."""
-    X = _conjugate_gradients(C, B.T, form, blocks)
-    if X is None:
-        X = splu(csc_array(C)).solve(np.ascontiguousarray(B.T))
     product = B @ X
     corrected = product + product.T - X.T @ (C @ X)
     return 0.5 * (corrected + corrected.T)
