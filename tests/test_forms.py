@@ -8,7 +8,7 @@ from cases import largest_angle, unequal_classes
 from mpda import forms, reduction, scatter
 from mpda.contributions import Plan, Totals, class_contribution
 from mpda.forms import tangent_form
-from mpda.graphs import ClassPoints, class_graph
+from mpda.graphs import ClassPoints, PlacedGraph, class_graph
 from mpda.partition import known_partition
 from mpda.reduction import eliminated
 from mpda.scatter import full_spread, graph_scatter
@@ -73,7 +73,7 @@ def form_and_definition(X, labels, gamma):
     bundle = patch_tangents(X, labels, 0.9)
     W = oracles.union_weights(oracles.neighbors(oracles.distances(X), 4))
     S = oracles.within_form(X, W, labels, bases_of(bundle), gamma)
-    return graph, tangent_form(X, graph, labels, bundle), S
+    return graph, tangent_form(PlacedGraph(X, graph), labels, bundle), S
 
 
 @pytest.mark.parametrize("block", [0, 40, 128_000])
@@ -87,7 +87,7 @@ def test_blocks_of_the_form_are_those_of_the_sum_of_squares(seed, block, monkeyp
     gamma, beta = 0.37, 0.21
     graph, form, S = form_and_definition(X, labels, gamma)
     scale = np.abs(S).max()
-    np.testing.assert_allclose(graph_scatter(X, graph), S[:d, :d], atol=1e-13 * scale)
+    np.testing.assert_allclose(graph_scatter(PlacedGraph(X, graph)), S[:d, :d], atol=1e-13 * scale)
     np.testing.assert_allclose(form.cross_columns(), -S[:d, d:], atol=1e-13 * scale)
     ridged = S[d:, d:] + beta * np.eye(form.size)
     np.testing.assert_allclose(form.tangent_block(gamma, beta), ridged, atol=1e-13 * scale)
@@ -117,7 +117,7 @@ def test_nothing_is_eliminated_where_nothing_is_tied():
     # Two samples without edges: S_vv = 0, and no ridge.
     bundle = patch_tangents(np.eye(2), np.zeros(2, dtype=int), 0.95)
     nothing = class_graph(ClassPoints(np.eye(2)), 0)
-    form = tangent_form(np.eye(2), nothing, np.zeros(2, dtype=int), bundle)
+    form = tangent_form(PlacedGraph(np.eye(2), nothing), np.zeros(2, dtype=int), bundle)
     assert form.size == 1
     np.testing.assert_array_equal(eliminated(form, 0.0, 0.0), np.zeros((2, 2)))
 
@@ -125,7 +125,7 @@ def test_nothing_is_eliminated_where_nothing_is_tied():
 def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
     X, labels = case(3)
     graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(X, graph, labels, patch_tangents(X, labels, 0.9))
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     exact = eliminated(form, 0.3, 0.01)
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     monkeypatch.setattr(reduction, "_TOLERANCE", 1e-3)
@@ -156,11 +156,13 @@ def test_scatter_of_a_graph_with_edges_far_shorter_than_the_class(limit, monkeyp
     X[20:] += 1e8
     graph = class_graph(ClassPoints(X), 4)
     gaps = X[graph.edges[:, 0]] - X[graph.edges[:, 1]]
-    np.testing.assert_allclose(graph_scatter(X, graph), 2 * gaps.T @ gaps, rtol=1e-12)
+    np.testing.assert_allclose(graph_scatter(PlacedGraph(X, graph)), 2 * gaps.T @ gaps, rtol=1e-12)
     near = rng.normal(size=(40, 3))
     graph = class_graph(ClassPoints(near), 4)
     gaps = near[graph.edges[:, 0]] - near[graph.edges[:, 1]]
-    np.testing.assert_allclose(graph_scatter(near, graph), 2 * gaps.T @ gaps, rtol=1e-12)
+    np.testing.assert_allclose(
+        graph_scatter(PlacedGraph(near, graph)), 2 * gaps.T @ gaps, rtol=1e-12
+    )
 
 
 def test_a_form_with_tangent_spaces_of_very_unequal_dimension():
@@ -168,7 +170,7 @@ def test_a_form_with_tangent_spaces_of_very_unequal_dimension():
     X = rng.normal(size=(160, 30))
     labels = np.concatenate([np.zeros(60, dtype=int), np.arange(1, 101)])
     graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(X, graph, labels, patch_tangents(X, labels, 0.95))
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.95))
     assert form.used.size > 2 * form.size + 100
     dense = form.tangent_block(0.3, 0.1)
     np.testing.assert_array_equal(dense, form.sparse_tangent_block(0.3, 0.1).toarray())
@@ -179,10 +181,12 @@ def test_a_form_with_edges_far_shorter_than_the_class():
     X = rng.normal(size=(40, 3))
     labels = np.arange(40) // 5
     graph = class_graph(ClassPoints(X[:20]), 4)
-    near = tangent_form(X[:20], graph, labels[:20], patch_tangents(X[:20], labels[:20], 0.9))
+    near = tangent_form(
+        PlacedGraph(X[:20], graph), labels[:20], patch_tangents(X[:20], labels[:20], 0.9)
+    )
     X[20:] += 1e8
     graph = class_graph(ClassPoints(X), 4)
-    far = tangent_form(X, graph, labels, patch_tangents(X, labels, 0.9))
+    far = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     m = near.first_order.shape[1]
     found = far.first_order[:4, :m, :m]
     np.testing.assert_allclose(found, near.first_order, rtol=1e-9, atol=1e-9)
@@ -191,9 +195,9 @@ def test_a_form_with_edges_far_shorter_than_the_class():
 def test_full_spread_in_blocks_is_the_whole(monkeypatch):
     X, _ = case(2)
     graph = class_graph(ClassPoints(X), 4)
-    whole = full_spread(X, X, graph)
+    whole = full_spread(PlacedGraph(X, graph), X)
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 50)
-    np.testing.assert_allclose(full_spread(X, X, graph), whole, rtol=1e-12)
+    np.testing.assert_allclose(full_spread(PlacedGraph(X, graph), X), whole, rtol=1e-12)
 
 
 def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
@@ -201,7 +205,7 @@ def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
     graph = class_graph(ClassPoints(X), 5)
     bundle = neighborhood_tangents(X, graph.neighbors, 0.9)
     alone = known_partition(None, np.full(len(X), -1))
-    by_patch = tangent_form(X, graph, alone.labels, bundle)
+    by_patch = tangent_form(PlacedGraph(X, graph), alone.labels, bundle)
     plan = Plan(5, 0, 0.9, full_affinity=False, anchors=False)
     by_sample = class_contribution(X, X, plan, None).form
     np.testing.assert_array_equal(by_patch.cross, by_sample.cross)

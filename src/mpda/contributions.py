@@ -18,9 +18,9 @@ import numpy as np
 from mpda._typing import Floats, Ints
 from mpda.forms import TangentForm, tangent_form
 from mpda.graphs import (
-    ClassGraph,
     ClassPoints,
     NeighborLists,
+    PlacedGraph,
     class_graph,
     neighbor_lists,
     union_graph,
@@ -87,39 +87,35 @@ def class_contribution(
     """
     class_points = ClassPoints(points)
     lists = neighbor_lists(class_points, max(plan.n_neighbors, plan.partition_neighbors))
-    graph = union_graph(lists.first(plan.n_neighbors))
-    if plan.full_affinity:
-        spread = full_spread(coordinates, points, graph)
-    else:
-        spread = neighbor_spread(coordinates, graph)
+    placed = PlacedGraph(coordinates, union_graph(lists.first(plan.n_neighbors)))
+    spread = full_spread(placed, points) if plan.full_affinity else neighbor_spread(placed)
     scatter = class_scatter(coordinates, spread)
     if patch_rule is None:
-        bundle = neighborhood_tangents(coordinates, graph.neighbors, plan.tangent_energy)
-        return _contribution(scatter, coordinates, graph, np.arange(len(points)), bundle, None)
+        bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, plan.tangent_energy)
+        return _contribution(scatter, placed, np.arange(len(points)), bundle, None)
     patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
         anchors = ClassPoints(_patch_means(points, patches.labels))
-        graph = class_graph(anchors, plan.n_neighbors)
-        return _contribution(scatter, means, graph, np.arange(len(means)), bundle, patches)
-    return _contribution(scatter, coordinates, graph, patches.labels, bundle, patches)
+        placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
+        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches)
+    return _contribution(scatter, placed, patches.labels, bundle, patches)
 
 
 def _contribution(
     scatter: ClassScatter,
-    vertices: Floats,
-    graph: ClassGraph,
+    placed: PlacedGraph,
     owners: Ints,
     bundle: TangentBundle,
     patches: Partition | None,
 ) -> ClassContribution:
-    """The contribution with W on the vertices (v, r), which belong to the patches owners (v,)."""
+    """The contribution with W on placed vertices, which belong to the patches owners (v,)."""
     return ClassContribution(
         scatter,
-        graph_scatter(vertices, graph),
-        len(graph.edges),
-        tangent_form(vertices, graph, owners, bundle),
+        graph_scatter(placed),
+        len(placed.graph.edges),
+        tangent_form(placed, owners, bundle),
         patches,
     )
 

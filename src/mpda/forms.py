@@ -16,8 +16,7 @@ import numpy as np
 from scipy.sparse import coo_array, csr_array
 
 from mpda._typing import Bools, Floats, Ints
-from mpda.graphs import ClassGraph
-from mpda.scatter import edges_are_short
+from mpda.graphs import PlacedGraph
 from mpda.tangents import TangentBundle
 
 # Blocks that stay in the cache; larger ones cost more in fresh memory than they save in calls.
@@ -66,7 +65,7 @@ class TangentForm:
     def cross_columns(self) -> Floats:
         """-S_tv as a matrix (d, sum m_p)."""
         d = self.cross.shape[1]
-        return self.cross.transpose(1, 0, 2).reshape(d, -1)[:, self.used.ravel()]
+        return self.cross.transpose(1, 0, 2).reshape(d, -1).compress(self.used.ravel(), axis=1)
 
     def diagonal_blocks(self, gamma: float, beta: float) -> Floats:
         """The diagonal blocks (P, m, m) of S_vv + beta I; 1 at unused entries of the diagonal."""
@@ -88,7 +87,8 @@ class TangentForm:
         blocks[low, :, high] = couplings
         blocks[high, :, low] = couplings.transpose(0, 2, 1)
         used = self.used.ravel().nonzero()[0]
-        return blocks.reshape(n_patches * m, n_patches * m)[used[:, None], used]
+        square = blocks.reshape(n_patches * m, n_patches * m)
+        return square.take(used, axis=0).take(used, axis=1)
 
     def sparse_tangent_block(self, gamma: float, beta: float) -> csr_array:
         """S_vv + beta I, sparse (sum m_p, sum m_p)."""
@@ -108,18 +108,18 @@ class TangentForm:
         return coo_array((blocks[kept], (rows, columns)), shape=(self.size, self.size)).tocsr()
 
 
-def tangent_form(Z: Floats, graph: ClassGraph, patches: Ints, bundle: TangentBundle) -> TangentForm:
+def tangent_form(placed: PlacedGraph, patches: Ints, bundle: TangentBundle) -> TangentForm:
     """The blocks with v of one class.
 
-    Z (n, d) are the samples, graph is W, patches (n,) the patch of each sample and bundle the
-    tangent spaces of the patches.
+    The graph is W, patches (n,) the patch of each sample and bundle the tangent spaces of the
+    patches.
     """
-    offsets = Z - Z.mean(axis=0)
-    if len(Z) <= _VERTEX_LIMIT and not edges_are_short(offsets, graph):
-        cross, first_order = _blocks_from_vertices(offsets, graph.edges, patches, bundle)
+    edges = placed.graph.edges
+    if len(placed.Z) <= _VERTEX_LIMIT and not placed.edges_are_short:
+        cross, first_order = _blocks_from_vertices(placed.offsets, edges, patches, bundle)
     else:
-        cross, first_order = _blocks_from_differences(Z, graph.edges, patches, bundle)
-    pairs, weights = _joined_patches(graph.edges, patches, bundle.dimensions.size)
+        cross, first_order = _blocks_from_differences(placed.Z, edges, patches, bundle)
+    pairs, weights = _joined_patches(edges, patches, bundle.dimensions.size)
     turning, couplings = _coupling_blocks(pairs, weights, bundle)
     return TangentForm(cross, first_order, turning, pairs, couplings, bundle.used)
 
@@ -195,7 +195,7 @@ def _blocks_from_differences(
 
 def _add_by_owner(total: Floats, owner: Ints, blocks: Floats) -> None:
     """total[p] += the blocks that p owns; owner is sorted."""
-    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    first = np.concatenate([[0], (owner[1:] != owner[:-1]).nonzero()[0] + 1])
     total[owner[first]] += np.add.reduceat(blocks, first, axis=0)
 
 

@@ -47,7 +47,7 @@ class Frame:
         Coordinates count from the first point: differences of near numbers are exact, so samples
         far from the origin lose nothing. Points keep their values, and with them ties in distance.
         """
-        points = self.points[members]
+        points = self.points.take(members, axis=0)
         if self.rotated is None:
             return points, points - self.points[0]
         return points, self.rotated[members]
@@ -70,7 +70,7 @@ class Frame:
 def frame(X: Floats) -> Frame:
     """The frame of the samples X (n, d)."""
     exponent = max(scale_exponent(X), _LEAST_EXPONENT)
-    points = np.ldexp(X, -exponent)
+    points = np.ldexp(X, -exponent, order="C")
     n, d = X.shape
     if n > d:
         return Frame(points, None, None, exponent)

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from mpda._typing import Bools, Floats, Ints
-from mpda.graphs import ClassPoints, NeighborLists, union_graph
+from mpda.graphs import ClassPoints, NeighborLists
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class ClassDistances:
 def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
     """D^G and R of one class over its k'-NN graph, made connected."""
     straight = points.straight
-    paths = _shortest_paths(union_graph(neighbors).edges, straight)
+    listed = _listed(neighbors)
+    paths = _shortest_paths(listed | listed.T, straight)
     paths = np.maximum(np.minimum(paths, paths.T), straight)
     tortuosity = np.divide(paths, straight, out=np.ones_like(paths), where=straight > 0.0)
-    return ClassDistances(_listed(neighbors), paths, tortuosity)
+    return ClassDistances(listed, paths, tortuosity)
 
 
 def euclidean_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
@@ -43,41 +44,39 @@ def euclidean_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassD
 def _listed(neighbors: NeighborLists) -> Bools:
     n = len(neighbors.indices)
     listed = np.zeros((n, n), dtype=bool)
-    np.put_along_axis(listed, neighbors.indices, True, axis=1)
+    listed[np.arange(n)[:, None], neighbors.indices] = True
     return listed
 
 
-def _shortest_paths(edges: Ints, straight: Floats) -> Floats:
-    paths = dijkstra(_weighted(edges, straight), directed=True)
+def _shortest_paths(joined: Bools, straight: Floats) -> Floats:
+    """The shortest paths (n, n) over the joined pairs, more of which are joined if they must be."""
+    links = _links(joined, straight)
+    paths = dijkstra(links)
     if np.isinf(paths[0]).any():
-        edges = _connected_edges(edges, straight)
-        paths = dijkstra(_weighted(edges, straight), directed=True)
+        tails, heads = _bridges(links, straight).T
+        joined[tails, heads] = joined[heads, tails] = True
+        paths = dijkstra(_links(joined, straight))
     return np.asarray(paths)
 
 
-def _weighted(edges: Ints, straight: Floats) -> csr_array:
-    """The symmetric graph of the edges (e, 2) with their lengths.
+def _links(joined: Bools, straight: Floats) -> csr_array:
+    """The joined pairs with their lengths as a sparse matrix.
 
     An edge of length 0 (duplicates) is stored like any other, and csgraph reads what is stored.
     """
-    n = straight.shape[0]
-    tails, heads = np.concatenate([edges, edges[:, ::-1]]).T
-    order = np.argsort(tails * n + heads)
-    tails, heads = tails[order], heads[order]
-    starts = np.searchsorted(tails, np.arange(n + 1))
+    tails, heads = joined.nonzero()
+    starts = np.searchsorted(tails, np.arange(len(joined) + 1))
     # csgraph of SciPy 1.13 takes 32-bit indices only.
     indices = heads.astype(np.int32), starts.astype(np.int32)
-    return csr_array((straight[tails, heads], *indices), shape=(n, n))
+    return csr_array((straight[joined], *indices), shape=joined.shape)
 
 
-def _connected_edges(edges: Ints, straight: Floats) -> Ints:
-    """Add the shortest edge between two components until there is one component.
+def _bridges(links: csr_array, straight: Floats) -> Ints:
+    """The edges (b, 2) that join components, shortest first, until there is one component.
 
     This is Kruskal's algorithm on the components, so the minimum spanning tree of the shortest
     edges between them; edges are ranked by (length, indices) to make it unique.
     """
-    n = straight.shape[0]
-    links = coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
     n_components, component = connected_components(links, directed=False)
     bridges = _shortest_bridges(straight, component.astype(np.intp), n_components)
     tails, heads = bridges.T
@@ -88,7 +87,7 @@ def _connected_edges(edges: Ints, straight: Floats) -> Ints:
         (rank, (component[tails], component[heads])), shape=(n_components, n_components)
     )
     chosen = minimum_spanning_tree(between.tocsr()).data.astype(np.intp) - 1
-    return np.concatenate([edges, bridges[order[chosen]]])
+    return bridges[order[chosen]]
 
 
 def _shortest_bridges(straight: Floats, component: Ints, n_components: int) -> Ints:

@@ -20,6 +20,8 @@ from mpda._typing import Floats, Ints
 _DIRECT_SEARCH_LIMIT = 3e8
 _BLOCK_ENTRIES = 4_000_000
 _DENSE_LIMIT = 500
+# Sums of squares of the offsets over those of the edges: 2e-16 of this is the rounding allowed.
+_LARGEST_EXTENT = 1e3
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,31 @@ class ClassGraph:
     lengths: Floats
 
 
+@dataclass(frozen=True)
+class PlacedGraph:
+    """A class graph with the coordinates Z (n, d) of its samples.
+
+    Sums over edges are fastest as products of offsets from the class mean, but then their rounding
+    is relative to the extent of the class. Where edges are very short beside that, they have to be
+    sums over the differences of coordinates.
+    """
+
+    Z: Floats
+    graph: ClassGraph
+
+    @cached_property
+    def offsets(self) -> Floats:
+        """The coordinates from the class mean (n, d)."""
+        return self.Z - self.Z.mean(axis=0)
+
+    @cached_property
+    def edges_are_short(self) -> bool:
+        """Whether products of offsets would lose the edges in rounding."""
+        degrees = np.bincount(self.graph.edges.ravel(), minlength=len(self.Z))
+        extent = float(degrees @ np.einsum("ij,ij->i", self.offsets, self.offsets))
+        return extent > _LARGEST_EXTENT * float(self.graph.lengths @ self.graph.lengths)
+
+
 def class_graph(points: ClassPoints, n_neighbors: int) -> ClassGraph:
     """The graph W of one class; k is cut to n - 1."""
     return union_graph(neighbor_lists(points, n_neighbors))
@@ -76,8 +103,8 @@ def union_graph(neighbors: NeighborLists) -> ClassGraph:
     heads = neighbors.indices.ravel()
     if n <= _DENSE_LIMIT:
         lengths = np.full((n, n), -1.0)
-        lengths[tails, heads] = lengths[heads, tails] = neighbors.distances.ravel()
-        low, high = np.triu(lengths >= 0.0, 1).nonzero()
+        lengths[np.minimum(tails, heads), np.maximum(tails, heads)] = neighbors.distances.ravel()
+        low, high = (lengths >= 0.0).nonzero()
         return ClassGraph(neighbors, np.column_stack([low, high]), lengths[low, high])
     keys = np.minimum(tails, heads) * n + np.maximum(tails, heads)
     keys, first = np.unique(keys, return_index=True)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpocon, dpotrf
 
 from mpda._typing import Floats
 from mpda.exceptions import SingularFormError
 
 # Directions with a smaller eigenvalue, relative to the first, carry nothing but rounding.
 RELATIVE_CUTOFF = 1e-10
+# Matrices with a larger condition number are looked at eigenvalue by eigenvalue.
+_LARGEST_CONDITION = 1e8
 
 
 @dataclass(frozen=True)
@@ -34,22 +40,21 @@ def solve_pencil(between: Floats, within: Floats, ridge: float = 0.0) -> Directi
     With S' = F F', F of full column rank, and N'M N = I, the wanted lambda are the eigenvalues of
     K'K, K = N'F, and t = N K z / sqrt(lambda). Going through the range of S' keeps the directions
     in which classes do not differ from mixing in as rounding. ``ridge`` says that M - ridge I is
-    positive semi-definite.
+    positive semi-definite. F and N come from Cholesky factors, or from eigenvectors where the
+    matrix is singular or nearly so.
     """
     scale = _equilibration(within)
     between = between * np.multiply.outer(scale, scale)
     unit = np.trace(between) / len(between)
     if not unit > 0.0:
         return Directions(np.empty(0), np.empty((len(between), 0)))
-    values, basis = _range(between / unit)
-    factor = basis * np.sqrt(values)
-    whitening = _whitening(within * np.multiply.outer(scale, scale), factor, ridge * scale**2)
-    half = whitening.T @ factor
+    factor = _factor(between / unit)
+    half, unwhitened = _whitened(factor, within * np.multiply.outer(scale, scale), ridge * scale**2)
     lambdas, z = np.linalg.eigh(half.T @ half)
     lambdas, z = lambdas[::-1], z[:, ::-1]
     kept = lambdas > RELATIVE_CUTOFF * lambdas[0]
     lambdas, z = lambdas[kept], z[:, kept]
-    vectors = whitening @ (half @ (z / np.sqrt(lambdas)))
+    vectors = unwhitened(half @ (z / np.sqrt(lambdas)))
     return Directions(lambdas * unit, vectors * scale[:, None])
 
 
@@ -88,6 +93,24 @@ def _equilibration(within: Floats) -> Floats:
     return 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
 
 
+def _cholesky(S: Floats) -> Floats | None:
+    """L (d, d), lower, with S = L L'; None where S is singular or nearly so."""
+    L, failed = dpotrf(S, lower=1)
+    if failed:
+        return None
+    reciprocal, _ = dpocon(L, np.abs(S).sum(axis=0).max(), uplo="L")
+    return L if reciprocal * _LARGEST_CONDITION > 1.0 else None
+
+
+def _factor(S: Floats) -> Floats:
+    """F (d, r) of full column rank with S = F F'."""
+    L = _cholesky(S)
+    if L is not None:
+        return L
+    values, basis = _range(S)
+    return basis * np.sqrt(values)
+
+
 def _range(S: Floats) -> tuple[Floats, Floats]:
     """The eigenvalues (r,) and eigenvectors (d, r) of S that are not rounding."""
     values, vectors = np.linalg.eigh(S)
@@ -98,6 +121,18 @@ def _range(S: Floats) -> tuple[Floats, Floats]:
 def _rounding(values: Floats) -> float:
     """Below this an eigenvalue of a matrix with these eigenvalues is rounding."""
     return float(10.0 * len(values) * np.finfo(float).eps * values[-1])
+
+
+def _whitened(
+    factor: Floats, within: Floats, ridge: Floats
+) -> tuple[Floats, Callable[[Floats], Floats]]:
+    """N'F and the way back, Y -> N Y, for some N with N'M N = I."""
+    L = _cholesky(within)
+    if L is None:
+        N = _whitening(within, factor, ridge)
+        return N.T @ factor, N.__matmul__
+    half = solve_triangular(L, factor, lower=True, check_finite=False)
+    return half, partial(solve_triangular, L, lower=True, trans="T", check_finite=False)
 
 
 def _whitening(within: Floats, factor: Floats, ridge: Floats) -> Floats:

@@ -55,8 +55,10 @@ def _eliminated_dense(C: Floats, B: Floats) -> Floats:
         half = solve_triangular(factor, B.T, lower=True, check_finite=False)
     # SciPy's product, not NumPy's: each may carry a BLAS of its own, and two pools of threads
     # that take turns on small matrices wait for each other (10 times slower on 2 cores).
-    lower = dsyrk(1.0, half, trans=1, lower=1)
-    return np.tril(lower) + np.tril(lower, -1).T
+    lower = dsyrk(1.0, half, trans=1, lower=1)  # zero above the diagonal
+    product = lower + lower.T
+    np.fill_diagonal(product, np.diagonal(lower))
+    return product
 
 
 def _corrected(C: csr_array, B: Floats, X: Floats) -> Floats:

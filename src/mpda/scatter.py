@@ -9,12 +9,10 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.spatial.distance import cdist
 
 from mpda._typing import Floats, Ints
-from mpda.graphs import ClassGraph, local_affinity, local_scale, scaled_affinity
+from mpda.graphs import PlacedGraph, local_affinity, local_scale, scaled_affinity
 
 _BLOCK_ENTRIES = 4_000_000
 _DENSE_LIMIT = 500
-# Sums of squares of the offsets over those of the edges: 2e-16 of this is the rounding allowed.
-_LARGEST_EXTENT = 1e3
 
 
 @dataclass(frozen=True)
@@ -77,22 +75,22 @@ def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
     return ClassScatter(Z.shape[0], Z.mean(axis=0), spread)
 
 
-def neighbor_spread(Z: Floats, graph: ClassGraph) -> Floats:
+def neighbor_spread(placed: PlacedGraph) -> Floats:
     """The spread where A lives on the edges of the class graph (the paper)."""
-    offsets = Z - Z.mean(axis=0)
-    weighted = _laplacian(graph.edges, -2.0 * local_affinity(graph), len(Z)) @ offsets
-    weighted += (2.0 * len(Z)) * offsets
+    offsets, graph = placed.offsets, placed.graph
+    weighted = _laplacian(graph.edges, -2.0 * local_affinity(graph), len(offsets)) @ offsets
+    weighted += (2.0 * len(offsets)) * offsets
     return offsets.T @ weighted
 
 
-def full_spread(Z: Floats, points: Floats, graph: ClassGraph) -> Floats:
+def full_spread(placed: PlacedGraph, points: Floats) -> Floats:
     """The spread where A is kept for every pair of the class (Sugiyama; the authors' program).
 
-    points (n, d) are the samples in which distances are measured, Z their coordinates.
+    points (n, d) are the samples in which distances are measured.
     """
-    n, d = Z.shape
-    sigma = local_scale(graph.neighbors)
-    offsets = Z - Z.mean(axis=0)
+    offsets = placed.offsets
+    n, d = offsets.shape
+    sigma = local_scale(placed.graph.neighbors)
     spread = np.zeros((d, d))
     step = max(1, _BLOCK_ENTRIES // n)
     for start in range(0, n, step):
@@ -105,23 +103,12 @@ def full_spread(Z: Floats, points: Floats, graph: ClassGraph) -> Floats:
     return 0.5 * (spread + spread.T)
 
 
-def graph_scatter(Z: Floats, graph: ClassGraph) -> Floats:
-    """sum_ij W_ij d_ij d_ij' (d, d) over ordered pairs: 2 Z'LZ.
-
-    The Laplacian is several times faster than the differences, but its rounding is relative to the
-    extent of the class. Where edges are very short beside that, the differences are taken.
-    """
-    offsets = Z - Z.mean(axis=0)
-    if edges_are_short(offsets, graph):
-        return 2.0 * _difference_scatter(Z, graph.edges)
-    return offsets.T @ (_laplacian(graph.edges, np.full(len(graph.edges), 2.0), len(Z)) @ offsets)
-
-
-def edges_are_short(offsets: Floats, graph: ClassGraph) -> bool:
-    """Whether products of offsets from the class mean (n, d) would lose the edges in rounding."""
-    degrees = np.bincount(graph.edges.ravel(), minlength=len(offsets))
-    extent = float(degrees @ np.einsum("ij,ij->i", offsets, offsets))
-    return extent > _LARGEST_EXTENT * float(graph.lengths @ graph.lengths)
+def graph_scatter(placed: PlacedGraph) -> Floats:
+    """sum_ij W_ij d_ij d_ij' (d, d) over ordered pairs: 2 Z'LZ."""
+    edges, offsets = placed.graph.edges, placed.offsets
+    if placed.edges_are_short:
+        return 2.0 * _difference_scatter(placed.Z, edges)
+    return offsets.T @ (_laplacian(edges, np.full(len(edges), 2.0), len(offsets)) @ offsets)
 
 
 def _laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:

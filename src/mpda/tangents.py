@@ -44,7 +44,7 @@ def patch_tangents(Z: Floats, labels: Ints, energy: float) -> TangentBundle:
         offsets = np.arange(sizes[patches].max())
         present = offsets < sizes[patches, None]
         members = order[starts[patches, None] + offsets * present]
-        parts.append((patches, _local_bases(Z[members], present, energy)))
+        parts.append((patches, _local_bases(Z.take(members, axis=0), present, energy)))
     return _gathered(parts, sizes.size, Z.shape[1])
 
 
@@ -57,7 +57,7 @@ def neighborhood_tangents(Z: Floats, neighbors: NeighborLists, energy: float) ->
     for start in range(0, n, step):
         rows = np.arange(n)[start : start + step]
         present = np.ones(groups[rows].shape, dtype=bool)
-        parts.append((rows, _local_bases(Z[groups[rows]], present, energy)))
+        parts.append((rows, _local_bases(Z.take(groups[rows], axis=0), present, energy)))
     return _gathered(parts, n, d)
 
 
