@@ -9,7 +9,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from mpda._typing import Bools, Floats, Ints
-from mpda.graphs import ClassPoints, NeighborLists
+from mpda.graphs import ClassPoints, NeighborLists, true_pairs
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,11 @@ def _links(joined: Bools, straight: Floats) -> csr_array:
 
     An edge of length 0 (duplicates) is stored like any other, and csgraph reads what is stored.
     """
-    tails, heads = joined.nonzero()
+    tails, heads = true_pairs(joined)
     starts = np.searchsorted(tails, np.arange(len(joined) + 1))
     # csgraph of SciPy 1.13 takes 32-bit indices only.
     indices = heads.astype(np.int32), starts.astype(np.int32)
-    return csr_array((straight[joined], *indices), shape=joined.shape)
+    return csr_array((straight[tails, heads], *indices), shape=joined.shape)
 
 
 def _bridges(links: csr_array, straight: Floats) -> Ints:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.neighbors import NearestNeighbors
 
-from mpda._typing import Floats, Ints
+from mpda._typing import Bools, Floats, Ints
 
 # Up to this many coordinate differences every pair is compared directly (about a third of a
 # second); above, candidates come from a search by Gram products.
@@ -104,12 +104,19 @@ def union_graph(neighbors: NeighborLists) -> ClassGraph:
     if n <= _DENSE_LIMIT:
         lengths = np.full((n, n), -1.0)
         lengths[np.minimum(tails, heads), np.maximum(tails, heads)] = neighbors.distances.ravel()
-        low, high = (lengths >= 0.0).nonzero()
+        low, high = true_pairs(lengths >= 0.0)
         return ClassGraph(neighbors, np.column_stack([low, high]), lengths[low, high])
     keys = np.minimum(tails, heads) * n + np.maximum(tails, heads)
     keys, first = np.unique(keys, return_index=True)
     edges = np.column_stack([keys // n, keys % n]) if n else np.empty((0, 2), dtype=np.intp)
     return ClassGraph(neighbors, edges, neighbors.distances.ravel()[first])
+
+
+def true_pairs(mask: Bools) -> tuple[Ints, Ints]:
+    """The rows and columns where a mask (r, c) is true, row by row; nonzero() takes five times."""
+    positions = mask.ravel().nonzero()[0]
+    rows = positions // mask.shape[1]
+    return rows, positions - rows * mask.shape[1]
 
 
 def local_affinity(graph: ClassGraph) -> Floats:
@@ -168,7 +175,7 @@ def _nearest(D: Floats, rows: Ints, k: int) -> NeighborLists:
     D = D.copy()
     D[np.arange(rows.size), rows] = np.inf
     kth = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
-    tails, heads = (kth >= D).nonzero()
+    tails, heads = true_pairs(kth >= D)
     values = D[tails, heads]
     if tails.size == rows.size * k:  # no ties at the k-th
         take = np.argsort(values.reshape(-1, k), axis=1, kind="stable")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, eigh, solve_triangular
+from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 
@@ -39,20 +40,17 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Floats:
 
 def _eliminated_dense(C: Floats, B: Floats) -> Floats:
     """B C^-1 B' by Cholesky, or on the range of C where it is singular."""
-    try:
-        factor, _ = cho_factor(C, lower=True, check_finite=False)
-        pivots = np.diagonal(factor)
-        singular = pivots.min() ** 2 <= C.shape[0] * np.finfo(float).eps * pivots.max() ** 2
-    except LinAlgError:
-        singular = True
-    if singular:
+    factor, failed = dpotrf(C, lower=1)
+    pivots = np.diagonal(factor)
+    rounding = C.shape[0] * np.finfo(float).eps
+    if failed or pivots.min() ** 2 <= rounding * pivots.max() ** 2:
         values, vectors = eigh(C, check_finite=False)
-        kept = values > C.shape[0] * np.finfo(float).eps * values[-1]
+        kept = values > rounding * values[-1]
         if not kept.any():
             return np.zeros((len(B), len(B)))
         half = vectors[:, kept].T @ B.T / np.sqrt(values[kept])[:, None]
     else:
-        half = solve_triangular(factor, B.T, lower=True, check_finite=False)
+        half, _ = dtrtrs(factor, B.T, lower=1)
     # SciPy's product, not NumPy's: each may carry a BLAS of its own, and two pools of threads
     # that take turns on small matrices wait for each other (10 times slower on 2 cores).
     lower = dsyrk(1.0, half, trans=1, lower=1)  # zero above the diagonal
