@@ -68,7 +68,10 @@ def against_nca(directory: Path | None) -> list[tuple[str, str, str, bool]]:
     first = seconds(lambda: MPDA().fit(X, y))
     second = seconds(lambda: MPDA().fit(X, y))
     model = NeighborhoodComponentsAnalysis(n_components=20, init="pca", max_iter=100)
-    nca, mpda, pmpda, steps = [], [], [], []
+    nca: list[float] = []
+    mpda: list[float] = []
+    pmpda: list[float] = []
+    steps: list[int] = []
     while len(nca) < 3 and len(steps) < 6:
         elapsed = seconds(lambda: model.fit(X, y))
         steps.append(model.n_iter_)

@@ -1,40 +1,19 @@
-"""What MPDA and PMPDA share: the checks, the fit, and the linear map that is left of it."""
+"""What MPDA and PMPDA share: the checks, the fit, and what it leaves."""
 
 from __future__ import annotations
 
-import warnings
-from abc import ABCMeta, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from scipy.linalg import qr, solve_triangular
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
-
-from mpda._typing import ArrayLike, Floats, Ints, Labels
+from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant, Penalties, fit_discriminant
-from mpda.exceptions import SmallClassWarning
+from mpda.estimators._linear_map import LabelledSamples, LinearMap, warn_of_small_classes
 
 
-@dataclass(frozen=True)
-class LabelledSamples:
-    """X : (n, d) float64; y : (n,); classes : the distinct labels; members : indices by class."""
-
-    X: Floats
-    y: Labels
-    dtype: np.dtype[Any]
-    classes: Labels
-    members: list[Ints]
-
-
-class TangentDiscriminant(
-    ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, metaclass=ABCMeta
-):
+class TangentDiscriminant(LinearMap):
     """A linear map learnt from labelled samples and their tangent spaces."""
 
     # Set by the constructors of the subclasses.
@@ -55,49 +34,10 @@ class TangentDiscriminant(
     def fit(self, X: ArrayLike, y: ArrayLike) -> TangentDiscriminant:
         """Learn the map from the samples X (n, d) and their labels y (n,)."""
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Map samples (n, d) to (n, n_components)."""
-        check_is_fitted(self, "components_")
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        mapped = (X - self.mean_) @ self.components_.T
-        return mapped.astype(X.dtype, copy=False)
-
-    def inverse_transform(self, X: ArrayLike) -> Floats:
-        """The samples (n, d) nearest to the training mean that map to X (n, n_components)."""
-        check_is_fitted(self, "components_")
-        X = check_array(X, dtype=[np.float64, np.float32])
-        n_components = len(self.components_)
-        if X.shape[1] != n_components:
-            raise ValueError(
-                f"X has {X.shape[1]} columns, but {type(self).__name__} maps to {n_components} "
-                "components: give what transform returned."
-            )
-        basis, triangle = qr(self.components_.T, mode="economic")
-        samples = (basis @ solve_triangular(triangle, X.T, trans=1)).T + self.mean_
-        return samples.astype(X.dtype, copy=False)
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-    def _checked(self, X: ArrayLike, y: ArrayLike) -> LabelledSamples:
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        classes, codes = distinct_labels(y)
-        if classes.size < 2:
-            raise ValueError(
-                f"{type(self).__name__} separates classes, but y has only 1 class: "
-                f"{classes.tolist()!r}. Give labels of at least 2 classes."
-            )
-        if not np.ptp(X, axis=0).any():
-            raise ValueError("All samples of X are identical, so nothing can be learnt from them.")
-        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        return LabelledSamples(X.astype(np.float64), y, X.dtype, classes, members)
 
     def _learn(
         self,
@@ -127,7 +67,7 @@ class TangentDiscriminant(
         )
         power = check_number("eigenvalue_power", self.eigenvalue_power)
         solver = check_option("solver", self.solver, ("reduced", "two-stage"))
-        _warn_of_small_classes(samples, plan.n_neighbors)
+        warn_of_small_classes(samples, plan.n_neighbors)
         found = fit_discriminant(
             samples.X,
             samples.members,
@@ -152,29 +92,3 @@ class TangentDiscriminant(
             "beta": found.strengths.beta,
         }
         return found
-
-
-def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
-    """The distinct class labels, sorted, and the place of each label among them."""
-    try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
-    check_classification_targets(y)
-    return classes, codes
-
-
-def _warn_of_small_classes(samples: LabelledSamples, n_neighbors: int) -> None:
-    sizes = [members.size for members in samples.members]
-    small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
-    if small:
-        labels = samples.classes.tolist()
-        named = ", ".join(f"{labels[i]!r} ({sizes[i]} in all)" for i in small[:5])
-        rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
-        warnings.warn(
-            f"n_neighbors={n_neighbors} is cut to the number of other samples in class {named}"
-            f"{rest}. A smaller n_neighbors or more samples of these classes avoids this.",
-            SmallClassWarning,
-            stacklevel=4,
-        )

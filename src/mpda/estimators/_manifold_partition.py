@@ -12,7 +12,7 @@ from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count, check_jobs
 from mpda.contributions import PatchRule
 from mpda.engines import in_order
-from mpda.estimators._discriminant import distinct_labels
+from mpda.estimators._linear_map import distinct_labels
 from mpda.estimators._partition_options import partition_rule
 from mpda.frames import scale_exponent
 from mpda.graphs import ClassPoints, neighbor_lists

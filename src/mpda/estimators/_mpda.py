@@ -11,7 +11,8 @@ from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_patches
 from mpda.contributions import PatchRule
 from mpda.engines import in_order
-from mpda.estimators._discriminant import LabelledSamples, TangentDiscriminant
+from mpda.estimators._discriminant import TangentDiscriminant
+from mpda.estimators._linear_map import LabelledSamples
 from mpda.estimators._partition_options import clustered, partition_rule
 from mpda.partition import joined
 from mpda.patch_rules import known_patches
@@ -167,7 +168,7 @@ class MPDA(TangentDiscriminant):
         patches : array-like of int of shape (n_samples,), default=None
             Known patches, in place of ``partition``; -1 makes a patch of one sample.
         """
-        samples = self._checked(X, y)
+        samples = self._labelled(X, y)
         partition_neighbors = check_count("partition_neighbors", self.partition_neighbors)
         found = self._learn(
             samples,

@@ -107,6 +107,6 @@ class PMPDA(TangentDiscriminant):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._checked(X, y)
+        samples = self._labelled(X, y)
         self._learn(samples, [None] * len(samples.members))
         return self
