@@ -216,3 +216,87 @@ def relative_units(X, y, patch, bases, k):
     varying = sum(len(np.unique(X[:, f])) > 1 for f in range(d))
     diagonal = np.diag(S)[d:]
     return np.mean(squares), np.trace(S[:d, :d]) / varying, diagonal.mean()
+
+
+def weighted_scatter(X, W):
+    """1/2 sum_ij W_ij d_ij d_ij' over ordered pairs."""
+    n, d = X.shape
+    S = np.zeros((d, d))
+    for i in range(n):
+        for j in range(n):
+            S += 0.5 * W[i, j] * np.outer(X[i] - X[j], X[i] - X[j])
+    return S
+
+
+def local_fisher_weights(X, y, k, kind):
+    """W_lb and W_lw of LFDA, with the affinity "full", "knn" or "ones"."""
+    n = len(X)
+    between, within = np.full((n, n), 1.0 / n), np.zeros((n, n))
+    for c in np.unique(y):
+        members = np.flatnonzero(y == c)
+        if kind == "ones":
+            A = np.ones((members.size, members.size))
+        else:
+            A = affinity(distances(X[members]), k, kind == "full")
+        for a, i in enumerate(members):
+            for b, j in enumerate(members):
+                between[i, j] = A[a, b] * (1.0 / n - 1.0 / members.size)
+                within[i, j] = A[a, b] / members.size
+    return between, within
+
+
+def marginal_weights(X, y, k, n_pairs, penalty):
+    """The penalty graph and the intrinsic graph of MFA."""
+    n = len(X)
+    D = distances(X)
+    intrinsic = np.zeros((n, n))
+    for c in np.unique(y):
+        members = np.flatnonzero(y == c)
+        intrinsic[np.ix_(members, members)] = union_weights(
+            neighbors(D[np.ix_(members, members)], k)
+        )
+    W = np.zeros((n, n))
+    groups = np.unique(y) if penalty == "class" else [None]
+    for c in groups:
+        entries = sorted(
+            (D[i, j], i, j)
+            for i in range(n)
+            for j in range(n)
+            if y[i] != y[j] and (c is None or y[i] == c)
+        )
+        for _, i, j in entries[:n_pairs]:
+            W[i, j] = W[j, i] = 1.0
+    return W, intrinsic
+
+
+def lsda_forms(X, y, k, b):
+    """X'[b/(1-b) L_b + W_w]X and X'D_w X, X centred."""
+    n = len(X)
+    X = X - X.mean(axis=0)
+    W = union_weights(neighbors(distances(X), k)) + np.eye(n)
+    inside = np.array([[W[i, j] if y[i] == y[j] else 0.0 for j in range(n)] for i in range(n)])
+    across = W - inside
+    L = np.diag(across.sum(axis=1)) - across
+    return X.T @ (b / (1 - b) * L + inside) @ X, X.T @ np.diag(inside.sum(axis=1)) @ X
+
+
+def alignment_matrix(X, k, r):
+    """B of LLTSA (n, n)."""
+    n = len(X)
+    B = np.zeros((n, n))
+    for near in neighbors(distances(X), k):
+        local = X[near] - X[near].mean(axis=0)
+        U, singular, _ = np.linalg.svd(local)
+        rank = np.count_nonzero(singular > 1e-9 * singular[0])
+        V = U[:, : min(r, rank)]  # the others are not orthogonal to the mean
+        G = np.column_stack([np.full(len(near), 1 / np.sqrt(len(near))), V])
+        B[np.ix_(near, near)] += np.eye(len(near)) - G @ G.T
+    return B
+
+
+def field_energy(W, T, v):
+    """sum_ij W_ij |v_i - T_i'T_j v_j|^2 over ordered pairs, T and v given as lists."""
+    n = len(W)
+    return sum(
+        W[i, j] * np.sum((v[i] - T[i].T @ T[j] @ v[j]) ** 2) for i in range(n) for j in range(n)
+    )

@@ -11,7 +11,7 @@ from mpda.forms import tangent_form
 from mpda.graphs import ClassPoints, PlacedGraph, class_graph
 from mpda.partition import known_partition
 from mpda.reduction import eliminated
-from mpda.scatter import full_spread, graph_scatter
+from mpda.scatter import full_affinity_scatter, graph_scatter
 from mpda.tangents import neighborhood_tangents, patch_tangents
 
 
@@ -195,9 +195,11 @@ def test_a_form_with_edges_far_shorter_than_the_class():
 def test_full_spread_in_blocks_is_the_whole(monkeypatch):
     X, _ = case(2)
     graph = class_graph(ClassPoints(X), 4)
-    whole = full_spread(PlacedGraph(X, graph), X)
+    whole = full_affinity_scatter(PlacedGraph(X, graph), X).spread
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 50)
-    np.testing.assert_allclose(full_spread(PlacedGraph(X, graph), X), whole, rtol=1e-12)
+    np.testing.assert_allclose(
+        full_affinity_scatter(PlacedGraph(X, graph), X).spread, whole, rtol=1e-12
+    )
 
 
 def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():

@@ -19,11 +19,13 @@ ORDER = [
     ["geodesics"],
     ["partition"],
     ["patch_rules", "tangents"],
-    ["scatter", "forms"],
+    ["pairs", "scatter", "forms", "alignment"],
+    ["density_ratio", "grassmann"],
     ["reduction", "contributions"],
-    ["pencils", "engines"],
-    ["discriminant"],
+    ["pencils", "solutions", "engines"],
+    ["recipes", "dependence", "discriminant"],
     ["estimators"],
+    ["methods"],
 ]
 RANK = {name: (g, i) for g, group in enumerate(ORDER) for i, name in enumerate(group)}
 

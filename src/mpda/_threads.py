@@ -9,6 +9,9 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
+# Up to this many dimensions a fit gains nothing from threads inside BLAS.
+SMALL = 256
+
 
 @contextmanager
 def one_blas_thread(wanted: bool = True) -> Iterator[None]:

@@ -21,16 +21,24 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
     return int(value)
 
 
-def check_number(name: str, value: Any, *, least: float = 0.0, most: float = math.inf) -> float:
-    """A finite number from ``least`` to ``most``."""
-    allowed = (
-        f"a finite number of at least {least:g}"
-        if most == math.inf
-        else (f"a number from {least:g} to {most:g}")
-    )
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    least: float = 0.0,
+    most: float = math.inf,
+    below: float = math.inf,
+) -> float:
+    """A finite number from ``least`` to ``most``, and less than ``below``."""
+    if below < math.inf:
+        allowed = f"a number from {least:g} to less than {below:g}"
+    elif most < math.inf:
+        allowed = f"a number from {least:g} to {most:g}"
+    else:
+        allowed = f"a finite number of at least {least:g}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {allowed}, got {_shown(value)}.")
-    if not (math.isfinite(value) and least <= float(value) <= most):
+    if not (math.isfinite(value) and least <= float(value) <= most and float(value) < below):
         raise ValueError(f"{name} must be {allowed}, got {value!r}.")
     return float(value)
 

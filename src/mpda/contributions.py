@@ -31,7 +31,7 @@ from mpda.scatter import (
     BetweenSums,
     ClassScatter,
     class_scatter,
-    full_spread,
+    full_affinity_scatter,
     graph_scatter,
     neighbor_spread,
 )
@@ -88,7 +88,10 @@ def class_contribution(
     class_points = ClassPoints(points)
     lists = neighbor_lists(class_points, max(plan.n_neighbors, plan.partition_neighbors))
     placed = PlacedGraph(coordinates, union_graph(lists.first(plan.n_neighbors)))
-    spread = full_spread(placed, points) if plan.full_affinity else neighbor_spread(placed)
+    if plan.full_affinity:
+        spread = full_affinity_scatter(placed, points).spread
+    else:
+        spread = neighbor_spread(placed)
     scatter = class_scatter(coordinates, spread)
     if patch_rule is None:
         bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, plan.tangent_energy)

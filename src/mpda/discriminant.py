@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpda._threads import one_blas_thread
+from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import Floats, Ints
 from mpda.contributions import (
     PatchRule,
@@ -23,13 +23,10 @@ from mpda.forms import TangentForm
 from mpda.frames import Frame, frame
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
+from mpda.solutions import LARGEST_STRENGTH, number_kept
 
-# Up to this many dimensions a fit gains nothing from threads inside BLAS.
-_SMALL = 256
 # Forms that are kept from the first pass for the second; those beyond are made twice.
 _KEPT_BYTES = 256 * 2**20
-# Products with matrices of some thousand rows stay finite.
-_LARGEST_STRENGTH = 1e303
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class Penalties:
         alpha = self.alpha * units.alpha
         beta = alpha if self.tangent_alpha is None else self.tangent_alpha * units.beta
         used = Strengths(self.gamma * units.gamma, alpha, beta)
-        if max(used.gamma, used.alpha, used.beta) > _LARGEST_STRENGTH:
+        if max(used.gamma, used.alpha, used.beta) > LARGEST_STRENGTH:
             raise ValueError(
                 f"gamma={self.gamma:g}, alpha={self.alpha:g} or tangent_alpha={self.tangent_alpha} "
                 "is too large for samples of this scale: products with it leave the range of "
@@ -97,11 +94,11 @@ def fit_discriminant(
 ) -> Discriminant:
     """Directions from the samples X (n, d), the indices of each class and its patch rule."""
     view = frame(X)
-    with one_blas_thread(view.dimension <= _SMALL):
+    with one_blas_thread(view.dimension <= SMALL):
         summed = _summed(view, classes, patch_rules, plan, n_jobs, report)
         one = view.scaled(1.0)
         if penalties.relative:
-            units = summed.totals.units(int(np.count_nonzero(np.ptp(X, axis=0))), one)
+            units = summed.totals.units(view.n_varying, one)
         else:
             units = Units(one, one, one)
         used = penalties.in_units(units)
@@ -110,7 +107,7 @@ def fit_discriminant(
         within -= _eliminated(view, classes, summed, plan, used, n_jobs, report)
         between = summed.totals.between.form()
         found = (solve_two_stage if two_stage else solve_pencil)(between, within, used.alpha)
-        kept = found.first(_number_kept(found.eigenvalues.size, n_components))
+        kept = found.first(number_kept(found.eigenvalues.size, n_components))
         residual = pencil_residual(between, within, kept)
     return Discriminant(
         directions=signed(Directions(kept.eigenvalues, view.directions(kept.vectors))),
@@ -179,15 +176,3 @@ def _eliminated(
     for part in in_order(class_reduction, work, len(classes), n_jobs=n_jobs, report=title):
         taken += part
     return taken
-
-
-def _number_kept(n_found: int, n_components: int | None) -> int:
-    if n_components is None:
-        return n_found
-    if n_components > n_found:
-        raise ValueError(
-            f"n_components={n_components} is more than there is: only {n_found} directions have "
-            "an eigenvalue above 1e-10 of the largest. Ask for at most that many, or for None to "
-            "keep them all."
-        )
-    return n_components

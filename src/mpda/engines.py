@@ -20,10 +20,12 @@ def in_order(
     *,
     n_jobs: int | None = None,
     report: str | None = None,
+    unit: str = "classes",
 ) -> Iterator[Result]:
     """Yield ``work(*a)`` for each a of the n arguments, in their order, whatever finishes first.
 
-    With ``report``, a line a piece goes to stderr, at most one in two seconds besides the last.
+    With ``report``, a line goes to stderr at most every two seconds and after the last piece;
+    ``unit`` is what the pieces are.
     """
     if effective_n_jobs(n_jobs) == 1 or n == 1:
         results: Iterator[Result] = (work(*a) for a in arguments)
@@ -32,14 +34,14 @@ def in_order(
         streams = getattr(get_active_backend()[0], "supports_return_generator", False)
         returned = "generator" if streams else "list"
         results = iter(Parallel(n_jobs=n_jobs, return_as=returned)(calls))
-    return results if report is None else _reported(results, n, report)
+    return results if report is None else _reported(results, n, report, unit)
 
 
-def _reported(results: Iterator[Result], n: int, title: str) -> Iterator[Result]:
+def _reported(results: Iterator[Result], n: int, title: str, unit: str) -> Iterator[Result]:
     begin = last = time.monotonic()
     for done, result in enumerate(results, start=1):
         now = time.monotonic()
         if done == n or now - last >= 2.0:
-            print(f"{title}: {done}/{n} classes, {now - begin:.1f} s", file=sys.stderr)
+            print(f"{title}: {done}/{n} {unit}, {now - begin:.1f} s", file=sys.stderr)
             last = now
         yield result

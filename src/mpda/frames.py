@@ -37,9 +37,19 @@ class Frame:
         return self.points.shape[1] if self.rotated is None else self.rotated.shape[1]
 
     @property
+    def n_varying(self) -> int:
+        """The number of features that are not constant."""
+        return int(np.count_nonzero(np.ptp(self.points, axis=0)))
+
+    @property
     def mean(self) -> Floats:
         """The mean of the samples in their own units (d,)."""
         return np.ldexp(self.points.mean(axis=0), self.exponent)
+
+    @property
+    def all_coordinates(self) -> Floats:
+        """The coordinates of every sample (n, r), as ``part`` has them."""
+        return self.points - self.points[0] if self.rotated is None else self.rotated
 
     def part(self, members: Ints) -> tuple[Floats, Floats]:
         """The points (m, d) of some samples and their coordinates (m, r).
@@ -62,9 +72,11 @@ class Frame:
 
     def directions(self, vectors: Floats) -> Floats:
         """Directions (d, r) for the samples from directions for the coordinates."""
-        if self.basis is not None:
-            vectors = self.basis @ vectors
-        return np.ldexp(vectors, -self.exponent)
+        return np.ldexp(self.turned(vectors), -self.exponent)
+
+    def turned(self, vectors: Floats) -> Floats:
+        """Vectors (d, r) in the axes of the samples, their lengths kept."""
+        return vectors if self.basis is None else self.basis @ vectors
 
 
 def frame(X: Floats) -> Frame:

@@ -152,9 +152,16 @@ def neighbor_lists(points: ClassPoints, n_neighbors: int) -> NeighborLists:
         return NeighborLists(np.empty((n, 0), dtype=np.intp), np.empty((n, 0)))
     if n * n <= _BLOCK_ENTRIES and n * n * d <= _DIRECT_SEARCH_LIMIT:
         return _nearest(points.straight, np.arange(n), k)
+    return searched_lists(points.X, k)
+
+
+def searched_lists(X: Floats, n_neighbors: int) -> NeighborLists:
+    """The same lists for any samples X (n, d), without all distances at once."""
+    n, d = X.shape
+    k = min(n_neighbors, n - 1)
     if n * n * d <= _DIRECT_SEARCH_LIMIT:
-        return _direct_search(points.X, np.arange(n), k)
-    return _candidate_search(points.X, k)
+        return _direct_search(X, np.arange(n), k)
+    return _candidate_search(X, k)
 
 
 def _direct_search(X: Floats, rows: Ints, k: int) -> NeighborLists:
@@ -198,7 +205,8 @@ def _candidate_search(X: Floats, k: int) -> NeighborLists:
     n_candidates = min(n, k + 1 + max(8, k // 2))
     search = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(centred)
     gram_distances, candidates = search.kneighbors(centred)
-    distances = _listed_distances(X, candidates)
+    rows = np.repeat(np.arange(n), n_candidates)
+    distances = pair_distances(X, rows, candidates.ravel()).reshape(candidates.shape)
     distances[candidates == np.arange(n)[:, None]] = np.inf
     order = np.lexsort((candidates, distances), axis=1)[:, :k]
     lists = NeighborLists(
@@ -216,18 +224,19 @@ def _candidate_search(X: Floats, k: int) -> NeighborLists:
     return lists
 
 
-def _listed_distances(X: Floats, lists: Ints) -> Floats:
-    """|x_i - x_j| for each j in row i of lists (n, c), from differences, in blocks of rows.
+def pair_distances(X: Floats, tails: Ints, heads: Ints) -> Floats:
+    """|x_i - x_j| (p,) for pairs of samples, from differences, in blocks of pairs.
 
     Features stand first, so that squares are added one feature after the other: sums that are
     equal but for the places of their terms stay equal, as they do in SciPy's distances.
     """
     features = np.ascontiguousarray(X.T)
-    distances = np.empty(lists.shape)
-    step = max(1, _BLOCK_ENTRIES // (lists.shape[1] * X.shape[1]))
-    for start in range(0, X.shape[0], step):
-        rows = slice(start, start + step)
-        gaps = features[:, lists[rows]] - features[:, rows, None]
+    distances = np.empty(tails.size)
+    step = max(1, _BLOCK_ENTRIES // X.shape[1])
+    for start in range(0, tails.size, step):
+        block = slice(start, start + step)
+        gaps = features.take(tails[block], axis=1)
+        gaps -= features.take(heads[block], axis=1)
         gaps *= gaps
-        distances[rows] = np.sqrt(gaps.sum(axis=0))
+        distances[block] = np.sqrt(gaps.sum(axis=0))
     return distances

@@ -1,4 +1,4 @@
-"""The two d x d matrices and the leading directions of their pencil."""
+"""The leading directions of a pencil of two d x d matrices."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LARGEST_CONDITION = 1e8
 
 @dataclass(frozen=True)
 class Directions:
-    """Solutions of S' t = lambda M t with t'M t = 1, by decreasing lambda.
+    """Solutions of S' t = lambda M t with t'M t = 1, the wanted ones first.
 
-    eigenvalues : (r,), all above 1e-10 of the first
+    eigenvalues : (r,), decreasing where they are maximised, increasing where they are minimised
     vectors : (d, r)
     """
 
@@ -41,21 +41,33 @@ def solve_pencil(between: Floats, within: Floats, ridge: float = 0.0) -> Directi
     K'K, K = N'F, and t = N K z / sqrt(lambda). Going through the range of S' keeps the directions
     in which classes do not differ from mixing in as rounding. ``ridge`` says that M - ridge I is
     positive semi-definite. F and N come from Cholesky factors, or from eigenvectors where the
-    matrix is singular or nearly so.
+    matrix is singular or nearly so. S' may have negative eigenvalues: then S' = F J F', J = +-1,
+    lambda are the positive eigenvalues of K J K', and t = N z.
     """
     scale = _equilibration(within)
     between = between * np.multiply.outer(scale, scale)
-    unit = np.trace(between) / len(between)
+    unit = np.abs(between).max()
     if not unit > 0.0:
         return Directions(np.empty(0), np.empty((len(between), 0)))
-    factor = _factor(between / unit)
-    half, unwhitened = _whitened(factor, within * np.multiply.outer(scale, scale), ridge * scale**2)
-    lambdas, z = np.linalg.eigh(half.T @ half)
+    factor, signs = _factor(between / unit)
+    within = within * np.multiply.outer(scale, scale)
+    half, unwhitened = _whitened(factor, within, ridge * scale**2, scale)
+    definite = bool((signs > 0.0).all())
+    lambdas, z = np.linalg.eigh(half.T @ half if definite else half * signs @ half.T)
     lambdas, z = lambdas[::-1], z[:, ::-1]
-    kept = lambdas > RELATIVE_CUTOFF * lambdas[0]
+    kept = lambdas > RELATIVE_CUTOFF * max(lambdas[0], 0.0)
     lambdas, z = lambdas[kept], z[:, kept]
-    vectors = unwhitened(half @ (z / np.sqrt(lambdas)))
-    return Directions(lambdas * unit, vectors * scale[:, None])
+    return Directions(lambdas * unit, unwhitened(half @ (z / np.sqrt(lambdas)) if definite else z))
+
+
+def solve_smallest(form: Floats, total: Floats) -> Directions:
+    """Every direction of the pencil (S, M) in the range of M, by increasing lambda; S, M >= 0."""
+    scale = _equilibration(total)
+    outer = np.multiply.outer(scale, scale)
+    values, basis = _range(total * outer)
+    whitening = basis / np.sqrt(values)
+    lambdas, z = np.linalg.eigh(_congruent(form * outer, whitening))
+    return Directions(np.maximum(lambdas, 0.0), _shortest(whitening @ z, basis, scale))
 
 
 def solve_two_stage(between: Floats, within: Floats, ridge: float = 0.0) -> Directions:
@@ -68,6 +80,14 @@ def solve_two_stage(between: Floats, within: Floats, ridge: float = 0.0) -> Dire
     return Directions(inner.eigenvalues, basis @ inner.vectors)
 
 
+def solve_on_range(S: Floats, right: Floats) -> Floats:
+    """The shortest least-squares solution (d, q) of S t = right, S positive semi-definite."""
+    scale = _equilibration(S)
+    values, basis = _range(S * np.multiply.outer(scale, scale))
+    t = basis @ (basis.T @ (scale[:, None] * right) / values[:, None])
+    return _shortest(t, basis, scale)
+
+
 def pencil_residual(between: Floats, within: Floats, directions: Directions) -> float:
     """The largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions."""
     # Both sides over lambda, which may be as large as a float can be.
@@ -76,6 +96,16 @@ def pencil_residual(between: Floats, within: Floats, directions: Directions) -> 
     gap = np.linalg.norm(left - right, axis=0)
     scale = np.linalg.norm(left, axis=0) + np.linalg.norm(right, axis=0)
     return float(np.max(gap / scale, initial=0.0))
+
+
+def normwise_residual(form: Floats, total: Floats, directions: Directions) -> float:
+    """The largest |S t - lambda M t| / (|S| |t| + lambda |M| |t|): lambda may be 0 here."""
+    gap = form @ directions.vectors - (total @ directions.vectors) * directions.eigenvalues
+    scale = np.linalg.norm(form) + directions.eigenvalues * np.linalg.norm(total)
+    scale = scale * np.linalg.norm(directions.vectors, axis=0)
+    sizes = np.linalg.norm(gap, axis=0)
+    ratio = np.divide(sizes, scale, out=np.zeros_like(sizes), where=scale > 0.0)
+    return float(np.max(ratio, initial=0.0))
 
 
 def signed(directions: Directions) -> Directions:
@@ -102,37 +132,50 @@ def _cholesky(S: Floats) -> Floats | None:
     return L if reciprocal * _LARGEST_CONDITION > 1.0 else None
 
 
-def _factor(S: Floats) -> Floats:
-    """F (d, r) of full column rank with S = F F'."""
+def _factor(S: Floats) -> tuple[Floats, Floats]:
+    """F (d, r) of full column rank and signs J (r,) with S = F diag(J) F'."""
     L = _cholesky(S)
     if L is not None:
-        return L
+        return L, np.ones(len(L))
     values, basis = _range(S)
-    return basis * np.sqrt(values)
+    return basis * np.sqrt(np.abs(values)), np.sign(values)
 
 
 def _range(S: Floats) -> tuple[Floats, Floats]:
     """The eigenvalues (r,) and eigenvectors (d, r) of S that are not rounding."""
     values, vectors = np.linalg.eigh(S)
-    kept = values > _rounding(values)
+    kept = np.abs(values) > _rounding(values)
     return values[kept], vectors[:, kept]
 
 
 def _rounding(values: Floats) -> float:
     """Below this an eigenvalue of a matrix with these eigenvalues is rounding."""
-    return float(10.0 * len(values) * np.finfo(float).eps * values[-1])
+    return float(10.0 * len(values) * np.finfo(float).eps * np.abs(values).max(initial=0.0))
 
 
 def _whitened(
-    factor: Floats, within: Floats, ridge: Floats
+    factor: Floats, within: Floats, ridge: Floats, scale: Floats
 ) -> tuple[Floats, Callable[[Floats], Floats]]:
-    """N'F and the way back, Y -> N Y, for some N with N'M N = I."""
+    """N'F and the way back, Y -> diag(scale) N Y, for some N with N'M N = I."""
     L = _cholesky(within)
     if L is None:
         N = _whitening(within, factor, ridge)
-        return N.T @ factor, N.__matmul__
+        return N.T @ factor, lambda Y: _shortest(N @ Y, N, scale)
     half = solve_triangular(L, factor, lower=True, check_finite=False)
-    return half, partial(solve_triangular, L, lower=True, trans="T", check_finite=False)
+    back = partial(solve_triangular, L, lower=True, trans="T", check_finite=False)
+    return half, lambda Y: scale[:, None] * back(Y)
+
+
+def _shortest(vectors: Floats, basis: Floats, scale: Floats) -> Floats:
+    """diag(scale) times vectors (d, r), without the parts that a singular M does not see.
+
+    The columns of the basis span the range of diag(scale) M diag(scale).
+    """
+    vectors = scale[:, None] * vectors
+    if basis.shape[1] == len(basis):
+        return vectors
+    seen = np.linalg.qr(basis / scale[:, None])[0]
+    return seen @ (seen.T @ vectors)
 
 
 def _whitening(within: Floats, factor: Floats, ridge: Floats) -> Floats:

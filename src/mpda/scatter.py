@@ -9,10 +9,12 @@ from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.spatial.distance import cdist
 
 from mpda._typing import Floats, Ints
-from mpda.graphs import PlacedGraph, local_affinity, local_scale, scaled_affinity
+from mpda.graphs import PlacedGraph, local_affinity, local_scale, scaled_affinity, true_pairs
 
 _BLOCK_ENTRIES = 4_000_000
 _DENSE_LIMIT = 500
+# Products of offsets are given up where they are larger than what they are to add up to by this.
+_LARGEST_LOCAL_EXTENT = 1e5
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,11 @@ class BetweenSums:
         n = self.counts.sum()
         offsets = self.means - self.counts @ self.means / n
         offsets *= np.sqrt(2.0 * self.counts)[:, None]
-        form = offsets.T @ offsets + self.mean_spread - self.spread / n
-        return 0.5 * (form + form.T)
+        return _symmetric(offsets.T @ offsets + self.mean_spread - self.spread / n)
 
 
 def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
-    """The scatter of a class from its samples Z (n, d) and one of the two spreads below."""
+    """The scatter of a class from its samples Z (n, d) and its spread."""
     return ClassScatter(Z.shape[0], Z.mean(axis=0), spread)
 
 
@@ -83,24 +84,56 @@ def neighbor_spread(placed: PlacedGraph) -> Floats:
     return offsets.T @ weighted
 
 
-def full_spread(placed: PlacedGraph, points: Floats) -> Floats:
-    """The spread where A is kept for every pair of the class (Sugiyama; the authors' program).
+@dataclass(frozen=True)
+class AffinityScatter:
+    """The pairs of one class, shared out by an affinity A.
 
-    points (n, d) are the samples in which distances are measured.
+    near : (d, d), sum over ordered pairs of A_ij d_ij d_ij'
+    spread : (d, d), sum over ordered pairs of (1 - A_ij) d_ij d_ij'
+    """
+
+    near: Floats
+    spread: Floats
+
+
+def full_affinity_scatter(placed: PlacedGraph, points: Floats) -> AffinityScatter:
+    """Both parts where A is kept for every pair of the class (Sugiyama; the authors' program).
+
+    points (n, d) are the samples in which distances are measured. Offsets from the mean add up to
+    nothing, so A serves both parts: sum_j (1 - A_ij) z_j = -sum_j A_ij z_j.
     """
     offsets = placed.offsets
     n, d = offsets.shape
     sigma = local_scale(placed.graph.neighbors)
-    spread = np.zeros((d, d))
+    diagonal_near, diagonal_far, mixed = np.zeros((3, d, d))
     step = max(1, _BLOCK_ENTRIES // n)
     for start in range(0, n, step):
         rows = slice(start, start + step)
         D = cdist(points[rows], points)
-        missing = 1.0 - scaled_affinity(D, np.multiply.outer(sigma[rows], sigma))
-        degrees = missing.sum(axis=1)
-        spread += 2.0 * (offsets[rows].T * degrees) @ offsets[rows]
-        spread -= 2.0 * offsets[rows].T @ (missing @ offsets)
-    return 0.5 * (spread + spread.T)
+        A = scaled_affinity(D, np.multiply.outer(sigma[rows], sigma))
+        degrees = A.sum(axis=1)
+        diagonal_near += (offsets[rows].T * degrees) @ offsets[rows]
+        diagonal_far += (offsets[rows].T * (n - degrees)) @ offsets[rows]
+        mixed += offsets[rows].T @ (A @ offsets)
+    near, spread = 2.0 * (diagonal_near - mixed), 2.0 * (diagonal_far + mixed)
+    if np.trace(diagonal_near) > _LARGEST_LOCAL_EXTENT * np.trace(near):
+        near = _full_near_scatter(placed.Z, points, sigma)
+    return AffinityScatter(_symmetric(near), _symmetric(spread))
+
+
+def _full_near_scatter(Z: Floats, points: Floats, sigma: Floats) -> Floats:
+    """sum_ij A_ij d_ij d_ij' from differences, where near pairs are very near beside the class."""
+    n, d = Z.shape
+    near = np.zeros((d, d))
+    step = max(1, _BLOCK_ENTRIES // n)
+    for start in range(0, n, step):
+        rows = np.arange(start, min(start + step, n))
+        D = cdist(points[rows], points)
+        A = scaled_affinity(D, np.multiply.outer(sigma[rows], sigma))
+        tails, heads = true_pairs(A > 0.0)
+        edges = np.column_stack([rows[tails], heads])
+        near += _difference_scatter(Z, edges, A[tails, heads])
+    return near
 
 
 def graph_scatter(placed: PlacedGraph) -> Floats:
@@ -109,6 +142,17 @@ def graph_scatter(placed: PlacedGraph) -> Floats:
     if placed.edges_are_short:
         return 2.0 * _difference_scatter(placed.Z, edges)
     return offsets.T @ (_laplacian(edges, np.full(len(edges), 2.0), len(offsets)) @ offsets)
+
+
+def edge_scatter(Z: Floats, edges: Ints, weights: Floats) -> Floats:
+    """sum_e w_e d_e d_e' (d, d) over edges (e, 2) with weights (e,): Z'LZ, L their Laplacian."""
+    offsets = Z - Z.mean(axis=0)
+    scatter = offsets.T @ (_laplacian(edges, weights, len(Z)) @ offsets)
+    degrees = np.bincount(edges.ravel(), np.repeat(np.abs(weights), 2), len(Z))
+    extent = degrees @ np.einsum("ij,ij->i", offsets, offsets)
+    if extent > _LARGEST_LOCAL_EXTENT * abs(np.trace(scatter)):
+        scatter = _difference_scatter(Z, edges, weights)
+    return _symmetric(scatter)
 
 
 def _laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
@@ -123,13 +167,18 @@ def _laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
     return (diags_array(degrees) - links - links.T).tocsr()
 
 
-def _difference_scatter(Z: Floats, edges: Ints) -> Floats:
-    """sum_e d_e d_e' (d, d) over edges (e, 2), from differences, in blocks of edges."""
+def _difference_scatter(Z: Floats, edges: Ints, weights: Floats | None = None) -> Floats:
+    """sum_e w_e d_e d_e' (d, d) over edges (e, 2), from differences, in blocks of edges."""
     d = Z.shape[1]
     total = np.zeros((d, d))
     step = max(1, _BLOCK_ENTRIES // d)
     for start in range(0, len(edges), step):
         tails, heads = edges[start : start + step].T
         gaps = Z[tails] - Z[heads]
-        total += gaps.T @ gaps
+        weighted = gaps if weights is None else gaps * weights[start : start + step, None]
+        total += weighted.T @ gaps
     return total
+
+
+def _symmetric(S: Floats) -> Floats:
+    return 0.5 * (S + S.T)

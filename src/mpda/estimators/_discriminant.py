@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
 
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_jobs, check_number, check_option
@@ -33,11 +32,6 @@ class TangentDiscriminant(LinearMap):
     @abstractmethod
     def fit(self, X: ArrayLike, y: ArrayLike) -> TangentDiscriminant:
         """Learn the map from the samples X (n, d) and their labels y (n,)."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
     def _learn(
         self,

@@ -1,0 +1,232 @@
+"""Discriminant analysis by any two graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from scipy.sparse import coo_array, issparse
+
+from mpda._threads import SMALL, one_blas_thread
+from mpda._typing import ArrayLike, Floats, Ints
+from mpda._validation import check_count, check_number, check_option
+from mpda.estimators._eigen_method import EigenMethod
+from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.frames import Frame, frame
+from mpda.recipes import PENALTIES, Each, local_pencil, neighbor_form, pair_form, weighted_form
+from mpda.solutions import Pencil, largest
+
+_WITHIN = ("fisher", "local", "neighbors")
+_BETWEEN = ("fisher", "local", "pairs")
+
+
+class GraphDiscriminant(EigenMethod):
+    """Discriminant analysis by the Laplacians of two graphs.
+
+    The framework of the paper's section 2: one graph says which samples should be near each other,
+    and one which should be apart. The directions t maximise
+
+        t'X'L_b X t / t'(X'L_w X + ridge I) t,   X'LX = 1/2 sum_ij W_ij d_ij d_ij',
+
+    with L = D - W the Laplacian of the weights W of a graph and d_ij = x_i - x_j. Fisher's
+    discriminant analysis, LFDA and MFA are instances; any other is two functions away.
+
+    Parameters
+    ----------
+    within : {"fisher", "local", "neighbors"} or callable, default="fisher"
+        The graph of what should be near. "fisher": 1/n_c for all pairs of class c; "local":
+        A_ij / n_c with LFDA's affinity A; "neighbors": 1 between k-nearest neighbours of a class,
+        MFA's intrinsic graph. A callable gets X and y as they were passed to ``fit``, checked, and
+        returns symmetric weights (n_samples, n_samples) as a SciPy sparse array or an ndarray; what
+        stands on the diagonal has no effect.
+    between : {"fisher", "local", "pairs"} or callable, default="fisher"
+        The graph of what should be apart. "fisher" and "local": 1/n across classes and 1/n - 1/n_c
+        inside class c, there times A_ij for "local"; "pairs": 1 for the closest pairs of different
+        classes, MFA's penalty graph. Weights may be negative.
+    n_components : int, default=None
+        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
+        number is honoured or refused, never cut.
+    n_neighbors : int, default=7
+        k of "local" and "neighbors". Cut, with a warning, in a class of fewer samples.
+    n_pairs : int, default=20
+        Closest pairs of "pairs".
+    penalty : {"class", "global"}, default="class"
+        Whether these are counted for each class or in all, as in :class:`MFA`.
+    alpha : float, default=0.0
+        Ridge on X'L_w X, in units of its mean diagonal.
+    eigenvalue_power : float, default=0.0
+        Component r is multiplied by (lambda_r / lambda_1) to this power.
+    orthonormal : bool, default=False
+        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
+        part in their scale.
+    n_jobs : int, default=None
+        Classes worked on at the same time, by joblib, for the named graphs.
+    verbose : int, default=0
+        With 1, progress goes to stderr.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The directions by decreasing eigenvalue, with t'(X'L_w X + ridge I)t = 1 before
+        eigenvalue_power; the entry of largest magnitude is positive.
+    eigenvalues_ : ndarray of shape (n_components,)
+    mean_ : ndarray of shape (n_features,)
+    classes_ : ndarray of shape (n_classes,)
+    units_ : dict
+        The absolute ridge that was used, as "alpha".
+    residual_ : float
+        How well the directions solve the eigenproblem, as in :class:`LFDA`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    References
+    ----------
+    S. Yan, D. Xu, B. Zhang, H.-J. Zhang, Q. Yang and S. Lin, "Graph Embedding and Extensions: A
+    General Framework for Dimensionality Reduction", IEEE Transactions on Pattern Analysis and
+    Machine Intelligence 29(1), 2007.
+
+    Y. Zhou and S. Sun, "Manifold Partition Discriminant Analysis", IEEE Transactions on
+    Cybernetics 47(4), 2017.
+
+    Examples
+    --------
+    Neighbours of any class, near where classes agree and apart where they do not:
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.neighbors import kneighbors_graph
+    >>> from mpda import GraphDiscriminant
+    >>> def other_class(X, y):
+    ...     links = kneighbors_graph(X, 30)
+    ...     links = links.maximum(links.T).tocoo()
+    ...     links.data *= y[links.row] != y[links.col]
+    ...     return links
+    >>> X, y = load_iris(return_X_y=True)
+    >>> method = GraphDiscriminant("neighbors", other_class, n_components=2)
+    >>> method.fit(X, y).transform(X).shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        within: str | Callable[..., Any] = "fisher",
+        between: str | Callable[..., Any] = "fisher",
+        *,
+        n_components: int | None = None,
+        n_neighbors: int = 7,
+        n_pairs: int = 20,
+        penalty: str = "class",
+        alpha: float = 0.0,
+        eigenvalue_power: float = 0.0,
+        orthonormal: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.within = within
+        self.between = between
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.n_pairs = n_pairs
+        self.penalty = penalty
+        self.alpha = alpha
+        self.eigenvalue_power = eigenvalue_power
+        self.orthonormal = orthonormal
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
+        samples = self._labelled(X, y)
+        wanted = self._wanted()
+        alpha = check_number("alpha", self.alpha)
+        scale = self._scale()
+        k = check_count("n_neighbors", self.n_neighbors)
+        n_pairs = check_count("n_pairs", self.n_pairs)
+        penalty = check_option("penalty", self.penalty, PENALTIES)
+        for name, graph, options in (
+            ("within", self.within, _WITHIN),
+            ("between", self.between, _BETWEEN),
+        ):
+            if not callable(graph):
+                check_option(name, graph, options, also=", or a callable")
+        if self.within in ("local", "neighbors") or self.between == "local":
+            warn_of_small_classes(samples, k)
+        view = frame(samples.X)
+        each = self._each("graphs", self.n_jobs)
+        named = _NamedForms(view, samples.members, k, n_pairs, penalty, each)
+        with one_blas_thread(view.dimension <= SMALL):
+            if callable(self.within):
+                within = _weights_form(view, samples, self.within, "within")
+            else:
+                within = named.within(self.within)
+            if callable(self.between):
+                between = _weights_form(view, samples, self.between, "between")
+            else:
+                between = named.between(self.between)
+            solution = largest(view, Pencil(between, within), alpha, wanted)
+        self.classes_ = samples.classes
+        self._keep(view, samples.dtype, solution, scale)
+        return self
+
+
+@dataclass(frozen=True)
+class _NamedForms:
+    """The forms of the named graphs, each made when it is asked for."""
+
+    view: Frame
+    classes: list[Ints]
+    n_neighbors: int
+    n_pairs: int
+    penalty: str
+    each: Each
+
+    def within(self, name: str) -> Floats:
+        if name == "neighbors":
+            return neighbor_form(self.view, self.classes, self.n_neighbors, self.each)
+        return self._pencil(name).denominator
+
+    def between(self, name: str) -> Floats:
+        if name == "pairs":
+            return pair_form(self.view, self.classes, self.n_pairs, self.penalty, self.each)
+        return self._pencil(name).numerator
+
+    def _pencil(self, name: str) -> Pencil:
+        return self._fisher if name == "fisher" else self._local
+
+    @cached_property
+    def _fisher(self) -> Pencil:
+        return local_pencil(self.view, self.classes, self.n_neighbors, "ones", self.each)
+
+    @cached_property
+    def _local(self) -> Pencil:
+        return local_pencil(self.view, self.classes, self.n_neighbors, "full", self.each)
+
+
+def _weights_form(
+    view: Frame, samples: LabelledSamples, graph: Callable[..., Any], name: str
+) -> Floats:
+    """The form of the weights that a callable returns, which are checked."""
+    weights = graph(samples.X, samples.y)
+    if not issparse(weights):
+        weights = np.asarray(weights)
+    n = len(samples.X)
+    if weights.shape != (n, n):
+        raise ValueError(
+            f"{name} must return weights of shape ({n}, {n}), one row and column per sample, got "
+            f"{weights.shape}."
+        )
+    if weights.dtype.kind not in "buif":
+        raise TypeError(f"{name} must return weights that are numbers, got {weights.dtype}.")
+    links = coo_array(weights, dtype=float)
+    largest_weight = np.abs(links.data).max(initial=0.0)
+    if not np.isfinite(largest_weight):
+        raise ValueError(f"{name} must return finite weights, got NaN or infinity.")
+    skew = abs(links - links.T)
+    if skew.max() > 1e-10 * largest_weight:
+        raise ValueError(
+            f"{name} must return symmetric weights, but W and its transpose differ by up to "
+            f"{skew.max():g}. Return for example W.maximum(W.T) or (W + W.T) / 2."
+        )
+    return weighted_form(view, links)

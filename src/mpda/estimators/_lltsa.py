@@ -1,0 +1,137 @@
+"""Linear Local Tangent Space Alignment."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from mpda._typing import ArrayLike, Floats, Ints
+from mpda._validation import check_count, check_number
+from mpda.alignment import energy_dimension
+from mpda.estimators._eigen_method import EigenMethod
+from mpda.frames import frame
+from mpda.graphs import searched_lists
+from mpda.recipes import lltsa_pencil
+from mpda.solutions import smallest
+
+_ENERGY = 0.95
+
+
+class LLTSA(EigenMethod):
+    """Linear Local Tangent Space Alignment, which does not look at labels.
+
+    Finds the linear map in which every neighbourhood is, as nearly as possible, an affine image of
+    its own tangent coordinates. The directions t minimise
+
+        t'X'BX t / t'(X'X + ridge I) t,   B = sum_i S_i (I - G_i G_i') S_i',
+
+    with X centred by its mean, S_i picking the k nearest samples of x_i, G_i = [1/sqrt(k), V_i] and
+    V_i the r leading left singular vectors of these samples about their mean.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of directions. None keeps one for every dimension of the samples; a number is
+        honoured or refused, never cut.
+    n_neighbors : int, default=12
+        k, at least 2 and cut to the number of other samples.
+    tangent_dimension : int, default=None
+        r, at least 1 and below k - 1 (k - 1 directions would describe a neighbourhood completely).
+        None takes ``n_components`` (the authors) or, where that is None, the fewest directions with
+        which neighbourhoods keep 95 % of their variance on average; either is cut to k - 2.
+    alpha : float, default=0.0
+        Ridge on X'X, in units of its mean diagonal. The authors have none.
+    orthonormal : bool, default=False
+        Whether the components are made orthonormal, in their order.
+    n_jobs : int, default=None
+        Groups of 1000 neighbourhoods worked on at the same time, by joblib.
+    verbose : int, default=0
+        With 1, progress goes to stderr.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The directions by increasing eigenvalue, with t'(X'X + ridge I)t = 1; the entry of largest
+        magnitude is positive.
+    eigenvalues_ : ndarray of shape (n_components,)
+    tangent_dimension_ : int
+        The r that was used.
+    mean_ : ndarray of shape (n_features,)
+    units_ : dict
+        The absolute ridge that was used, as "alpha".
+    residual_ : float
+        Largest |S t - lambda M t| / ((|S| + lambda |M|) |t|) over the directions, S = X'BX.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Notes
+    -----
+    How this differs from the authors: a neighbourhood is the k nearest other samples, ties by
+    index; r may differ from the number of components, which with r = n_components would have to
+    stay below k; features without variance need no PCA first.
+
+    References
+    ----------
+    T. Zhang, J. Yang, D. Zhao and X. Ge, "Linear Local Tangent Space Alignment and Application to
+    Face Recognition", Neurocomputing 70, 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mpda import LLTSA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> LLTSA(n_components=2).fit_transform(X).shape
+    (150, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_neighbors: int = 12,
+        tangent_dimension: int | None = None,
+        alpha: float = 0.0,
+        orthonormal: bool = False,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.n_neighbors = n_neighbors
+        self.tangent_dimension = tangent_dimension
+        self.alpha = alpha
+        self.orthonormal = orthonormal
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Learn the map from the samples X (n_samples, n_features); y is not used."""
+        X, dtype = self._unlabelled(X)
+        wanted = self._wanted()
+        k = check_count("n_neighbors", self.n_neighbors, least=2)
+        alpha = check_number("alpha", self.alpha)
+        scale = self._scale()
+        view = frame(X)
+        self._say(f"neighbours of {len(X)} samples")
+        lists = searched_lists(view.points, k).indices
+        self.tangent_dimension_ = self._dimension(view.all_coordinates, lists, wanted)
+        each = self._each("alignment", self.n_jobs, "groups of neighbourhoods")
+        pencil = lltsa_pencil(view, lists, self.tangent_dimension_, each)
+        self._keep(view, dtype, smallest(view, pencil, alpha, wanted), scale)
+        return self
+
+    def _dimension(self, Z: Floats, lists: Ints, wanted: int | None) -> int:
+        """r, the dimension of the tangent spaces of neighbourhoods (n, k)."""
+        most = max(1, lists.shape[1] - 2)
+        if self.tangent_dimension is None:
+            return min(wanted or energy_dimension(Z, lists, _ENERGY), most)
+        r = check_count("tangent_dimension", self.tangent_dimension)
+        if r > most:
+            raise ValueError(
+                f"tangent_dimension must be below n_neighbors - 1, which is {lists.shape[1] - 1} "
+                f"for these samples, got {r}. Ask for more neighbours or fewer dimensions."
+            )
+        return r
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags

@@ -1,0 +1,117 @@
+"""The one list of methods that tests, studies and commands read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import Any
+
+_RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
+_TANGENT_GRID = {
+    "n_neighbors": (5, 10, 20),
+    "gamma": (1e-3, 1e-2, 1e-1, 1.0),
+    "alpha": (1e-2, 1e-1, 0.2, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method as it is compared with others.
+
+    name : what tables call it
+    path : "module:class"
+    scale : of its components as published: "form" (t'Mt = 1, M the form in the denominator),
+        "weighted" (that, times the square root of lambda_r / lambda_1), "unit" (length 1),
+        "orthonormal", "least squares", or "its own" where scikit-learn's class decides
+    grid : parameters and the values that a search tries
+    published : parameters that stay fixed where the method is run as its authors did
+    """
+
+    name: str
+    path: str
+    scale: str
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    published: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimator(self) -> type[Any]:
+        """The class, imported when it is asked for."""
+        module, name = self.path.split(":")
+        found: type[Any] = getattr(import_module(module), name)
+        return found
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is implemented here, and not taken from scikit-learn."""
+        return self.path.startswith("mpda:")
+
+    def published_grid(self) -> dict[str, tuple[Any, ...]]:
+        """The grid without what the authors kept fixed."""
+        return {name: values for name, values in self.grid.items() if name not in self.published}
+
+
+METHODS = (
+    Method("PCA", "sklearn.decomposition:PCA", "orthonormal"),
+    Method("LDA", "sklearn.discriminant_analysis:LinearDiscriminantAnalysis", "its own"),
+    Method(
+        "shrinkage LDA",
+        "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
+        "its own",
+        {"shrinkage": ("auto", 0.01, 0.1, 0.5)},
+        {"solver": "eigen"},
+    ),
+    Method("NCA", "sklearn.neighbors:NeighborhoodComponentsAnalysis", "its own"),
+    Method(
+        "MFA",
+        "mpda:MFA",
+        "unit",
+        {"n_neighbors": (3, 5, 10), "n_pairs": (10, 20, 40, 80), "alpha": _RIDGES},
+        {"alpha": 0.0},
+    ),
+    Method(
+        "LSDA",
+        "mpda:LSDA",
+        "unit",
+        {
+            "n_neighbors": (3, 5, 10, 20),
+            "between_share": (0.1, 0.3, 0.5, 0.7, 0.9),
+            "alpha": _RIDGES,
+        },
+        {"alpha": 0.0},
+    ),
+    Method(
+        "LFDA",
+        "mpda:LFDA",
+        "weighted",
+        {"n_neighbors": (3, 5, 7, 10, 15), "alpha": _RIDGES},
+        {"alpha": 0.0},
+    ),
+    Method(
+        "LLTSA",
+        "mpda:LLTSA",
+        "form",
+        {"n_neighbors": (8, 12, 20, 30), "alpha": _RIDGES},
+        {"alpha": 0.0},
+    ),
+    Method("LSDR", "mpda:LSDR", "orthonormal"),
+    Method(
+        "LPFE",
+        "mpda:LPFE",
+        "least squares",
+        {"n_neighbors": (5, 10, 20), "alpha": _RIDGES},
+        {"alpha": 0.0},
+    ),
+    Method("PMPDA", "mpda:PMPDA", "form", _TANGENT_GRID, {"tangent_alpha": None}),
+    Method("MPDA", "mpda:MPDA", "form", _TANGENT_GRID, {"tangent_alpha": None}),
+)
+
+BY_NAME = MappingProxyType({method.name: method for method in METHODS})
+
+
+def method(name: str) -> Method:
+    """The method of this name."""
+    if name not in BY_NAME:
+        raise ValueError(f"method must be one of {', '.join(BY_NAME)}, got {name!r}.")
+    return BY_NAME[name]

@@ -1,0 +1,206 @@
+"""The forms of the graph methods, each a recipe of graphs and scatters.
+
+Every form is a sum over the edges of a graph with weights w_ij, X'LX = 1/2 sum_ij w_ij d_ij d_ij'
+over ordered pairs (half of LapSb and LapSw in the paper), but for LSDA's, which weighs samples too.
+``each`` carries out the work on classes, as ``engines.in_order`` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+
+from mpda._typing import Floats, Ints
+from mpda.alignment import ClassFields, alignment_scatter, class_fields
+from mpda.frames import Frame
+from mpda.graphs import (
+    ClassPoints,
+    PlacedGraph,
+    class_graph,
+    local_affinity,
+    searched_lists,
+    union_graph,
+)
+from mpda.pairs import closest_pairs
+from mpda.scatter import (
+    AffinityScatter,
+    BetweenSums,
+    ClassScatter,
+    class_scatter,
+    edge_scatter,
+    full_affinity_scatter,
+    graph_scatter,
+    neighbor_spread,
+)
+from mpda.solutions import Pencil, number_kept
+
+Each = Callable[..., Iterator[Any]]
+
+# Neighbourhoods that are one piece of work.
+_PIECE = 1000
+
+
+def local_pencil(
+    view: Frame, classes: Sequence[Ints], n_neighbors: int, affinity: str, each: Each
+) -> Pencil:
+    """LFDA: W_lb = A (1/n - 1/n_c) inside class c and 1/n across; W_lw = A / n_c inside class c.
+
+    The affinity A is "full" (every pair of a class), "knn" (neighbours only) or "ones", which makes
+    the two forms Fisher's between-class and within-class scatter.
+    """
+    work = ((*view.part(members), n_neighbors, affinity) for members in classes)
+    between = BetweenSums.empty(view.dimension)
+    within = np.zeros((view.dimension, view.dimension))
+    for part in each(_local_scatter, work, len(classes)):
+        between += part.scatter
+        within += part.near / part.scatter.count
+    return Pencil(0.5 * between.form(), 0.5 * within)
+
+
+@dataclass(frozen=True)
+class _LocalScatter:
+    scatter: ClassScatter
+    near: Floats
+
+
+def _local_scatter(
+    points: Floats, coordinates: Floats, n_neighbors: int, affinity: str
+) -> _LocalScatter:
+    shares = _AFFINITIES[affinity](points, coordinates, n_neighbors)
+    return _LocalScatter(class_scatter(coordinates, shares.spread), shares.near)
+
+
+def _full_affinity(points: Floats, coordinates: Floats, n_neighbors: int) -> AffinityScatter:
+    placed = PlacedGraph(coordinates, class_graph(ClassPoints(points), n_neighbors))
+    return full_affinity_scatter(placed, points)
+
+
+def _neighbor_affinity(points: Floats, coordinates: Floats, n_neighbors: int) -> AffinityScatter:
+    placed = PlacedGraph(coordinates, class_graph(ClassPoints(points), n_neighbors))
+    graph = placed.graph
+    near = 2.0 * edge_scatter(coordinates, graph.edges, local_affinity(graph))
+    return AffinityScatter(near, neighbor_spread(placed))
+
+
+def _no_affinity(points: Floats, coordinates: Floats, n_neighbors: int) -> AffinityScatter:
+    offsets = coordinates - coordinates.mean(axis=0)
+    near = (2.0 * len(offsets)) * (offsets.T @ offsets)
+    return AffinityScatter(near, np.zeros_like(near))
+
+
+_AFFINITIES = {"full": _full_affinity, "knn": _neighbor_affinity, "ones": _no_affinity}
+AFFINITIES = tuple(_AFFINITIES)
+
+
+def neighbor_form(view: Frame, classes: Sequence[Ints], n_neighbors: int, each: Each) -> Floats:
+    """MFA's intrinsic graph: weight 1 between a sample and its k nearest of the class, union."""
+    work = ((*view.part(members), n_neighbors) for members in classes)
+    total = np.zeros((view.dimension, view.dimension))
+    for part in each(_neighbor_scatter, work, len(classes)):
+        total += part
+    return 0.25 * (total + total.T)
+
+
+def _neighbor_scatter(points: Floats, coordinates: Floats, n_neighbors: int) -> Floats:
+    return graph_scatter(PlacedGraph(coordinates, class_graph(ClassPoints(points), n_neighbors)))
+
+
+def pair_form(
+    view: Frame, classes: Sequence[Ints], n_pairs: int, penalty: str, each: Each
+) -> Floats:
+    """MFA's penalty graph: weight 1 on the closest pairs of samples from different classes."""
+    edges = penalty_edges(view.points, classes, n_pairs, penalty, each)
+    return edge_scatter(view.all_coordinates, edges, np.ones(len(edges)))
+
+
+PENALTIES = ("class", "global")
+
+
+def penalty_edges(
+    points: Floats, classes: Sequence[Ints], n_pairs: int, penalty: str, each: Each
+) -> Ints:
+    """The edges (e, 2) of the penalty graph, lower index first.
+
+    With penalty "class" the ``n_pairs`` closest pairs between each class and the rest; with
+    "global" the ``n_pairs`` smallest entries of the distance matrix of all samples, in which every
+    pair stands twice.
+    """
+    codes = class_codes(classes, len(points))
+    rows = classes if penalty == "class" else [np.arange(len(points))]
+    work = ((points, codes, chosen, n_pairs) for chosen in rows)
+    found = np.concatenate(list(each(closest_pairs, work, len(rows))))
+    return np.unique(np.sort(found, axis=1), axis=0)
+
+
+def class_codes(classes: Sequence[Ints], n: int) -> Ints:
+    """The number of the class of each sample (n,)."""
+    codes = np.empty(n, dtype=np.intp)
+    for number, members in enumerate(classes):
+        codes[members] = number
+    return codes
+
+
+def weighted_form(view: Frame, links: coo_array) -> Floats:
+    """The form of any symmetric weights (n, n)."""
+    above = links.row < links.col
+    edges = np.column_stack([links.row[above], links.col[above]]).astype(np.intp)
+    return edge_scatter(view.all_coordinates, edges, links.data[above])
+
+
+def lsda_pencil(
+    view: Frame, classes: Sequence[Ints], n_neighbors: int, between_share: float
+) -> Pencil:
+    """LSDA: X'[b/(1-b) L_b + W_w]X against X'D_w X, by X'W_w X = X'D_w X - X'L_w X.
+
+    One graph over all samples, the union of k-nearest-neighbour lists with self loops; W_w are its
+    edges inside classes, W_b those across.
+    """
+    edges = union_graph(searched_lists(view.points, n_neighbors)).edges
+    codes = class_codes(classes, len(view.points))
+    alike = codes[edges[:, 0]] == codes[edges[:, 1]]
+    inside, across = edges[alike], edges[~alike]
+    Z = view.all_coordinates
+    degrees = 1.0 + np.bincount(inside.ravel(), minlength=len(Z))  # 1 for the self loop
+    offsets = Z - Z.mean(axis=0)
+    weighed = (offsets.T * degrees) @ offsets
+    weighed = 0.5 * (weighed + weighed.T)
+    spread = edge_scatter(Z, across, np.ones(len(across)))
+    near = edge_scatter(Z, inside, np.ones(len(inside)))
+    return Pencil(between_share / (1.0 - between_share) * spread + (weighed - near), weighed)
+
+
+def lltsa_pencil(view: Frame, lists: Ints, dimension: int, each: Each) -> Pencil:
+    """LLTSA: X'BX against X'X, B the alignment of local coordinates in neighbourhoods (n, k)."""
+    Z = view.all_coordinates
+    pieces = np.array_split(lists, -(-len(lists) // _PIECE))
+    work = ((Z, piece, dimension) for piece in pieces)
+    aligned = np.zeros((view.dimension, view.dimension))
+    for part in each(alignment_scatter, work, len(pieces)):
+        aligned += part
+    offsets = Z - Z.mean(axis=0)
+    total = offsets.T @ offsets
+    return Pencil(aligned, 0.5 * (total + total.T))
+
+
+def smoothest_fields(
+    view: Frame,
+    classes: Sequence[Ints],
+    n_neighbors: int,
+    tangent_energy: float,
+    n_components: int | None,
+    each: Each,
+) -> ClassFields:
+    """LPFE: the fields of all classes that turn least, by increasing energy."""
+    n_fields = n_components or view.dimension
+    work = ((*view.part(members), n_neighbors, tangent_energy, n_fields) for members in classes)
+    parts = list(each(class_fields, work, len(classes)))
+    energies = np.concatenate([part.energies for part in parts])
+    kept = number_kept(min(energies.size, view.dimension), n_components)
+    order = np.argsort(energies, kind="stable")[:kept]
+    pulls = np.concatenate([part.pulls for part in parts], axis=1)
+    within = np.sum([part.within for part in parts], axis=0)
+    return ClassFields(energies[order], pulls[:, order], 0.5 * (within + within.T))

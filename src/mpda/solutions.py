@@ -1,0 +1,108 @@
+"""From the two forms of a method to directions for its samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpda._typing import Floats
+from mpda.frames import Frame
+from mpda.pencils import (
+    Directions,
+    normwise_residual,
+    pencil_residual,
+    signed,
+    solve_on_range,
+    solve_pencil,
+    solve_smallest,
+)
+
+# Products with matrices of some thousand rows stay finite.
+LARGEST_STRENGTH = 1e303
+
+
+@dataclass(frozen=True)
+class Pencil:
+    """S t = lambda M t.
+
+    numerator : (d, d) S
+    denominator : (d, d) M
+    """
+
+    numerator: Floats
+    denominator: Floats
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The directions of a method for its samples.
+
+    directions : the wanted ones first, with signs fixed
+    ridge : what was added to the diagonal of M, in squared units of the samples
+    residual : how well the directions solve their problem
+    """
+
+    directions: Directions
+    ridge: float
+    residual: float
+
+
+def largest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None) -> Solution:
+    """The directions of the largest eigenvalues; alpha is in units of the mean diagonal of M."""
+    ridge, M = _ridged(pencil.denominator, alpha, view)
+    found = solve_pencil(pencil.numerator, M, ridge)
+    kept = found.first(number_kept(found.eigenvalues.size, n_components))
+    residual = pencil_residual(pencil.numerator, M, kept)
+    return _solution(view, kept, ridge, residual)
+
+
+def smallest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None) -> Solution:
+    """The directions of the smallest eigenvalues."""
+    ridge, M = _ridged(pencil.denominator, alpha, view)
+    found = solve_smallest(pencil.numerator, M)
+    kept = found.first(number_kept(found.eigenvalues.size, n_components))
+    return _solution(view, kept, ridge, normwise_residual(pencil.numerator, M, kept))
+
+
+def least_squares(
+    view: Frame, within: Floats, pulls: Floats, energies: Floats, alpha: float
+) -> Solution:
+    """t = (M + ridge I)^-1 pulls (d, q), shortest where M is singular; its length has no unit."""
+    ridge, M = _ridged(within, alpha, view)
+    t = solve_on_range(M, pulls)
+    scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(pulls)
+    residual = float(np.linalg.norm(M @ t - pulls) / scale) if scale > 0.0 else 0.0
+    directions = signed(Directions(energies, view.turned(t)))
+    return Solution(directions, view.unscaled(ridge), residual)
+
+
+def number_kept(n_found: int, n_components: int | None) -> int:
+    """How many directions are kept of those there are."""
+    if n_components is None:
+        return n_found
+    if n_components > n_found:
+        raise ValueError(
+            f"n_components={n_components} is more than there is: only {n_found} directions can be "
+            "told from rounding (an eigenvalue above 1e-10 of the largest where they are "
+            "maximised). Ask for at most that many, or for None to keep them all."
+        )
+    return n_components
+
+
+def _ridged(M: Floats, alpha: float, view: Frame) -> tuple[float, Floats]:
+    """The ridge and M + ridge I, where alpha is a multiple of the mean diagonal of M."""
+    trace = float(np.trace(M))
+    unit = trace / view.n_varying if trace > 0.0 else view.scaled(1.0)
+    ridge = alpha * unit
+    if ridge > LARGEST_STRENGTH:
+        raise ValueError(
+            f"alpha={alpha:g} is too large for samples of this scale: products with it leave the "
+            "range of floating-point numbers. Set a smaller value."
+        )
+    return ridge, M + ridge * np.eye(len(M))
+
+
+def _solution(view: Frame, kept: Directions, ridge: float, residual: float) -> Solution:
+    directions = signed(Directions(kept.eigenvalues, view.directions(kept.vectors)))
+    return Solution(directions, view.unscaled(ridge), residual)
