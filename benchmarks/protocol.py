@@ -72,15 +72,21 @@ def load(directory: Path | str | None, name: str) -> tuple[Array, Array]:
         return content["X"].astype(float), content["y"]
 
 
-def split(X: Array, y: Array, train_share: float, seed: int) -> Split:
-    """A stratified split; the test part is cut to 1500 samples."""
+def split(
+    X: Array,
+    y: Array,
+    train_share: float,
+    seed: int,
+    largest_test: int | None = _LARGEST_TEST,
+) -> Split:
+    """A stratified split; the test part is cut to 1500 samples unless said otherwise."""
     X, X_test, y, y_test = train_test_split(
         X, y, train_size=train_share, stratify=y, random_state=seed
     )
     if X.shape[1] > 100:
         pca = PCA(0.95, svd_solver="full").fit(X)
         X, X_test = pca.transform(X), pca.transform(X_test)
-    kept = np.random.default_rng(seed).permutation(len(y_test))[:_LARGEST_TEST]
+    kept = np.random.default_rng(seed).permutation(len(y_test))[:largest_test]
     return Split(X, y, X_test[kept], y_test[kept])
 
 
