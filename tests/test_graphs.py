@@ -29,9 +29,11 @@ def test_lists_are_the_nearest_with_ties_by_index(kind, k, search, monkeypatch):
     X = samples(kind)
     if search == "blocks":
         monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 300)
+        monkeypatch.setattr(graphs, "_SEARCH_ENTRIES", 300)
     elif search == "candidates":
         monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
         monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 300)
+        monkeypatch.setattr(graphs, "_SEARCH_ENTRIES", 300)
     D = oracles.distances(X)
     lists = neighbor_lists(ClassPoints(X), k)
     assert lists.indices.tolist() == oracles.neighbors(D, k)

@@ -19,6 +19,8 @@ from mpda._typing import Bools, Floats, Ints
 # second); above, candidates come from a search by Gram products.
 _DIRECT_SEARCH_LIMIT = 3e8
 _BLOCK_ENTRIES = 4_000_000
+# Distances at a time in a search: rows of a block fit in the cache.
+_SEARCH_ENTRIES = 250_000
 _DENSE_LIMIT = 500
 # Sums of squares of the offsets over those of the edges: 2e-16 of this is the rounding allowed.
 _LARGEST_EXTENT = 1e3
@@ -168,7 +170,7 @@ def _direct_search(X: Floats, rows: Ints, k: int) -> NeighborLists:
     """The lists of the given rows, every distance from differences, in blocks of rows."""
     indices = np.empty((rows.size, k), dtype=np.intp)
     distances = np.empty((rows.size, k))
-    step = max(1, _BLOCK_ENTRIES // X.shape[0])
+    step = max(1, _SEARCH_ENTRIES // X.shape[0])
     for start in range(0, rows.size, step):
         block = rows[start : start + step]
         found = _nearest(cdist(X[block], X), block, k)

@@ -7,7 +7,7 @@ import numpy as np
 from mpda._typing import Floats, Ints
 from mpda.graphs import pair_distances, true_pairs
 
-_BLOCK_ENTRIES = 1_000_000
+_BLOCK_ENTRIES = 250_000
 
 
 def closest_pairs(X: Floats, codes: Ints, rows: Ints, n_pairs: int) -> Ints:

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from mpda._typing import Floats, Ints
 from mpda.graphs import PlacedGraph, local_affinity, local_scale, scaled_affinity, true_pairs
 
-_BLOCK_ENTRIES = 4_000_000
+_BLOCK_ENTRIES = 500_000
 _DENSE_LIMIT = 500
 # Products of offsets are given up where they are larger than what they are to add up to by this.
 _LARGEST_LOCAL_EXTENT = 1e5
