@@ -13,7 +13,7 @@ from scipy.sparse.linalg import eigsh
 from mpda._typing import Floats, Ints
 from mpda.forms import TangentForm, tangent_form
 from mpda.graphs import ClassPoints, PlacedGraph, class_graph
-from mpda.scatter import graph_scatter
+from mpda.scatter import graph_scatter, symmetric
 from mpda.tangents import neighborhood_tangents
 
 _BLOCK_ENTRIES = 1_000_000
@@ -35,7 +35,7 @@ def alignment_scatter(Z: Floats, lists: Ints, dimension: int) -> Floats:
         left = gaps - leading @ (leading.transpose(0, 2, 1) @ gaps)
         rows = left.reshape(-1, d)
         total += rows.T @ rows
-    return 0.5 * (total + total.T)
+    return symmetric(total)
 
 
 def energy_dimension(Z: Floats, lists: Ints, energy: float) -> int:

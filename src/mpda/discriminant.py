@@ -23,6 +23,7 @@ from mpda.forms import TangentForm
 from mpda.frames import Frame, frame
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
+from mpda.scatter import symmetric
 from mpda.solutions import LARGEST_STRENGTH, number_kept
 
 # Forms that are kept from the first pass for the second; those beyond are made twice.
@@ -102,7 +103,7 @@ def fit_discriminant(
         else:
             units = Units(one, one, one)
         used = penalties.in_units(units)
-        within = 0.5 * (summed.totals.within + summed.totals.within.T)
+        within = symmetric(summed.totals.within)
         within += used.alpha * np.eye(view.dimension)
         within -= _eliminated(view, classes, summed, plan, used, n_jobs, report)
         between = summed.totals.between.form()

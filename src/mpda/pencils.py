@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dpocon, dpotrf
 
 from mpda._typing import Floats
 from mpda.exceptions import SingularFormError
+from mpda.scatter import symmetric
 
 # Directions with a smaller eigenvalue, relative to the first, carry nothing but rounding.
 RELATIVE_CUTOFF = 1e-10
@@ -202,5 +203,4 @@ def _whitening(within: Floats, factor: Floats, ridge: Floats) -> Floats:
 
 
 def _congruent(S: Floats, basis: Floats) -> Floats:
-    product = basis.T @ S @ basis
-    return 0.5 * (product + product.T)
+    return symmetric(basis.T @ S @ basis)

@@ -35,6 +35,7 @@ from mpda.scatter import (
     full_affinity_scatter,
     graph_scatter,
     neighbor_spread,
+    symmetric,
 )
 from mpda.solutions import Pencil, number_kept
 
@@ -102,7 +103,7 @@ def neighbor_form(view: Frame, classes: Sequence[Ints], n_neighbors: int, each: 
     total = np.zeros((view.dimension, view.dimension))
     for part in each(_neighbor_scatter, work, len(classes)):
         total += part
-    return 0.25 * (total + total.T)
+    return 0.5 * symmetric(total)
 
 
 def _neighbor_scatter(points: Floats, coordinates: Floats, n_neighbors: int) -> Floats:
@@ -166,8 +167,7 @@ def lsda_pencil(
     Z = view.all_coordinates
     degrees = 1.0 + np.bincount(inside.ravel(), minlength=len(Z))  # 1 for the self loop
     offsets = Z - Z.mean(axis=0)
-    weighed = (offsets.T * degrees) @ offsets
-    weighed = 0.5 * (weighed + weighed.T)
+    weighed = symmetric((offsets.T * degrees) @ offsets)
     spread = edge_scatter(Z, across, np.ones(len(across)))
     near = edge_scatter(Z, inside, np.ones(len(inside)))
     return Pencil(between_share / (1.0 - between_share) * spread + (weighed - near), weighed)
@@ -182,8 +182,7 @@ def lltsa_pencil(view: Frame, lists: Ints, dimension: int, each: Each) -> Pencil
     for part in each(alignment_scatter, work, len(pieces)):
         aligned += part
     offsets = Z - Z.mean(axis=0)
-    total = offsets.T @ offsets
-    return Pencil(aligned, 0.5 * (total + total.T))
+    return Pencil(aligned, symmetric(offsets.T @ offsets))
 
 
 def smoothest_fields(
@@ -203,4 +202,4 @@ def smoothest_fields(
     order = np.argsort(energies, kind="stable")[:kept]
     pulls = np.concatenate([part.pulls for part in parts], axis=1)
     within = np.sum([part.within for part in parts], axis=0)
-    return ClassFields(energies[order], pulls[:, order], 0.5 * (within + within.T))
+    return ClassFields(energies[order], pulls[:, order], symmetric(within))

@@ -11,6 +11,7 @@ from scipy.sparse.linalg import splu
 
 from mpda._typing import Floats
 from mpda.forms import TangentForm
+from mpda.scatter import symmetric
 
 # Up to this many unknowns a dense factor is fastest and takes at most 32 MB; above, iterations.
 _DENSE_LIMIT = 2000
@@ -62,8 +63,7 @@ def _eliminated_dense(C: Floats, B: Floats) -> Floats:
 def _corrected(C: csr_array, B: Floats, X: Floats) -> Floats:
     """B C^-1 B' from X close to C^-1 B': X'B' + B X - X'C X has the square of the error of X."""
     product = B @ X
-    corrected = product + product.T - X.T @ (C @ X)
-    return 0.5 * (corrected + corrected.T)
+    return symmetric(product + product.T - X.T @ (C @ X))
 
 
 def _conjugate_gradients(

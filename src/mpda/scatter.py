@@ -68,7 +68,7 @@ class BetweenSums:
         n = self.counts.sum()
         offsets = self.means - self.counts @ self.means / n
         offsets *= np.sqrt(2.0 * self.counts)[:, None]
-        return _symmetric(offsets.T @ offsets + self.mean_spread - self.spread / n)
+        return symmetric(offsets.T @ offsets + self.mean_spread - self.spread / n)
 
 
 def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
@@ -118,7 +118,7 @@ def full_affinity_scatter(placed: PlacedGraph, points: Floats) -> AffinityScatte
     near, spread = 2.0 * (diagonal_near - mixed), 2.0 * (diagonal_far + mixed)
     if np.trace(diagonal_near) > _LARGEST_LOCAL_EXTENT * np.trace(near):
         near = _full_near_scatter(placed.Z, points, sigma)
-    return AffinityScatter(_symmetric(near), _symmetric(spread))
+    return AffinityScatter(symmetric(near), symmetric(spread))
 
 
 def _full_near_scatter(Z: Floats, points: Floats, sigma: Floats) -> Floats:
@@ -152,7 +152,7 @@ def edge_scatter(Z: Floats, edges: Ints, weights: Floats) -> Floats:
     extent = degrees @ np.einsum("ij,ij->i", offsets, offsets)
     if extent > _LARGEST_LOCAL_EXTENT * abs(np.trace(scatter)):
         scatter = _difference_scatter(Z, edges, weights)
-    return _symmetric(scatter)
+    return symmetric(scatter)
 
 
 def _laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
@@ -180,5 +180,6 @@ def _difference_scatter(Z: Floats, edges: Ints, weights: Floats | None = None) -
     return total
 
 
-def _symmetric(S: Floats) -> Floats:
+def symmetric(S: Floats) -> Floats:
+    """S with the rounding between its two halves shared out."""
     return 0.5 * (S + S.T)
