@@ -165,6 +165,21 @@ class TestLaws:
         assert np.isfinite(fitted.components_).all()
 
 
+@pytest.mark.parametrize("name", ["MFA", "LSDA", "LFDA", "LLTSA", "LPFE", "GraphDiscriminant"])
+def test_the_ridge_does_not_count_constant_features(name):
+    plain = OURS[name](n_components=2, alpha=0.3).fit(X, Y)
+    wider = OURS[name](n_components=2, alpha=0.3).fit(np.column_stack([X, np.ones(len(X))]), Y)
+    assert wider.units_["alpha"] == pytest.approx(plain.units_["alpha"])
+    np.testing.assert_allclose(wider.components_[:, :5], plain.components_, rtol=1e-6)
+
+
+def test_components_of_very_unequal_length_have_an_inverse():
+    fitted = LFDA(eigenvalue_power=30.0).fit(X, Y)
+    lengths = np.linalg.norm(fitted.components_, axis=1)
+    assert lengths.min() < 1e-20 * lengths.max()
+    np.testing.assert_allclose(fitted.inverse_transform(fitted.transform(X)), X, rtol=1e-8)
+
+
 EIGEN = ["MFA", "LSDA", "LFDA", "GraphDiscriminant"]
 
 

@@ -6,7 +6,15 @@ from scipy.linalg import eigh
 
 from cases import largest_angle
 from mpda.exceptions import SingularFormError
-from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
+from mpda.pencils import (
+    Directions,
+    normwise_residual,
+    pencil_residual,
+    signed,
+    solve_pencil,
+    solve_smallest,
+    solve_two_stage,
+)
 
 
 def pencil(seed, d=9, rank=9, condition=1e3):
@@ -100,3 +108,29 @@ def test_the_largest_entry_is_positive_and_rounding_decides_no_sign():
     vectors = np.array([[0.1, 0.7], [-0.9, -0.7 * (1 + 1e-15)]])
     found = signed(Directions(np.ones(2), vectors)).vectors
     np.testing.assert_array_equal(np.sign(found), [[-1, 1], [1, -1]])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_matrix_that_is_singular_but_for_rounding_is_seen_as_singular(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(6, 5))
+    within, between = A @ A.T, A @ np.diag([5.0, 4.0, 3.0, 2.0, 1.0]) @ A.T
+    found = solve_pencil(between, within)
+    np.testing.assert_allclose(found.eigenvalues, [5.0, 4.0, 3.0, 2.0, 1.0], rtol=1e-8)
+    missed = np.linalg.svd(A)[0][:, 5]
+    np.testing.assert_allclose(missed @ found.vectors, 0.0, atol=1e-10)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_smallest_directions_stay_in_the_range_of_the_denominator(ridge):
+    rng = np.random.default_rng(3)
+    A = rng.normal(size=(6, 4)) * np.array([1.0, 1.0, 10.0, 0.1])
+    B = rng.normal(size=(4, 4))
+    form, total = A @ B @ B.T @ A.T + ridge * np.eye(6), A @ A.T
+    found = solve_smallest(form, total)
+    basis = np.linalg.qr(A)[0]
+    values = eigh(basis.T @ form @ basis, basis.T @ total @ basis, eigvals_only=True)
+    np.testing.assert_allclose(found.eigenvalues, values, rtol=1e-8)
+    np.testing.assert_allclose(found.vectors, basis @ (basis.T @ found.vectors), atol=1e-9)
+    np.testing.assert_allclose(found.vectors.T @ total @ found.vectors, np.eye(4), atol=1e-8)
+    assert normwise_residual(form, total, found) < 1e-10

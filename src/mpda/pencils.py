@@ -64,11 +64,14 @@ def solve_pencil(between: Floats, within: Floats, ridge: float = 0.0) -> Directi
 def solve_smallest(form: Floats, total: Floats) -> Directions:
     """Every direction of the pencil (S, M) in the range of M, by increasing lambda; S, M >= 0."""
     scale = _equilibration(total)
-    outer = np.multiply.outer(scale, scale)
-    values, basis = _range(total * outer)
-    whitening = basis / np.sqrt(values)
-    lambdas, z = np.linalg.eigh(_congruent(form * outer, whitening))
-    return Directions(np.maximum(lambdas, 0.0), _shortest(whitening @ z, basis, scale))
+    values, basis = _range(total * np.multiply.outer(scale, scale))
+    if basis.shape[1] < len(total):
+        seen = np.linalg.qr(basis / scale[:, None])[0]
+        inner = solve_smallest(_congruent(form, seen), _congruent(total, seen))
+        return Directions(inner.eigenvalues, seen @ inner.vectors)
+    whitening = scale[:, None] * basis / np.sqrt(values)
+    lambdas, z = np.linalg.eigh(_congruent(form, whitening))
+    return Directions(np.maximum(lambdas, 0.0), whitening @ z)
 
 
 def solve_two_stage(between: Floats, within: Floats, ridge: float = 0.0) -> Directions:

@@ -39,7 +39,7 @@ class Solution:
     """The directions of a method for its samples.
 
     directions : the wanted ones first, with signs fixed
-    ridge : what was added to the diagonal of M, in squared units of the samples
+    ridge : what was added to a diagonal, in squared units of the samples
     residual : how well the directions solve their problem
     """
 
@@ -58,11 +58,11 @@ def largest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None)
 
 
 def smallest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None) -> Solution:
-    """The directions of the smallest eigenvalues."""
-    ridge, M = _ridged(pencil.denominator, alpha, view)
-    found = solve_smallest(pencil.numerator, M)
+    """The directions of the smallest eigenvalues; here the ridge is on S, which is to be small."""
+    ridge, S = _ridged(pencil.numerator, alpha, view)
+    found = solve_smallest(S, pencil.denominator)
     kept = found.first(number_kept(found.eigenvalues.size, n_components))
-    return _solution(view, kept, ridge, normwise_residual(pencil.numerator, M, kept))
+    return _solution(view, kept, ridge, normwise_residual(S, pencil.denominator, kept))
 
 
 def least_squares(

@@ -22,7 +22,7 @@ class LLTSA(EigenMethod):
     Finds the linear map in which every neighbourhood is, as nearly as possible, an affine image of
     its own tangent coordinates. The directions t minimise
 
-        t'X'BX t / t'(X'X + ridge I) t,   B = sum_i S_i (I - G_i G_i') S_i',
+        t'(X'BX + ridge I)t / t'X'X t,   B = sum_i S_i (I - G_i G_i') S_i',
 
     with X centred by its mean, S_i picking the k nearest samples of x_i, G_i = [1/sqrt(k), V_i] and
     V_i the r leading left singular vectors of these samples about their mean.
@@ -39,7 +39,7 @@ class LLTSA(EigenMethod):
         None takes ``n_components`` (the authors) or, where that is None, the fewest directions with
         which neighbourhoods keep 95 % of their variance on average; either is cut to k - 2.
     alpha : float, default=0.0
-        Ridge on X'X, in units of its mean diagonal. The authors have none.
+        Ridge on X'BX, in units of its mean diagonal. The authors have none.
     orthonormal : bool, default=False
         Whether the components are made orthonormal, in their order.
     n_jobs : int, default=None
@@ -50,8 +50,8 @@ class LLTSA(EigenMethod):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions by increasing eigenvalue, with t'(X'X + ridge I)t = 1; the entry of largest
-        magnitude is positive.
+        The directions by increasing eigenvalue, with t'X'X t = 1; the entry of largest magnitude
+        is positive.
     eigenvalues_ : ndarray of shape (n_components,)
     tangent_dimension_ : int
         The r that was used.
@@ -59,7 +59,8 @@ class LLTSA(EigenMethod):
     units_ : dict
         The absolute ridge that was used, as "alpha".
     residual_ : float
-        Largest |S t - lambda M t| / ((|S| + lambda |M|) |t|) over the directions, S = X'BX.
+        Largest |S t - lambda M t| / ((|S| + lambda |M|) |t|) over the directions, S = X'BX with its
+        ridge and M = X'X.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
