@@ -67,7 +67,7 @@ METHODS = (
         "MFA",
         "mpda:MFA",
         "unit",
-        {"n_neighbors": (3, 5, 10), "n_pairs": (10, 20, 40, 80), "alpha": _RIDGES},
+        {"n_neighbors": (3, 5, 10, 20), "n_pairs": (20, 80, 320, 1280), "alpha": _RIDGES},
         {"alpha": 0.0},
     ),
     Method(
@@ -85,7 +85,7 @@ METHODS = (
         "LFDA",
         "mpda:LFDA",
         "weighted",
-        {"n_neighbors": (3, 5, 7, 10, 15), "alpha": _RIDGES},
+        {"n_neighbors": (3, 5, 7, 10, 15, 20, 30, 50), "alpha": _RIDGES},
         {"alpha": 0.0},
     ),
     Method(
