@@ -57,7 +57,9 @@ def errors_by_dimension(Z: Array, y: Array, Z_test: Array, y_test: Array) -> Arr
 def curve(chosen: Method, parameters: dict[str, Any], part: Split) -> Array | None:
     """Errors by dimension on the test part, or None where the method has no answer."""
     try:
-        fitted = chosen.estimator(**chosen.published, **parameters).fit(part.X, part.y)
+        fitted = chosen.estimator(**chosen.always, **chosen.published, **parameters).fit(
+            part.X, part.y
+        )
     except SingularFormError:
         return None
     Z, Z_test = fitted.transform(part.X), fitted.transform(part.X_test)

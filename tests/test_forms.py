@@ -5,7 +5,7 @@ import pytest
 
 import oracles
 from cases import largest_angle, unequal_classes
-from mpda import forms, reduction, scatter
+from mpda import forms, graphs, reduction, scatter
 from mpda.contributions import Plan, Totals, class_contribution
 from mpda.forms import tangent_form
 from mpda.graphs import ClassPoints, PlacedGraph, class_graph
@@ -150,7 +150,7 @@ def test_between_form_is_the_sum_over_pairs(seed, full, monkeypatch):
 @pytest.mark.parametrize("limit", [0, 10**6])
 def test_scatter_of_a_graph_with_edges_far_shorter_than_the_class(limit, monkeypatch):
     # Two clusters 1e8 apart with edges of length 1 inside: a Laplacian would lose every digit.
-    monkeypatch.setattr(scatter, "_DENSE_LIMIT", limit)
+    monkeypatch.setattr(graphs, "_DENSE_LIMIT", limit)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     X[20:] += 1e8

@@ -449,3 +449,12 @@ def test_default_fits_converge_without_warning():
             X, y = unequal_classes(seed, sizes=(25, 20, 15), d=5)
             model = clone(LSDR()).fit(X, y)
             assert model.stop_reason_ in ("gradient", "gain")
+
+
+def test_one_far_sample_does_not_set_the_width():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(150, 5))
+    y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)).astype(int)
+    far = LSDR(n_components=2).fit(np.vstack([X, np.full((1, 5), 1e7)]), np.append(y, 0))
+    assert far.width_ < 2.0
+    assert far.smi_ > 0.2

@@ -106,7 +106,7 @@ def test_residual_is_the_worst_direction():
 
 def test_the_largest_entry_is_positive_and_rounding_decides_no_sign():
     vectors = np.array([[0.1, 0.7], [-0.9, -0.7 * (1 + 1e-15)]])
-    found = signed(Directions(np.ones(2), vectors)).vectors
+    found = signed(vectors)
     np.testing.assert_array_equal(np.sign(found), [[-1, 1], [1, -1]])
 
 

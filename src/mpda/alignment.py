@@ -8,17 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse import csc_array
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mpda._typing import Floats, Ints
 from mpda.forms import TangentForm, tangent_form
 from mpda.graphs import ClassPoints, PlacedGraph, class_graph
+from mpda.pencils import solve_on_range
 from mpda.scatter import graph_scatter, symmetric
 from mpda.tangents import neighborhood_tangents
 
 _BLOCK_ENTRIES = 1_000_000
 # Up to this many unknowns a dense eigenproblem is fastest.
 _DENSE_LIMIT = 400
+# Energies of unit fields that differ by less are equal but for rounding.
+_SAME_ENERGY = 1e-9
 
 
 def alignment_scatter(Z: Floats, lists: Ints, dimension: int) -> Floats:
@@ -64,30 +67,67 @@ def _neighborhoods(Z: Floats, lists: Ints) -> Iterator[tuple[Floats, Floats]]:
 
 
 @dataclass(frozen=True)
-class ClassFields:
-    """The vector fields of one class that turn least from sample to sample (LPFE).
+class Fields:
+    """The vector fields that turn least from sample to sample (LPFE), of one class or of all.
 
     energies : (q,) sum_ij W_ij |v_i - T_i'T_j v_j|^2 of each field, increasing; |v| = 1
     pulls : (d, q) sum_ij W_ij d_ij (v_j'T_j'd_ij): the right side of the least squares for t
     within : (d, d) sum_ij W_ij d_ij d_ij', its left side
+    n_all : how many fields there are in all
     """
 
     energies: Floats
     pulls: Floats
     within: Floats
+    n_all: int
 
 
 def class_fields(
     points: Floats, coordinates: Floats, n_neighbors: int, tangent_energy: float, n_fields: int
-) -> ClassFields:
-    """The ``n_fields`` smoothest fields of one class over its neighbour graph W, or all it has."""
+) -> Fields:
+    """The smoothest fields of one class over its neighbour graph W, ``n_fields`` or all it has.
+
+    Where others have the energy of the last one, they come along.
+    """
     placed = PlacedGraph(coordinates, class_graph(ClassPoints(points), n_neighbors))
     bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, tangent_energy)
     form = tangent_form(placed, np.arange(len(points)), bundle)
     coupling = replace(form, first_order=np.zeros_like(form.first_order))
-    energies, fields = _smallest_eigenvectors(coupling, min(n_fields, form.size))
-    energies = np.maximum(energies, 0.0)
-    return ClassFields(energies, form.cross_columns() @ fields, graph_scatter(placed))
+    q = min(n_fields + 1, form.size)
+    energies, fields = _smallest_eigenvectors(coupling, q)
+    while q < form.size and energies[-1] - energies[n_fields - 1] <= _SAME_ENERGY:
+        q = min(2 * q, form.size)
+        energies, fields = _smallest_eigenvectors(coupling, q)
+    kept = closed_group(energies, n_fields)
+    pulls = form.cross_columns() @ fields[:, :kept]
+    energies = np.maximum(energies[:kept], 0.0)
+    return Fields(energies, pulls, graph_scatter(placed), form.size)
+
+
+def closed_group(energies: Floats, n: int) -> int:
+    """How many of the increasing energies are no larger than the n-th, up to rounding."""
+    if energies.size <= n:
+        return energies.size
+    return int(np.searchsorted(energies, energies[n - 1] + _SAME_ENERGY, side="right"))
+
+
+def settled_within_groups(fields: Fields) -> Fields:
+    """The same fields, those of equal energy by how much of their pulls a direction can follow.
+
+    Any mixture of fields of equal energy is as smooth; without this rounding would choose one.
+    """
+    ends = np.flatnonzero(np.diff(fields.energies) > _SAME_ENERGY) + 1
+    groups = np.split(fields.pulls, ends, axis=1)
+    turned = [_by_length_followed(group, fields.within) for group in groups]
+    return replace(fields, pulls=np.concatenate(turned, axis=1))
+
+
+def _by_length_followed(pulls: Floats, within: Floats) -> Floats:
+    """Mixtures of the pulls (d, g) that are independent as least squares sees them."""
+    if pulls.shape[1] < 2:
+        return pulls
+    followed = symmetric(pulls.T @ solve_on_range(within, pulls))
+    return pulls @ np.linalg.eigh(followed)[1][:, ::-1]
 
 
 def _smallest_eigenvectors(form: TangentForm, q: int) -> tuple[Floats, Floats]:
@@ -98,10 +138,14 @@ def _smallest_eigenvectors(form: TangentForm, q: int) -> tuple[Floats, Floats]:
     if size <= max(_DENSE_LIMIT, 4 * q):
         block = form.tangent_block(1.0, 0.0)
         return eigh(block, subset_by_index=[0, q - 1], check_finite=False)
-    # Lanczos with the inverse about a point just below 0, where C - sigma I is positive definite.
     C = form.sparse_tangent_block(1.0, 0.0)
-    sigma = -1e-6 * float(C.diagonal().mean())
     start = np.random.default_rng(0).normal(size=size)
-    values, vectors = eigsh(csc_array(C), k=q, sigma=sigma, v0=start)
+    try:
+        values, vectors = eigsh(C, k=q, which="SA", v0=start, ncv=min(size, max(2 * q + 20, 60)))
+    except ArpackNoConvergence:
+        # By the inverse about a point just below 0, where C - sigma I is positive definite: it
+        # always converges, but its factor fills in and grows with the square of the class.
+        sigma = -1e-6 * float(C.diagonal().mean())
+        values, vectors = eigsh(csc_array(C), k=q, sigma=sigma, v0=start)
     order = np.argsort(values, kind="stable")
     return values[order], vectors[:, order]

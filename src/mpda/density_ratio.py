@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dposv
+from scipy.spatial.distance import cdist
 
 from mpda._typing import Floats, Ints
 
@@ -153,9 +154,8 @@ def chosen_smoothing(
 def median_distance(samples: CentredSamples, W: Floats) -> float:
     """The median distance of the mapped samples from the mapped centres, coincident pairs apart."""
     Z = samples.points @ W.T
-    squares = squared_distances(Z, Z[np.concatenate(samples.centres)])
-    # Differences of equal points are not exactly zero in this form.
-    return float(np.sqrt(np.median(squares[squares > 1e-12 * squares.max()])))
+    distances = cdist(Z, Z[np.concatenate(samples.centres)])
+    return float(np.median(distances[distances > 0.0]))
 
 
 def held_out_criterion(

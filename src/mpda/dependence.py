@@ -29,7 +29,7 @@ from mpda.density_ratio import (
 )
 from mpda.frames import frame, scale_exponent
 from mpda.grassmann import Ascent, Iteration, ascend
-from mpda.pencils import Directions, signed
+from mpda.pencils import signed
 from mpda.recipes import class_codes
 
 _RANDOM_STARTS = 3
@@ -111,7 +111,7 @@ def most_dependent_subspace(
         ascent = _ascent(data, settled, plan)
         turned = _principal_rows(axes.points, ascent.W)
     return FoundSubspace(
-        components=signed(Directions(np.empty(0), (turned @ axes.basis).T)).vectors.T,
+        components=signed((turned @ axes.basis).T).T,
         mean=axes.mean,
         width=float(np.ldexp(settled.smoothing.width, axes.exponent)),
         ridge=settled.smoothing.ridge,

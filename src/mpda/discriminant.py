@@ -111,7 +111,7 @@ def fit_discriminant(
         kept = found.first(number_kept(found.eigenvalues.size, n_components))
         residual = pencil_residual(between, within, kept)
     return Discriminant(
-        directions=signed(Directions(kept.eigenvalues, view.directions(kept.vectors))),
+        directions=Directions(kept.eigenvalues, signed(view.directions(kept.vectors))),
         mean=view.mean,
         residual=residual,
         strengths=Strengths(

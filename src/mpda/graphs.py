@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.neighbors import NearestNeighbors
 
@@ -73,8 +74,8 @@ class PlacedGraph:
     """A class graph with the coordinates Z (n, d) of its samples.
 
     Sums over edges are fastest as products of offsets from the class mean, but then their rounding
-    is relative to the extent of the class. Where edges are very short beside that, they have to be
-    sums over the differences of coordinates.
+    is relative to the extent of the class. Where edges are very short beside that along some
+    feature, they have to be sums over the differences of coordinates.
     """
 
     Z: Floats
@@ -83,14 +84,49 @@ class PlacedGraph:
     @cached_property
     def offsets(self) -> Floats:
         """The coordinates from the class mean (n, d)."""
-        return self.Z - self.Z.mean(axis=0)
+        return mean_offsets(self.Z)
+
+    @cached_property
+    def laplacian_offsets(self) -> Floats:
+        """L Z (n, d), L the Laplacian of the graph."""
+        edges = self.graph.edges
+        return laplacian(edges, np.ones(len(edges)), len(self.Z)) @ self.offsets
 
     @cached_property
     def edges_are_short(self) -> bool:
         """Whether products of offsets would lose the edges in rounding."""
         degrees = np.bincount(self.graph.edges.ravel(), minlength=len(self.Z))
-        extent = float(degrees @ np.einsum("ij,ij->i", self.offsets, self.offsets))
-        return extent > _LARGEST_EXTENT * float(self.graph.lengths @ self.graph.lengths)
+        sums = np.einsum("ij,ij->j", self.offsets, self.laplacian_offsets)
+        return lost_in_products(self.offsets, degrees, sums, _LARGEST_EXTENT)
+
+
+def mean_offsets(Z: Floats) -> Floats:
+    """Z (n, d) from its mean; exactly 0 along features that are constant."""
+    offsets = Z - Z[:1]
+    offsets -= offsets.mean(axis=0)
+    return offsets
+
+
+def lost_in_products(offsets: Floats, degrees: Floats | Ints, sums: Floats, limit: float) -> bool:
+    """Whether sums over edges along some feature (d,) are smaller than what their products add up.
+
+    offsets (n, d) and degrees (n,) are those of the samples; the products are larger than the sums
+    by more than the limit.
+    """
+    extent = degrees @ offsets**2
+    return bool((extent > limit * np.abs(sums)).any())
+
+
+def laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
+    """D - A (n, n) for symmetric weights (e,) on the edges (e, 2); sparse unless n is small."""
+    tails, heads = edges.T
+    degrees = np.bincount(tails, weights, n) + np.bincount(heads, weights, n)
+    if n <= _DENSE_LIMIT:
+        matrix = np.diag(degrees)
+        matrix[tails, heads] = matrix[heads, tails] = -weights
+        return matrix
+    links = coo_array((weights, (tails, heads)), shape=(n, n))
+    return (diags_array(degrees) - links - links.T).tocsr()
 
 
 def class_graph(points: ClassPoints, n_neighbors: int) -> ClassGraph:

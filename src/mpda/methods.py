@@ -27,6 +27,7 @@ class Method:
         "orthonormal", "least squares", or "its own" where scikit-learn's class decides
     grid : parameters and the values that a search tries
     published : parameters that stay fixed where the method is run as its authors did
+    always : parameters that every run of it has
     """
 
     name: str
@@ -34,6 +35,7 @@ class Method:
     scale: str
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     published: Mapping[str, Any] = field(default_factory=dict)
+    always: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def estimator(self) -> type[Any]:
@@ -60,7 +62,7 @@ METHODS = (
         "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
         "its own",
         {"shrinkage": ("auto", 0.01, 0.1, 0.5)},
-        {"solver": "eigen"},
+        always={"solver": "eigen"},
     ),
     Method("NCA", "sklearn.neighbors:NeighborhoodComponentsAnalysis", "its own"),
     Method(

@@ -22,7 +22,7 @@ _LARGEST_CONDITION = 1e8
 
 @dataclass(frozen=True)
 class Directions:
-    """Solutions of S' t = lambda M t with t'M t = 1, the wanted ones first.
+    """Directions t, the wanted ones first: of a pencil S' t = lambda M t with t'M t = 1, or LPFE's.
 
     eigenvalues : (r,), decreasing where they are maximised, increasing where they are minimised
     vectors : (d, r)
@@ -92,6 +92,12 @@ def solve_on_range(S: Floats, right: Floats) -> Floats:
     return _shortest(t, basis, scale)
 
 
+def rank(S: Floats) -> int:
+    """The rank of a positive semi-definite S (d, d), whatever the units of its features."""
+    scale = _equilibration(S)
+    return _range(S * np.multiply.outer(scale, scale))[0].size
+
+
 def pencil_residual(between: Floats, within: Floats, directions: Directions) -> float:
     """The largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions."""
     # Both sides over lambda, which may be as large as a float can be.
@@ -112,13 +118,12 @@ def normwise_residual(form: Floats, total: Floats, directions: Directions) -> fl
     return float(np.max(ratio, initial=0.0))
 
 
-def signed(directions: Directions) -> Directions:
-    """The same directions with the entry of largest magnitude positive."""
-    magnitudes = np.abs(directions.vectors)
+def signed(vectors: Floats) -> Floats:
+    """The same columns (d, r) with the entry of largest magnitude positive."""
+    magnitudes = np.abs(vectors)
     # The first of the entries that are largest up to rounding, so that rounding decides no sign.
     largest = np.argmax(magnitudes >= (1.0 - 1e-9) * magnitudes.max(axis=0), axis=0)
-    signs = np.sign(directions.vectors[largest, np.arange(largest.size)])
-    return Directions(directions.eigenvalues, directions.vectors * signs)
+    return vectors * np.sign(vectors[largest, np.arange(largest.size)])
 
 
 def _equilibration(within: Floats) -> Floats:

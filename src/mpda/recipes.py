@@ -15,17 +15,25 @@ import numpy as np
 from scipy.sparse import coo_array
 
 from mpda._typing import Floats, Ints
-from mpda.alignment import ClassFields, alignment_scatter, class_fields
+from mpda.alignment import (
+    Fields,
+    alignment_scatter,
+    class_fields,
+    closed_group,
+    settled_within_groups,
+)
 from mpda.frames import Frame
 from mpda.graphs import (
     ClassPoints,
     PlacedGraph,
     class_graph,
     local_affinity,
+    mean_offsets,
     searched_lists,
     union_graph,
 )
 from mpda.pairs import closest_pairs
+from mpda.pencils import rank
 from mpda.scatter import (
     AffinityScatter,
     BetweenSums,
@@ -37,7 +45,7 @@ from mpda.scatter import (
     neighbor_spread,
     symmetric,
 )
-from mpda.solutions import Pencil, number_kept
+from mpda.solutions import Pencil, Solution, least_squares, number_kept
 
 Each = Callable[..., Iterator[Any]]
 
@@ -88,7 +96,7 @@ def _neighbor_affinity(points: Floats, coordinates: Floats, n_neighbors: int) ->
 
 
 def _no_affinity(points: Floats, coordinates: Floats, n_neighbors: int) -> AffinityScatter:
-    offsets = coordinates - coordinates.mean(axis=0)
+    offsets = mean_offsets(coordinates)
     near = (2.0 * len(offsets)) * (offsets.T @ offsets)
     return AffinityScatter(near, np.zeros_like(near))
 
@@ -166,7 +174,7 @@ def lsda_pencil(
     inside, across = edges[alike], edges[~alike]
     Z = view.all_coordinates
     degrees = 1.0 + np.bincount(inside.ravel(), minlength=len(Z))  # 1 for the self loop
-    offsets = Z - Z.mean(axis=0)
+    offsets = mean_offsets(Z)
     weighed = symmetric((offsets.T * degrees) @ offsets)
     spread = edge_scatter(Z, across, np.ones(len(across)))
     near = edge_scatter(Z, inside, np.ones(len(inside)))
@@ -181,8 +189,29 @@ def lltsa_pencil(view: Frame, lists: Ints, dimension: int, each: Each) -> Pencil
     aligned = np.zeros((view.dimension, view.dimension))
     for part in each(alignment_scatter, work, len(pieces)):
         aligned += part
-    offsets = Z - Z.mean(axis=0)
+    offsets = mean_offsets(Z)
     return Pencil(aligned, symmetric(offsets.T @ offsets))
+
+
+def followed_fields(
+    view: Frame,
+    classes: Sequence[Ints],
+    n_neighbors: int,
+    tangent_energy: float,
+    alpha: float,
+    n_components: int | None,
+    each: Each,
+) -> Solution:
+    """LPFE: directions that follow the smoothest fields, each independent of those before it."""
+    wanted = n_components or view.dimension
+    n_fields = wanted
+    while True:
+        fields = smoothest_fields(view, classes, n_neighbors, tangent_energy, n_fields, each)
+        solution = least_squares(view, fields, alpha)
+        n_found = solution.directions.eigenvalues.size
+        if n_found >= min(wanted, rank(fields.within)) or n_fields >= fields.n_all:
+            return solution.first(min(number_kept(n_found, n_components), wanted))
+        n_fields *= 2  # some fields ask for the same direction
 
 
 def smoothest_fields(
@@ -190,16 +219,16 @@ def smoothest_fields(
     classes: Sequence[Ints],
     n_neighbors: int,
     tangent_energy: float,
-    n_components: int | None,
+    n_fields: int,
     each: Each,
-) -> ClassFields:
-    """LPFE: the fields of all classes that turn least, by increasing energy."""
-    n_fields = n_components or view.dimension
+) -> Fields:
+    """The fields of all classes that turn least, by increasing energy."""
     work = ((*view.part(members), n_neighbors, tangent_energy, n_fields) for members in classes)
     parts = list(each(class_fields, work, len(classes)))
     energies = np.concatenate([part.energies for part in parts])
-    kept = number_kept(min(energies.size, view.dimension), n_components)
-    order = np.argsort(energies, kind="stable")[:kept]
+    order = np.argsort(energies, kind="stable")
+    order = order[: closed_group(energies[order], n_fields)]
     pulls = np.concatenate([part.pulls for part in parts], axis=1)
-    within = np.sum([part.within for part in parts], axis=0)
-    return ClassFields(energies[order], pulls[:, order], symmetric(within))
+    within = symmetric(np.sum([part.within for part in parts], axis=0))
+    n_all = sum(part.n_all for part in parts)
+    return settled_within_groups(Fields(energies[order], pulls[:, order], within, n_all))

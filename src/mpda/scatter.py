@@ -5,14 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array, diags_array
 from scipy.spatial.distance import cdist
 
 from mpda._typing import Floats, Ints
-from mpda.graphs import PlacedGraph, local_affinity, local_scale, scaled_affinity, true_pairs
+from mpda.graphs import (
+    PlacedGraph,
+    laplacian,
+    local_affinity,
+    local_scale,
+    lost_in_products,
+    mean_offsets,
+    scaled_affinity,
+    true_pairs,
+)
 
 _BLOCK_ENTRIES = 500_000
-_DENSE_LIMIT = 500
 # Products of offsets are given up where they are larger than what they are to add up to by this.
 _LARGEST_LOCAL_EXTENT = 1e5
 
@@ -79,7 +86,7 @@ def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
 def neighbor_spread(placed: PlacedGraph) -> Floats:
     """The spread where A lives on the edges of the class graph (the paper)."""
     offsets, graph = placed.offsets, placed.graph
-    weighted = _laplacian(graph.edges, -2.0 * local_affinity(graph), len(offsets)) @ offsets
+    weighted = laplacian(graph.edges, -2.0 * local_affinity(graph), len(offsets)) @ offsets
     weighted += (2.0 * len(offsets)) * offsets
     return offsets.T @ weighted
 
@@ -116,7 +123,8 @@ def full_affinity_scatter(placed: PlacedGraph, points: Floats) -> AffinityScatte
         diagonal_far += (offsets[rows].T * (n - degrees)) @ offsets[rows]
         mixed += offsets[rows].T @ (A @ offsets)
     near, spread = 2.0 * (diagonal_near - mixed), 2.0 * (diagonal_far + mixed)
-    if np.trace(diagonal_near) > _LARGEST_LOCAL_EXTENT * np.trace(near):
+    extent, sums = np.diagonal(diagonal_near), np.diagonal(near)
+    if (extent > _LARGEST_LOCAL_EXTENT * np.abs(sums)).any():
         near = _full_near_scatter(placed.Z, points, sigma)
     return AffinityScatter(symmetric(near), symmetric(spread))
 
@@ -138,33 +146,19 @@ def _full_near_scatter(Z: Floats, points: Floats, sigma: Floats) -> Floats:
 
 def graph_scatter(placed: PlacedGraph) -> Floats:
     """sum_ij W_ij d_ij d_ij' (d, d) over ordered pairs: 2 Z'LZ."""
-    edges, offsets = placed.graph.edges, placed.offsets
     if placed.edges_are_short:
-        return 2.0 * _difference_scatter(placed.Z, edges)
-    return offsets.T @ (_laplacian(edges, np.full(len(edges), 2.0), len(offsets)) @ offsets)
+        return 2.0 * _difference_scatter(placed.Z, placed.graph.edges)
+    return 2.0 * (placed.offsets.T @ placed.laplacian_offsets)
 
 
 def edge_scatter(Z: Floats, edges: Ints, weights: Floats) -> Floats:
     """sum_e w_e d_e d_e' (d, d) over edges (e, 2) with weights (e,): Z'LZ, L their Laplacian."""
-    offsets = Z - Z.mean(axis=0)
-    scatter = offsets.T @ (_laplacian(edges, weights, len(Z)) @ offsets)
+    offsets = mean_offsets(Z)
+    scatter = offsets.T @ (laplacian(edges, weights, len(Z)) @ offsets)
     degrees = np.bincount(edges.ravel(), np.repeat(np.abs(weights), 2), len(Z))
-    extent = degrees @ np.einsum("ij,ij->i", offsets, offsets)
-    if extent > _LARGEST_LOCAL_EXTENT * abs(np.trace(scatter)):
+    if lost_in_products(offsets, degrees, np.diagonal(scatter), _LARGEST_LOCAL_EXTENT):
         scatter = _difference_scatter(Z, edges, weights)
     return symmetric(scatter)
-
-
-def _laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
-    """D - A (n, n) for symmetric weights (e,) on the edges (e, 2); sparse unless n is small."""
-    tails, heads = edges.T
-    degrees = np.bincount(tails, weights, n) + np.bincount(heads, weights, n)
-    if n <= _DENSE_LIMIT:
-        laplacian = np.diag(degrees)
-        laplacian[tails, heads] = laplacian[heads, tails] = -weights
-        return laplacian
-    links = coo_array((weights, (tails, heads)), shape=(n, n))
-    return (diags_array(degrees) - links - links.T).tocsr()
 
 
 def _difference_scatter(Z: Floats, edges: Ints, weights: Floats | None = None) -> Floats:

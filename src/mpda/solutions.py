@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpda._typing import Floats
+from mpda._typing import Floats, Ints
+from mpda.alignment import Fields
 from mpda.frames import Frame
 from mpda.pencils import (
     Directions,
@@ -47,6 +48,9 @@ class Solution:
     ridge: float
     residual: float
 
+    def first(self, r: int) -> Solution:
+        return replace(self, directions=self.directions.first(r))
+
 
 def largest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None) -> Solution:
     """The directions of the largest eigenvalues; alpha is in units of the mean diagonal of M."""
@@ -65,20 +69,42 @@ def smallest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None
     return _solution(view, kept, ridge, normwise_residual(S, pencil.denominator, kept))
 
 
-def least_squares(
-    view: Frame, within: Floats, pulls: Floats, energies: Floats, alpha: float
-) -> Solution:
-    """t = (M + ridge I)^-1 pulls (d, q), shortest where M is singular; its length has no unit."""
-    ridge, M = _ridged(within, alpha, view)
-    t = solve_on_range(M, pulls)
-    scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(pulls)
-    residual = float(np.linalg.norm(M @ t - pulls) / scale) if scale > 0.0 else 0.0
-    directions = signed(Directions(energies, view.turned(t)))
+def least_squares(view: Frame, fields: Fields, alpha: float) -> Solution:
+    """t = (M + ridge I)^-1 pulls, shortest where M is singular; the length of t has no unit.
+
+    A direction that depends on those before it is left out.
+    """
+    ridge, M = _ridged(fields.within, alpha, view)
+    t = solve_on_range(M, fields.pulls)
+    scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(fields.pulls)
+    residual = float(np.linalg.norm(M @ t - fields.pulls) / scale) if scale > 0.0 else 0.0
+    chosen = _independent(t)
+    directions = Directions(fields.energies[chosen], signed(view.turned(t[:, chosen])))
     return Solution(directions, view.unscaled(ridge), residual)
+
+
+def _independent(vectors: Floats) -> Ints:
+    """Which columns (d, r) are no combination of those before them, up to rounding."""
+    lengths = np.linalg.norm(vectors, axis=0)
+    chosen: list[int] = []
+    basis = np.empty((len(vectors), 0))
+    for i in np.flatnonzero(lengths > 1e-10 * lengths.max(initial=0.0)):
+        rest = vectors[:, i] / lengths[i]
+        for _ in range(2):  # once more for what rounding left
+            rest = rest - basis @ (basis.T @ rest)
+        if np.linalg.norm(rest) > 1e-8:
+            chosen.append(int(i))
+            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
+    return np.array(chosen, dtype=np.intp)
 
 
 def number_kept(n_found: int, n_components: int | None) -> int:
     """How many directions are kept of those there are."""
+    if n_found == 0:
+        raise ValueError(
+            "There is no direction to find: what the method makes large, or follows, is zero for "
+            "these samples. The means of the classes may coincide, or the graph have no edges."
+        )
     if n_components is None:
         return n_found
     if n_components > n_found:
@@ -104,5 +130,5 @@ def _ridged(M: Floats, alpha: float, view: Frame) -> tuple[float, Floats]:
 
 
 def _solution(view: Frame, kept: Directions, ridge: float, residual: float) -> Solution:
-    directions = signed(Directions(kept.eigenvalues, view.directions(kept.vectors)))
+    directions = Directions(kept.eigenvalues, signed(view.directions(kept.vectors)))
     return Solution(directions, view.unscaled(ridge), residual)

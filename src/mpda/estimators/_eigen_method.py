@@ -35,8 +35,7 @@ class Scale:
     def applied(self, directions: Directions) -> Floats:
         """The columns (d, r)."""
         if self.orthonormal:
-            basis = np.linalg.qr(_unit(directions.vectors))[0]
-            return signed(Directions(directions.eigenvalues, basis)).vectors
+            return signed(np.linalg.qr(_unit(directions.vectors))[0])
         vectors = _unit(directions.vectors) if self.unit else directions.vectors
         if self.power == 0.0:
             return vectors
@@ -52,7 +51,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 class EigenMethod(LinearMap):
-    """A linear map whose rows solve an eigenproblem."""
+    """A linear map whose rows come from one eigenproblem."""
 
     # Set by the constructors of the subclasses.
     n_components: int | None

@@ -19,6 +19,7 @@ from mpda.frames import Frame, frame
 from mpda.recipes import PENALTIES, Each, local_pencil, neighbor_form, pair_form, weighted_form
 from mpda.solutions import Pencil, largest
 
+_LARGEST_WEIGHT = 1e100
 _WITHIN = ("fisher", "local", "neighbors")
 _BETWEEN = ("fisher", "local", "pairs")
 
@@ -39,13 +40,14 @@ class GraphDiscriminant(EigenMethod):
     within : {"fisher", "local", "neighbors"} or callable, default="fisher"
         The graph of what should be near. "fisher": 1/n_c for all pairs of class c; "local":
         A_ij / n_c with LFDA's affinity A; "neighbors": 1 between k-nearest neighbours of a class,
-        MFA's intrinsic graph. A callable gets X and y as they were passed to ``fit``, checked, and
-        returns symmetric weights (n_samples, n_samples) as a SciPy sparse array or an ndarray; what
-        stands on the diagonal has no effect.
+        MFA's intrinsic graph. A callable gets copies of X, as float64, and y, and returns symmetric
+        weights (n_samples, n_samples) as a SciPy sparse array or an ndarray; what stands on the
+        diagonal has no effect. Weights may be negative as long as X'L_w X has no negative
+        eigenvalue.
     between : {"fisher", "local", "pairs"} or callable, default="fisher"
         The graph of what should be apart. "fisher" and "local": 1/n across classes and 1/n - 1/n_c
         inside class c, there times A_ij for "local"; "pairs": 1 for the closest pairs of different
-        classes, MFA's penalty graph. Weights may be negative.
+        classes, MFA's penalty graph. Weights of a callable may be negative.
     n_components : int, default=None
         Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
         number is honoured or refused, never cut.
@@ -159,6 +161,7 @@ class GraphDiscriminant(EigenMethod):
         with one_blas_thread(view.dimension <= SMALL):
             if callable(self.within):
                 within = _weights_form(view, samples, self.within, "within")
+                _refuse_indefinite(within)
             else:
                 within = named.within(self.within)
             if callable(self.between):
@@ -208,9 +211,12 @@ def _weights_form(
     view: Frame, samples: LabelledSamples, graph: Callable[..., Any], name: str
 ) -> Floats:
     """The form of the weights that a callable returns, which are checked."""
-    weights = graph(samples.X, samples.y)
+    weights = graph(samples.X.copy(), samples.y.copy())
     if not issparse(weights):
-        weights = np.asarray(weights)
+        try:
+            weights = np.asarray(weights)
+        except ValueError as error:
+            raise ValueError(f"{name} must return weights as one matrix: {error}.") from error
     n = len(samples.X)
     if weights.shape != (n, n):
         raise ValueError(
@@ -220,9 +226,13 @@ def _weights_form(
     if weights.dtype.kind not in "buif":
         raise TypeError(f"{name} must return weights that are numbers, got {weights.dtype}.")
     links = coo_array(weights, dtype=float)
+    links.sum_duplicates()
     largest_weight = np.abs(links.data).max(initial=0.0)
-    if not np.isfinite(largest_weight):
-        raise ValueError(f"{name} must return finite weights, got NaN or infinity.")
+    if not largest_weight < _LARGEST_WEIGHT:
+        raise ValueError(
+            f"{name} must return finite weights below {_LARGEST_WEIGHT:g} in magnitude, got "
+            f"{largest_weight:g}."
+        )
     skew = abs(links - links.T)
     if skew.max() > 1e-10 * largest_weight:
         raise ValueError(
@@ -230,3 +240,13 @@ def _weights_form(
             f"{skew.max():g}. Return for example W.maximum(W.T) or (W + W.T) / 2."
         )
     return weighted_form(view, links)
+
+
+def _refuse_indefinite(within: Floats) -> None:
+    values = np.linalg.eigvalsh(within)
+    if values[0] < -1e-8 * np.abs(values).max():
+        raise ValueError(
+            "within must return weights whose form X'L_w X has no negative eigenvalue, but it has "
+            f"{values[0]:g} beside {values[-1]:g}: some directions would be the better the farther "
+            "apart these samples are. Put what should be apart into between."
+        )

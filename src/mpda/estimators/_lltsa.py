@@ -9,7 +9,8 @@ from mpda._validation import check_count, check_number
 from mpda.alignment import energy_dimension
 from mpda.estimators._eigen_method import EigenMethod
 from mpda.frames import frame
-from mpda.graphs import searched_lists
+from mpda.graphs import mean_offsets, searched_lists
+from mpda.pencils import rank
 from mpda.recipes import lltsa_pencil
 from mpda.solutions import smallest
 
@@ -33,11 +34,12 @@ class LLTSA(EigenMethod):
         Number of directions. None keeps one for every dimension of the samples; a number is
         honoured or refused, never cut.
     n_neighbors : int, default=12
-        k, at least 2 and cut to the number of other samples.
+        k, at least 3 and cut to the number of other samples.
     tangent_dimension : int, default=None
-        r, at least 1 and below k - 1 (k - 1 directions would describe a neighbourhood completely).
-        None takes ``n_components`` (the authors) or, where that is None, the fewest directions with
-        which neighbourhoods keep 95 % of their variance on average; either is cut to k - 2.
+        r, at least 1, below k - 1 and below the number of dimensions that the samples span (as many
+        would describe any neighbourhood completely). None takes ``n_components`` (the authors) or,
+        where that is None, the fewest directions with which neighbourhoods keep 95 % of their
+        variance on average; either is cut to what is allowed.
     alpha : float, default=0.0
         Ridge on X'BX, in units of its mean diagonal. The authors have none.
     orthonormal : bool, default=False
@@ -107,28 +109,31 @@ class LLTSA(EigenMethod):
         """Learn the map from the samples X (n_samples, n_features); y is not used."""
         X, dtype = self._unlabelled(X)
         wanted = self._wanted()
-        k = check_count("n_neighbors", self.n_neighbors, least=2)
+        k = check_count("n_neighbors", self.n_neighbors, least=3)
         alpha = check_number("alpha", self.alpha)
         scale = self._scale()
         view = frame(X)
         self._say(f"neighbours of {len(X)} samples")
         lists = searched_lists(view.points, k).indices
-        self.tangent_dimension_ = self._dimension(view.all_coordinates, lists, wanted)
+        r = self._dimension(view.all_coordinates, lists, wanted)
         each = self._each("alignment", self.n_jobs, "groups of neighbourhoods")
-        pencil = lltsa_pencil(view, lists, self.tangent_dimension_, each)
-        self._keep(view, dtype, smallest(view, pencil, alpha, wanted), scale)
+        solution = smallest(view, lltsa_pencil(view, lists, r, each), alpha, wanted)
+        self.tangent_dimension_ = r
+        self._keep(view, dtype, solution, scale)
         return self
 
     def _dimension(self, Z: Floats, lists: Ints, wanted: int | None) -> int:
         """r, the dimension of the tangent spaces of neighbourhoods (n, k)."""
-        most = max(1, lists.shape[1] - 2)
+        offsets = mean_offsets(Z)
+        n_dimensions = rank(offsets.T @ offsets)
+        most = max(1, min(lists.shape[1] - 2, n_dimensions - 1))
         if self.tangent_dimension is None:
             return min(wanted or energy_dimension(Z, lists, _ENERGY), most)
         r = check_count("tangent_dimension", self.tangent_dimension)
         if r > most:
             raise ValueError(
-                f"tangent_dimension must be below n_neighbors - 1, which is {lists.shape[1] - 1} "
-                f"for these samples, got {r}. Ask for more neighbours or fewer dimensions."
+                f"tangent_dimension must be below n_neighbors - 1, here {lists.shape[1] - 1}, and "
+                f"below the dimensions that the samples span, here {n_dimensions}, got {r}."
             )
         return r
 

@@ -10,8 +10,7 @@ from mpda._validation import check_count, check_number
 from mpda.estimators._eigen_method import EigenMethod
 from mpda.estimators._linear_map import warn_of_small_classes
 from mpda.frames import frame
-from mpda.recipes import smoothest_fields
-from mpda.solutions import least_squares
+from mpda.recipes import followed_fields
 
 
 class LPFE(EigenMethod):
@@ -31,8 +30,9 @@ class LPFE(EigenMethod):
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions, one for each field. None keeps as many as the samples have dimensions,
-        or as there are fields; a number is honoured or refused, never cut.
+        Number of directions, one for each field. None keeps all that do not depend on those before
+        them, at most one for every dimension of the samples; a number is honoured or refused,
+        never cut.
     n_neighbors : int, default=12
         k of W and of the tangent spaces. Cut, with a warning, in a class of fewer samples.
     tangent_energy : float, default=0.95
@@ -66,8 +66,9 @@ class LPFE(EigenMethod):
     -----
     No program of this method is public: the paper on MPDA names it, the linear form of PFE on the
     graph G of MPDA, without a formula, and this is our reading. W never joins two classes, so every
-    field lives on one class; where all samples lie on flat pieces many fields have E(v) = 0, and
-    which of them come first is then arbitrary (but the same for the same input).
+    field lives on one class, unless several have the same E(v), as all have 0 on flat pieces: of
+    their mixtures those come first whose pull on t can be followed furthest. A field whose
+    direction depends on those before it is left out.
 
     References
     ----------
@@ -117,8 +118,7 @@ class LPFE(EigenMethod):
         view = frame(samples.X)
         with one_blas_thread(view.dimension <= SMALL):
             each = self._each("fields", self.n_jobs)
-            fields = smoothest_fields(view, samples.members, k, energy, wanted, each)
-            solution = least_squares(view, fields.within, fields.pulls, fields.energies, alpha)
+            solution = followed_fields(view, samples.members, k, energy, alpha, wanted, each)
         self.classes_ = samples.classes
         self._keep(view, samples.dtype, solution, scale)
         return self

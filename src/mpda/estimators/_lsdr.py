@@ -170,7 +170,8 @@ class LSDR(LinearMap):
         return self
 
     def _plan(self, begin: float) -> SearchPlan:
-        time_given = math.inf if self.max_time is None else check_number("max_time", self.max_time)
+        unlimited = self.max_time is None or self.max_time == math.inf
+        time_given = math.inf if unlimited else check_number("max_time", self.max_time)
         return SearchPlan(
             n_centers=check_count("n_centers", self.n_centers),
             widths=_numbers("widths", self.widths, _WIDTHS, least=1e-3, most=1e3),

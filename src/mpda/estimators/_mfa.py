@@ -38,7 +38,7 @@ class MFA(EigenMethod):
     penalty : {"class", "global"}, default="class"
         "class" takes the ``n_pairs`` closest pairs of each class (the paper); "global" the
         ``n_pairs`` smallest entries of the whole distance matrix, in which every pair stands twice
-        (a program in wide use).
+        (the program of D. Cai).
     alpha : float, default=0.0
         Ridge on X'L_c X, in units of its mean diagonal. The authors have none; without one X'L_c X
         must not be singular where classes differ, so there must be more samples than features.
@@ -124,7 +124,7 @@ class MFA(EigenMethod):
         with one_blas_thread(view.dimension <= SMALL):
             each = self._each("neighbours (1/2)", self.n_jobs)
             within = neighbor_form(view, samples.members, k, each)
-            each = self._each("closest pairs (2/2)", self.n_jobs)
+            each = self._each("closest pairs (2/2)", self.n_jobs, "searches")
             between = pair_form(view, samples.members, n_pairs, penalty, each)
             solution = largest(view, Pencil(between, within), alpha, wanted)
         self.classes_ = samples.classes
