@@ -366,6 +366,18 @@ def test_lsda_solves_its_pencil_without_directions_of_negative_eigenvalue():
         LSDA(between_share=1.0).fit(X, y)
 
 
+def test_lsda_where_no_edge_joins_two_classes():
+    rng = np.random.default_rng(6)
+    y = np.arange(600) % 3
+    X = rng.normal(size=(600, 3)) + 100.0 * y[:, None]
+    numerator, denominator = oracles.lsda_forms(X[:90], y[:90], 4, 0.5)
+    few = LSDA(n_neighbors=4, between_share=0.5).fit(X[:90], y[:90])
+    values = eigh(numerator, denominator, eigvals_only=True)[::-1]
+    np.testing.assert_allclose(few.eigenvalues_, values, rtol=1e-9)
+    many = LSDA(n_neighbors=4).fit(X, y)
+    assert many.eigenvalues_[0] == pytest.approx(1.0, abs=1e-3)
+
+
 def test_lsda_with_an_indefinite_numerator():
     # Each class is a square whose corners alternate along the first axis: a corner is linked to
     # itself and to two corners of the other side, so X'W_w X is negative there.

@@ -120,7 +120,7 @@ def lost_in_products(offsets: Floats, degrees: Floats | Ints, sums: Floats, limi
 def laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
     """D - A (n, n) for symmetric weights (e,) on the edges (e, 2); sparse unless n is small."""
     tails, heads = edges.T
-    degrees = np.bincount(tails, weights, n) + np.bincount(heads, weights, n)
+    degrees = np.bincount(edges.ravel(), np.repeat(weights, 2), n).astype(float)
     if n <= _DENSE_LIMIT:
         matrix = np.diag(degrees)
         matrix[tails, heads] = matrix[heads, tails] = -weights

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count, check_number
 from mpda.alignment import energy_dimension
@@ -114,10 +115,11 @@ class LLTSA(EigenMethod):
         scale = self._scale()
         view = frame(X)
         self._say(f"neighbours of {len(X)} samples")
-        lists = searched_lists(view.points, k).indices
-        r = self._dimension(view.all_coordinates, lists, wanted)
-        each = self._each("alignment", self.n_jobs, "groups of neighbourhoods")
-        solution = smallest(view, lltsa_pencil(view, lists, r, each), alpha, wanted)
+        with one_blas_thread(view.dimension <= SMALL):
+            lists = searched_lists(view.points, k).indices
+            r = self._dimension(view.all_coordinates, lists, wanted)
+            each = self._each("alignment", self.n_jobs, "groups of neighbourhoods")
+            solution = smallest(view, lltsa_pencil(view, lists, r, each), alpha, wanted)
         self.tangent_dimension_ = r
         self._keep(view, dtype, solution, scale)
         return self

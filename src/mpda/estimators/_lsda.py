@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_number
 from mpda.estimators._eigen_method import EigenMethod
@@ -108,9 +109,10 @@ class LSDA(EigenMethod):
         scale = self._scale(unit=True)
         view = frame(samples.X)
         self._say(f"neighbours of {len(samples.X)} samples")
-        pencil = lsda_pencil(view, samples.members, k, share)
-        self._say("eigenproblem")
-        solution = largest(view, pencil, alpha, wanted)
+        with one_blas_thread(view.dimension <= SMALL):
+            pencil = lsda_pencil(view, samples.members, k, share)
+            self._say("eigenproblem")
+            solution = largest(view, pencil, alpha, wanted)
         self.classes_ = samples.classes
         self._keep(view, samples.dtype, solution, scale)
         return self
