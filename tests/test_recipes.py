@@ -15,7 +15,7 @@ from mpda.graphs import searched_lists
 from mpda.recipes import (
     class_codes,
     local_pencil,
-    lsda_pencil,
+    lsda_forms,
     neighbor_form,
     pair_form,
     penalty_edges,
@@ -147,7 +147,7 @@ def test_closest_pairs_in_blocks_and_far_from_the_origin(monkeypatch, seed, offs
 def test_lsda(X, y, b):
     view = frame(X)
     numerator, denominator = oracles.lsda_forms(X, y, 4, b)
-    pencil = lsda_pencil(view, members(y), 4, b)
+    pencil = lsda_forms(view, members(y), 4).pencil(b)
     close(pencil.numerator, view, numerator)
     close(pencil.denominator, view, denominator)
 

@@ -160,13 +160,29 @@ def weighted_form(view: Frame, links: coo_array) -> Floats:
     return edge_scatter(view.all_coordinates, edges, links.data[above])
 
 
-def lsda_pencil(
-    view: Frame, classes: Sequence[Ints], n_neighbors: int, between_share: float
-) -> Pencil:
-    """LSDA: X'[b/(1-b) L_b + W_w]X against X'D_w X, by X'W_w X = X'D_w X - X'L_w X.
+@dataclass(frozen=True)
+class LsdaForms:
+    """LSDA's graph as forms (d, d): its edges across and inside classes, and its samples weighed.
 
-    One graph over all samples, the union of k-nearest-neighbour lists with self loops; W_w are its
-    edges inside classes, W_b those across.
+    across : X'L_b X
+    inside : X'L_w X
+    weighed : X'D_w X
+    """
+
+    across: Floats
+    inside: Floats
+    weighed: Floats
+
+    def pencil(self, between_share: float) -> Pencil:
+        """X'[b/(1-b) L_b + W_w]X against X'D_w X, by X'W_w X = X'D_w X - X'L_w X."""
+        share = between_share / (1.0 - between_share)
+        return Pencil(share * self.across + (self.weighed - self.inside), self.weighed)
+
+
+def lsda_forms(view: Frame, classes: Sequence[Ints], n_neighbors: int) -> LsdaForms:
+    """One graph over all samples, the union of k-nearest-neighbour lists with self loops.
+
+    W_w are its edges inside classes, W_b those across.
     """
     edges = union_graph(searched_lists(view.points, n_neighbors)).edges
     codes = class_codes(classes, len(view.points))
@@ -175,10 +191,11 @@ def lsda_pencil(
     Z = view.all_coordinates
     degrees = 1.0 + np.bincount(inside.ravel(), minlength=len(Z))  # 1 for the self loop
     offsets = mean_offsets(Z)
-    weighed = symmetric((offsets.T * degrees) @ offsets)
-    spread = edge_scatter(Z, across, np.ones(len(across)))
-    near = edge_scatter(Z, inside, np.ones(len(inside)))
-    return Pencil(between_share / (1.0 - between_share) * spread + (weighed - near), weighed)
+    return LsdaForms(
+        edge_scatter(Z, across, np.ones(len(across))),
+        edge_scatter(Z, inside, np.ones(len(inside))),
+        symmetric((offsets.T * degrees) @ offsets),
+    )
 
 
 def lltsa_pencil(view: Frame, lists: Ints, dimension: int, each: Each) -> Pencil:
@@ -193,20 +210,18 @@ def lltsa_pencil(view: Frame, lists: Ints, dimension: int, each: Each) -> Pencil
     return Pencil(aligned, symmetric(offsets.T @ offsets))
 
 
+FieldSource = Callable[[int], Fields]
+"""The smoothest fields, given how many."""
+
+
 def followed_fields(
-    view: Frame,
-    classes: Sequence[Ints],
-    n_neighbors: int,
-    tangent_energy: float,
-    alpha: float,
-    n_components: int | None,
-    each: Each,
+    view: Frame, source: FieldSource, alpha: float, n_components: int | None
 ) -> Solution:
     """LPFE: directions that follow the smoothest fields, each independent of those before it."""
     wanted = n_components or view.dimension
     n_fields = wanted
     while True:
-        fields = smoothest_fields(view, classes, n_neighbors, tangent_energy, n_fields, each)
+        fields = source(n_fields)
         solution = least_squares(view, fields, alpha)
         n_found = solution.directions.eigenvalues.size
         if n_found >= min(wanted, rank(fields.within)) or n_fields >= fields.n_all:

@@ -61,7 +61,7 @@ class TangentDiscriminant(LinearMap):
         )
         power = check_number("eigenvalue_power", self.eigenvalue_power)
         solver = check_option("solver", self.solver, ("reduced", "two-stage"))
-        warn_of_small_classes(samples, plan.n_neighbors, stacklevel=4)
+        warn_of_small_classes(samples, plan.n_neighbors)
         found = fit_discriminant(
             samples.X,
             samples.members,

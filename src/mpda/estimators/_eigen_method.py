@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from mpda._typing import Floats
+from mpda._threads import SMALL, one_blas_thread
+from mpda._typing import ArrayLike, Floats
 from mpda._validation import check_count, check_flag, check_jobs, check_number
 from mpda.engines import in_order
-from mpda.estimators._linear_map import LinearMap
-from mpda.frames import Frame
+from mpda.estimators._linear_map import LabelledSamples, LinearMap
+from mpda.frames import Frame, frame
 from mpda.pencils import Directions, signed
 from mpda.recipes import Each
-from mpda.solutions import Solution
+from mpda.solutions import Solution, largest
+
+Memo = dict[tuple[Any, ...], Any]
 
 
 @dataclass(frozen=True)
@@ -51,35 +56,74 @@ def _unit(vectors: Floats) -> Floats:
 
 
 class EigenMethod(LinearMap):
-    """A linear map whose rows come from one eigenproblem."""
+    """A linear map whose rows come from one eigenproblem.
+
+    A method says what it checks, how its forms are made and how they are solved. What it makes is
+    kept in ``memo`` under what it depends on, so that fits to the same samples can share it.
+    """
+
+    _unit_rows = False
 
     # Set by the constructors of the subclasses.
     n_components: int | None
     alpha: float
     eigenvalue_power: float = 0.0  # of the methods that maximise
     orthonormal: bool
+    n_jobs: int | None = None
     verbose: int
 
-    def _wanted(self) -> int | None:
-        return None if self.n_components is None else check_count("n_components", self.n_components)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
+        samples = self._labelled(X, y)
+        self._check()
+        self._warn(samples)
+        view = frame(samples.X)
+        with one_blas_thread(view.dimension <= SMALL):
+            solution = self._solution(view, self._forms(view, samples, {}))
+        self.classes_ = samples.classes
+        self._keep(view, samples.dtype, solution)
+        return self
 
-    def _scale(self, *, unit: bool = False) -> Scale:
-        power = check_number("eigenvalue_power", self.eigenvalue_power)
-        return Scale(power, unit, check_flag("orthonormal", self.orthonormal))
+    def _check(self) -> None:
+        """Refuse parameters that mean nothing; subclasses check their own and then call this."""
+        if self.n_components is not None:
+            check_count("n_components", self.n_components)
+        check_number("alpha", self.alpha)
+        check_number("eigenvalue_power", self.eigenvalue_power)
+        check_flag("orthonormal", self.orthonormal)
+        check_jobs(self.n_jobs)
 
-    def _each(self, work: str, n_jobs: int | None, unit: str = "classes") -> Each:
+    def _warn(self, samples: LabelledSamples) -> None:
+        """Warn of classes that are too small for the neighbours of this method, if any are."""
+
+    @abstractmethod
+    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Any:
+        """What does not depend on alpha."""
+
+    def _solution(self, view: Frame, forms: Any) -> Solution:
+        return largest(view, forms, self.alpha, self.n_components)
+
+    def _each(self, work: str, unit: str = "classes") -> Each:
         """How the pieces of this work are carried out."""
         title = f"{type(self).__name__}, {work}" if self.verbose else None
-        return partial(in_order, n_jobs=check_jobs(n_jobs), report=title, unit=unit)
+        return partial(in_order, n_jobs=self.n_jobs, report=title, unit=unit)
 
     def _say(self, what: str) -> None:
         if self.verbose:
             print(f"{type(self).__name__}, {what}", file=sys.stderr)
 
-    def _keep(self, view: Frame, dtype: np.dtype[Any], solution: Solution, scale: Scale) -> None:
+    def _keep(self, view: Frame, dtype: np.dtype[Any], solution: Solution) -> None:
         """Set the attributes that all these methods have."""
+        scale = Scale(self.eigenvalue_power, self._unit_rows, self.orthonormal)
         self.components_ = scale.applied(solution.directions).T.astype(dtype, order="C")
         self.eigenvalues_ = solution.directions.eigenvalues
         self.mean_ = view.mean.astype(dtype, copy=False)
         self.units_ = {"alpha": solution.ridge}
         self.residual_ = solution.residual
+
+
+def remembered(memo: Memo, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    """What stands in the memo under the key, made if it does not."""
+    if key not in memo:
+        memo[key] = make()
+    return memo[key]

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
-from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike, Floats, Ints
-from mpda._validation import check_count, check_number, check_option
-from mpda.estimators._eigen_method import EigenMethod
+from mpda._typing import Floats, Ints
+from mpda._validation import check_count, check_option
+from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
-from mpda.frames import Frame, frame
+from mpda.frames import Frame
 from mpda.recipes import PENALTIES, Each, local_pencil, neighbor_form, pair_form, weighted_form
-from mpda.solutions import Pencil, largest
+from mpda.solutions import Pencil
 
 _LARGEST_WEIGHT = 1e100
 _WITHIN = ("fisher", "local", "neighbors")
@@ -138,40 +136,42 @@ class GraphDiscriminant(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._labelled(X, y)
-        wanted = self._wanted()
-        alpha = check_number("alpha", self.alpha)
-        scale = self._scale()
-        k = check_count("n_neighbors", self.n_neighbors)
-        n_pairs = check_count("n_pairs", self.n_pairs)
-        penalty = check_option("penalty", self.penalty, PENALTIES)
+    def _check(self) -> None:
         for name, graph, options in (
             ("within", self.within, _WITHIN),
             ("between", self.between, _BETWEEN),
         ):
             if not callable(graph):
                 check_option(name, graph, options, also=", or a callable")
+        check_count("n_neighbors", self.n_neighbors)
+        check_count("n_pairs", self.n_pairs)
+        check_option("penalty", self.penalty, PENALTIES)
+        super()._check()
+
+    def _warn(self, samples: LabelledSamples) -> None:
         if self.within in ("local", "neighbors") or self.between == "local":
-            warn_of_small_classes(samples, k)
-        view = frame(samples.X)
-        each = self._each("graphs", self.n_jobs)
-        named = _NamedForms(view, samples.members, k, n_pairs, penalty, each)
-        with one_blas_thread(view.dimension <= SMALL):
-            if callable(self.within):
-                within = _weights_form(view, samples, self.within, "within")
-                _refuse_indefinite(within)
-            else:
-                within = named.within(self.within)
-            if callable(self.between):
-                between = _weights_form(view, samples, self.between, "between")
-            else:
-                between = named.between(self.between)
-            solution = largest(view, Pencil(between, within), alpha, wanted)
-        self.classes_ = samples.classes
-        self._keep(view, samples.dtype, solution, scale)
-        return self
+            warn_of_small_classes(samples, self.n_neighbors)
+
+    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+        named = _NamedForms(
+            view,
+            samples.members,
+            self.n_neighbors,
+            self.n_pairs,
+            self.penalty,
+            self._each("graphs"),
+            memo,
+        )
+        if callable(self.within):
+            within = _weights_form(view, samples, self.within, "within")
+            _refuse_indefinite(within)
+        else:
+            within = named.within(self.within)
+        if callable(self.between):
+            between = _weights_form(view, samples, self.between, "between")
+        else:
+            between = named.between(self.between)
+        return Pencil(between, within)
 
 
 @dataclass(frozen=True)
@@ -184,27 +184,33 @@ class _NamedForms:
     n_pairs: int
     penalty: str
     each: Each
+    memo: Memo
 
     def within(self, name: str) -> Floats:
-        if name == "neighbors":
-            return neighbor_form(self.view, self.classes, self.n_neighbors, self.each)
-        return self._pencil(name).denominator
+        if name != "neighbors":
+            return self._pencil(name).denominator
+        return remembered(
+            self.memo,
+            (name, self.n_neighbors),
+            lambda: neighbor_form(self.view, self.classes, self.n_neighbors, self.each),
+        )
 
     def between(self, name: str) -> Floats:
-        if name == "pairs":
-            return pair_form(self.view, self.classes, self.n_pairs, self.penalty, self.each)
-        return self._pencil(name).numerator
+        if name != "pairs":
+            return self._pencil(name).numerator
+        return remembered(
+            self.memo,
+            (name, self.n_pairs, self.penalty),
+            lambda: pair_form(self.view, self.classes, self.n_pairs, self.penalty, self.each),
+        )
 
     def _pencil(self, name: str) -> Pencil:
-        return self._fisher if name == "fisher" else self._local
-
-    @cached_property
-    def _fisher(self) -> Pencil:
-        return local_pencil(self.view, self.classes, self.n_neighbors, "ones", self.each)
-
-    @cached_property
-    def _local(self) -> Pencil:
-        return local_pencil(self.view, self.classes, self.n_neighbors, "full", self.each)
+        affinity = "ones" if name == "fisher" else "full"
+        return remembered(
+            self.memo,
+            (name, self.n_neighbors),
+            lambda: local_pencil(self.view, self.classes, self.n_neighbors, affinity, self.each),
+        )
 
 
 def _weights_form(

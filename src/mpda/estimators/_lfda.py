@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike
-from mpda._validation import check_count, check_number, check_option
-from mpda.estimators._eigen_method import EigenMethod
-from mpda.estimators._linear_map import warn_of_small_classes
-from mpda.frames import frame
+from mpda._validation import check_count, check_option
+from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.frames import Frame
 from mpda.recipes import AFFINITIES, local_pencil
-from mpda.solutions import largest
+from mpda.solutions import Pencil
 
 
 class LFDA(EigenMethod):
@@ -108,21 +104,20 @@ class LFDA(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._labelled(X, y)
-        wanted = self._wanted()
-        k = check_count("n_neighbors", self.n_neighbors)
-        affinity = check_option("affinity", self.affinity, AFFINITIES)
-        alpha = check_number("alpha", self.alpha)
-        scale = self._scale()
-        if affinity != "ones":
-            warn_of_small_classes(samples, k)
-        view = frame(samples.X)
-        with one_blas_thread(view.dimension <= SMALL):
-            each = self._each("scatters", self.n_jobs)
-            pencil = local_pencil(view, samples.members, k, affinity, each)
-            solution = largest(view, pencil, alpha, wanted)
-        self.classes_ = samples.classes
-        self._keep(view, samples.dtype, solution, scale)
-        return self
+    def _check(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
+        check_option("affinity", self.affinity, AFFINITIES)
+        super()._check()
+
+    def _warn(self, samples: LabelledSamples) -> None:
+        if self.affinity != "ones":
+            warn_of_small_classes(samples, self.n_neighbors)
+
+    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+        return remembered(
+            memo,
+            (self.n_neighbors, self.affinity),
+            lambda: local_pencil(
+                view, samples.members, self.n_neighbors, self.affinity, self._each("scatters")
+            ),
+        )

@@ -106,10 +106,8 @@ def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
     return classes, codes
 
 
-def warn_of_small_classes(
-    samples: LabelledSamples, n_neighbors: int, *, stacklevel: int = 3
-) -> None:
-    """Say which classes have too few samples for ``n_neighbors``, on the line that called fit."""
+def warn_of_small_classes(samples: LabelledSamples, n_neighbors: int) -> None:
+    """Say which classes are too small, on the line that called fit; called by what fit calls."""
     sizes = [members.size for members in samples.members]
     small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
     if small:
@@ -120,5 +118,5 @@ def warn_of_small_classes(
             f"n_neighbors={n_neighbors} is cut to the number of other samples in class {named}"
             f"{rest}. A smaller n_neighbors or more samples of these classes avoids this.",
             SmallClassWarning,
-            stacklevel=stacklevel,
+            stacklevel=4,
         )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike, Floats, Ints
-from mpda._validation import check_count, check_number
+from mpda._validation import check_count
 from mpda.alignment import energy_dimension
-from mpda.estimators._eigen_method import EigenMethod
-from mpda.frames import frame
+from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._linear_map import LabelledSamples
+from mpda.frames import Frame, frame
 from mpda.graphs import mean_offsets, searched_lists
 from mpda.pencils import rank
 from mpda.recipes import lltsa_pencil
-from mpda.solutions import smallest
+from mpda.solutions import Pencil, Solution, smallest
 
 _ENERGY = 0.95
 
@@ -109,29 +111,48 @@ class LLTSA(EigenMethod):
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the map from the samples X (n_samples, n_features); y is not used."""
         X, dtype = self._unlabelled(X)
-        wanted = self._wanted()
-        k = check_count("n_neighbors", self.n_neighbors, least=3)
-        alpha = check_number("alpha", self.alpha)
-        scale = self._scale()
+        self._check()
         view = frame(X)
-        self._say(f"neighbours of {len(X)} samples")
         with one_blas_thread(view.dimension <= SMALL):
-            lists = searched_lists(view.points, k).indices
-            r = self._dimension(view.all_coordinates, lists, wanted)
-            each = self._each("alignment", self.n_jobs, "groups of neighbourhoods")
-            solution = smallest(view, lltsa_pencil(view, lists, r, each), alpha, wanted)
-        self.tangent_dimension_ = r
-        self._keep(view, dtype, solution, scale)
+            forms = self._forms(view, None, {})
+            solution = self._solution(view, forms)
+        self.tangent_dimension_ = forms.dimension
+        self._keep(view, dtype, solution)
         return self
 
-    def _dimension(self, Z: Floats, lists: Ints, wanted: int | None) -> int:
+    def _check(self) -> None:
+        check_count("n_neighbors", self.n_neighbors, least=3)
+        if self.tangent_dimension is not None:
+            check_count("tangent_dimension", self.tangent_dimension)
+        super()._check()
+
+    def _forms(self, view: Frame, samples: LabelledSamples | None, memo: Memo) -> _Forms:
+        lists = remembered(memo, (self.n_neighbors,), lambda: self._lists(view))
+        r = self._dimension(view.all_coordinates, lists)
+        pencil = remembered(
+            memo,
+            (self.n_neighbors, r),
+            lambda: lltsa_pencil(
+                view, lists, r, self._each("alignment", "groups of neighbourhoods")
+            ),
+        )
+        return _Forms(pencil, r)
+
+    def _solution(self, view: Frame, forms: _Forms) -> Solution:
+        return smallest(view, forms.pencil, self.alpha, self.n_components)
+
+    def _lists(self, view: Frame) -> Ints:
+        self._say(f"neighbours of {len(view.points)} samples")
+        return searched_lists(view.points, self.n_neighbors).indices
+
+    def _dimension(self, Z: Floats, lists: Ints) -> int:
         """r, the dimension of the tangent spaces of neighbourhoods (n, k)."""
         offsets = mean_offsets(Z)
         n_dimensions = rank(offsets.T @ offsets)
         most = max(1, min(lists.shape[1] - 2, n_dimensions - 1))
         if self.tangent_dimension is None:
-            return min(wanted or energy_dimension(Z, lists, _ENERGY), most)
-        r = check_count("tangent_dimension", self.tangent_dimension)
+            return min(self.n_components or energy_dimension(Z, lists, _ENERGY), most)
+        r = self.tangent_dimension
         if r > most:
             raise ValueError(
                 f"tangent_dimension must be below n_neighbors - 1, here {lists.shape[1] - 1}, and "
@@ -143,3 +164,11 @@ class LLTSA(EigenMethod):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
         return tags
+
+
+@dataclass(frozen=True)
+class _Forms:
+    """The pencil and r, the dimension of the tangent spaces that it is made with."""
+
+    pencil: Pencil
+    dimension: int

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_number
-from mpda.estimators._eigen_method import EigenMethod
-from mpda.estimators._linear_map import warn_of_small_classes
-from mpda.frames import frame
-from mpda.recipes import followed_fields
+from mpda.alignment import Fields
+from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.frames import Frame
+from mpda.recipes import FieldSource, followed_fields, smoothest_fields
+from mpda.solutions import Solution
 
 
 class LPFE(EigenMethod):
@@ -106,19 +104,32 @@ class LPFE(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._labelled(X, y)
-        wanted = self._wanted()
-        k = check_count("n_neighbors", self.n_neighbors)
-        energy = check_number("tangent_energy", self.tangent_energy, most=1.0)
-        alpha = check_number("alpha", self.alpha)
-        scale = self._scale()
-        warn_of_small_classes(samples, k)
-        view = frame(samples.X)
-        with one_blas_thread(view.dimension <= SMALL):
-            each = self._each("fields", self.n_jobs)
-            solution = followed_fields(view, samples.members, k, energy, alpha, wanted, each)
-        self.classes_ = samples.classes
-        self._keep(view, samples.dtype, solution, scale)
-        return self
+    def _check(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
+        check_number("tangent_energy", self.tangent_energy, most=1.0)
+        super()._check()
+
+    def _warn(self, samples: LabelledSamples) -> None:
+        warn_of_small_classes(samples, self.n_neighbors)
+
+    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> FieldSource:
+        """The smoothest fields, made when it is known how many are needed."""
+
+        def fields(n_fields: int) -> Fields:
+            return remembered(
+                memo,
+                (self.n_neighbors, self.tangent_energy, n_fields),
+                lambda: smoothest_fields(
+                    view,
+                    samples.members,
+                    self.n_neighbors,
+                    self.tangent_energy,
+                    n_fields,
+                    self._each("fields"),
+                ),
+            )
+
+        return fields
+
+    def _solution(self, view: Frame, forms: FieldSource) -> Solution:
+        return followed_fields(view, forms, self.alpha, self.n_components)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_number
-from mpda.estimators._eigen_method import EigenMethod
-from mpda.frames import frame
-from mpda.recipes import lsda_pencil
-from mpda.solutions import largest
+from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._linear_map import LabelledSamples
+from mpda.frames import Frame
+from mpda.recipes import LsdaForms, lsda_forms
+from mpda.solutions import Pencil
 
 
 class LSDA(EigenMethod):
@@ -80,6 +77,8 @@ class LSDA(EigenMethod):
     (150, 2)
     """
 
+    _unit_rows = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -99,20 +98,15 @@ class LSDA(EigenMethod):
         self.orthonormal = orthonormal
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._labelled(X, y)
-        wanted = self._wanted()
-        k = check_count("n_neighbors", self.n_neighbors)
-        share = check_number("between_share", self.between_share, below=1.0)
-        alpha = check_number("alpha", self.alpha)
-        scale = self._scale(unit=True)
-        view = frame(samples.X)
+    def _check(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
+        check_number("between_share", self.between_share, below=1.0)
+        super()._check()
+
+    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+        forms = remembered(memo, (self.n_neighbors,), lambda: self._graph_forms(view, samples))
+        return forms.pencil(self.between_share)
+
+    def _graph_forms(self, view: Frame, samples: LabelledSamples) -> LsdaForms:
         self._say(f"neighbours of {len(samples.X)} samples")
-        with one_blas_thread(view.dimension <= SMALL):
-            pencil = lsda_pencil(view, samples.members, k, share)
-            self._say("eigenproblem")
-            solution = largest(view, pencil, alpha, wanted)
-        self.classes_ = samples.classes
-        self._keep(view, samples.dtype, solution, scale)
-        return self
+        return lsda_forms(view, samples.members, self.n_neighbors)

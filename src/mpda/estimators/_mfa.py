@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
-
-from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike
-from mpda._validation import check_count, check_number, check_option
-from mpda.estimators._eigen_method import EigenMethod
-from mpda.estimators._linear_map import warn_of_small_classes
-from mpda.frames import frame
+from mpda._validation import check_count, check_option
+from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.frames import Frame
 from mpda.recipes import PENALTIES, neighbor_form, pair_form
-from mpda.solutions import Pencil, largest
+from mpda.solutions import Pencil
 
 
 class MFA(EigenMethod):
@@ -87,6 +83,8 @@ class MFA(EigenMethod):
     (150, 2)
     """
 
+    _unit_rows = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -110,23 +108,32 @@ class MFA(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._labelled(X, y)
-        wanted = self._wanted()
-        k = check_count("n_neighbors", self.n_neighbors)
-        n_pairs = check_count("n_pairs", self.n_pairs)
-        penalty = check_option("penalty", self.penalty, PENALTIES)
-        alpha = check_number("alpha", self.alpha)
-        scale = self._scale(unit=True)
-        warn_of_small_classes(samples, k)
-        view = frame(samples.X)
-        with one_blas_thread(view.dimension <= SMALL):
-            each = self._each("neighbours (1/2)", self.n_jobs)
-            within = neighbor_form(view, samples.members, k, each)
-            each = self._each("closest pairs (2/2)", self.n_jobs, "searches")
-            between = pair_form(view, samples.members, n_pairs, penalty, each)
-            solution = largest(view, Pencil(between, within), alpha, wanted)
-        self.classes_ = samples.classes
-        self._keep(view, samples.dtype, solution, scale)
-        return self
+    def _check(self) -> None:
+        check_count("n_neighbors", self.n_neighbors)
+        check_count("n_pairs", self.n_pairs)
+        check_option("penalty", self.penalty, PENALTIES)
+        super()._check()
+
+    def _warn(self, samples: LabelledSamples) -> None:
+        warn_of_small_classes(samples, self.n_neighbors)
+
+    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+        within = remembered(
+            memo,
+            ("within", self.n_neighbors),
+            lambda: neighbor_form(
+                view, samples.members, self.n_neighbors, self._each("neighbours (1/2)")
+            ),
+        )
+        between = remembered(
+            memo,
+            ("between", self.n_pairs, self.penalty),
+            lambda: pair_form(
+                view,
+                samples.members,
+                self.n_pairs,
+                self.penalty,
+                self._each("closest pairs (2/2)", "searches"),
+            ),
+        )
+        return Pencil(between, within)
