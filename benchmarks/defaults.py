@@ -22,13 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mpda
-from mpda.contributions import Plan, Totals, class_contribution
+from mpda.contributions import Plan
 from mpda.discriminant import Penalties
 from mpda.engines import in_order
 from mpda.frames import frame
 from mpda.patch_rules import geodesic_patches
-from mpda.pencils import solve_pencil
-from mpda.reduction import eliminated
+from mpda.sharing import Setting, shared_directions
 from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
 
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -53,40 +52,26 @@ def grid(method: str) -> list[Point]:
 
 
 def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
-    """The error at the best dimension and with all directions, for every point of the grid.
-
-    The stages are those of a fit; each is done once for all points that share it.
-    """
-    choices = GRIDS[method]
-    errors = {}
+    """The error at the best dimension and with all directions, for every point of the grid."""
     view = frame(part.X)
     classes = [np.flatnonzero(part.y == c) for c in np.unique(part.y)]
-    n_varying = int(np.count_nonzero(np.ptp(part.X, axis=0)))
     rule = partial(geodesic_patches, max_patch_size=10) if method == "MPDA" else None
-    for k in choices["n_neighbors"]:
-        plan = Plan(k, 6, 0.95, full_affinity=False, anchors=False)
-        totals = Totals.empty(view.dimension)
-        forms = []
-        for members in classes:
-            contribution = class_contribution(*view.part(members), plan, rule)
-            totals += contribution
-            forms.append(contribution.form)
-        units = totals.units(n_varying, 1.0)
-        between = totals.between.form()
-        taken: dict[tuple[float, float], Any] = {}
-        for gamma, alpha, beta in itertools.product(
-            choices["gamma"], choices["alpha"], choices["tangent_alpha"]
-        ):
-            used = Penalties(gamma, alpha, beta, relative=True).in_units(units)
-            key = (used.gamma, used.beta)
-            if key not in taken:
-                taken[key] = sum(eliminated(form, *key) for form in forms)
-            within = totals.within + used.alpha * np.eye(len(between)) - taken[key]
-            components = view.directions(solve_pencil(between, within, used.alpha).vectors).T
-            by_dimension = errors_by_dimension(part, components)
-            all_directions = list(by_dimension.values())[-1]
-            errors[k, gamma, alpha, beta] = (min(by_dimension.values()), all_directions)
-    return errors
+    points = grid(method)
+    settings = [
+        Setting(
+            cut=method,
+            rules=[rule] * len(classes),
+            plan=Plan(k, 6, 0.95, full_affinity=False, anchors=False),
+            penalties=Penalties(gamma, alpha, beta, relative=True),
+            two_stage=False,
+        )
+        for k, gamma, alpha, beta in points
+    ]
+    errors = {}
+    for i, directions in shared_directions(view, classes, settings):
+        by_dimension = errors_by_dimension(part, directions.vectors.T)
+        errors[points[i]] = (min(by_dimension.values()), list(by_dimension.values())[-1])
+    return {point: errors[point] for point in points}
 
 
 def study(

@@ -23,9 +23,9 @@ ORDER = [
     ["density_ratio", "grassmann"],
     ["reduction", "contributions"],
     ["pencils", "alignment", "solutions", "engines"],
-    ["recipes", "dependence", "discriminant"],
+    ["recipes", "dependence", "discriminant", "sharing", "curves", "selection"],
     ["estimators"],
-    ["methods"],
+    ["methods", "model_selection"],
 ]
 RANK = {name: (g, i) for g, group in enumerate(ORDER) for i, name in enumerate(group)}
 

@@ -78,15 +78,21 @@ class ClassContribution:
 
 
 def class_contribution(
-    points: Floats, coordinates: Floats, plan: Plan, patch_rule: PatchRule | None
+    points: Floats,
+    coordinates: Floats,
+    plan: Plan,
+    patch_rule: PatchRule | None,
+    lists: NeighborLists | None = None,
 ) -> ClassContribution:
     """The contribution of one class.
 
     Neighbours and patches come from the points (n, d), all else from their coordinates (n, r).
-    Without a patch rule every sample has the tangent space of its neighbourhood (PMPDA).
+    Without a patch rule every sample has the tangent space of its neighbourhood (PMPDA). Neighbour
+    lists may be given if they are long enough for the plan.
     """
     class_points = ClassPoints(points)
-    lists = neighbor_lists(class_points, max(plan.n_neighbors, plan.partition_neighbors))
+    if lists is None:
+        lists = neighbor_lists(class_points, max(plan.n_neighbors, plan.partition_neighbors))
     placed = PlacedGraph(coordinates, union_graph(lists.first(plan.n_neighbors)))
     if plan.full_affinity:
         spread = full_affinity_scatter(placed, points).spread

@@ -24,7 +24,7 @@ from mpda.frames import Frame, frame
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
 from mpda.scatter import symmetric
-from mpda.solutions import LARGEST_STRENGTH, number_kept
+from mpda.solutions import LARGEST_STRENGTH, Pencil, number_kept
 
 # Forms that are kept from the first pass for the second; those beyond are made twice.
 _KEPT_BYTES = 256 * 2**20
@@ -48,7 +48,10 @@ class Penalties:
     tangent_alpha: float | None
     relative: bool
 
-    def in_units(self, units: Units) -> Strengths:
+    def strengths(self, totals: Totals, view: Frame) -> Strengths:
+        """The absolute strengths, in the units of the points."""
+        one = view.scaled(1.0)
+        units = totals.units(view.n_varying, one) if self.relative else Units(one, one, one)
         alpha = self.alpha * units.alpha
         beta = alpha if self.tangent_alpha is None else self.tangent_alpha * units.beta
         used = Strengths(self.gamma * units.gamma, alpha, beta)
@@ -97,19 +100,12 @@ def fit_discriminant(
     view = frame(X)
     with one_blas_thread(view.dimension <= SMALL):
         summed = _summed(view, classes, patch_rules, plan, n_jobs, report)
-        one = view.scaled(1.0)
-        if penalties.relative:
-            units = summed.totals.units(view.n_varying, one)
-        else:
-            units = Units(one, one, one)
-        used = penalties.in_units(units)
-        within = symmetric(summed.totals.within)
-        within += used.alpha * np.eye(view.dimension)
-        within -= _eliminated(view, classes, summed, plan, used, n_jobs, report)
-        between = summed.totals.between.form()
-        found = (solve_two_stage if two_stage else solve_pencil)(between, within, used.alpha)
+        used = penalties.strengths(summed.totals, view)
+        taken = _eliminated(view, classes, summed, plan, used, n_jobs, report)
+        pencil = reduced_pencil(summed.totals, taken, used)
+        found = solved(pencil, used, two_stage)
         kept = found.first(number_kept(found.eigenvalues.size, n_components))
-        residual = pencil_residual(between, within, kept)
+        residual = pencil_residual(pencil.numerator, pencil.denominator, kept)
     return Discriminant(
         directions=Directions(kept.eigenvalues, signed(view.directions(kept.vectors))),
         mean=view.mean,
@@ -120,6 +116,18 @@ def fit_discriminant(
         patches=summed.patches,
         dimensions=summed.dimensions,
     )
+
+
+def reduced_pencil(totals: Totals, taken: Floats, used: Strengths) -> Pencil:
+    """S' and S_tt + alpha I less what eliminating v takes off (d, d)."""
+    within = symmetric(totals.within) + used.alpha * np.eye(len(taken)) - taken
+    return Pencil(totals.between.form(), within)
+
+
+def solved(pencil: Pencil, used: Strengths, two_stage: bool) -> Directions:
+    """Every direction of the reduced pencil."""
+    solve = solve_two_stage if two_stage else solve_pencil
+    return solve(pencil.numerator, pencil.denominator, used.alpha)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,30 @@
+"""The nearest neighbour at every number of dimensions, from one sweep over the dimensions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpda._typing import Floats, Ints
+
+# Distances at a time, so that they stay in the cache from one dimension to the next.
+_BLOCK_ENTRIES = 100_000
+
+
+def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
+    """The nearest of Z (n, r) to each of Z_test (m, r) by the first 1, 2, .. r columns (r, m).
+
+    Each dimension adds one squared difference to the distances; ties go to the lower index.
+    """
+    n_test, r = Z_test.shape
+    nearest = np.empty((r, n_test), dtype=np.intp)
+    step = max(1, _BLOCK_ENTRIES // len(Z))
+    for start in range(0, n_test, step):
+        rows = slice(start, start + step)
+        distances = np.zeros((len(Z_test[rows]), len(Z)))
+        gaps = np.empty_like(distances)
+        for i in range(r):
+            np.subtract(Z_test[rows, i, None], Z[:, i], out=gaps)
+            np.multiply(gaps, gaps, out=gaps)
+            distances += gaps
+            nearest[i, rows] = distances.argmin(axis=1)
+    return nearest
