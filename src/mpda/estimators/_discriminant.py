@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant, Penalties, fit_discriminant
 from mpda.estimators._linear_map import LabelledSamples, LinearMap, warn_of_small_classes
+from mpda.sharing import Setting
 
 
 class TangentDiscriminant(LinearMap):
@@ -33,18 +34,20 @@ class TangentDiscriminant(LinearMap):
     def fit(self, X: ArrayLike, y: ArrayLike) -> TangentDiscriminant:
         """Learn the map from the samples X (n, d) and their labels y (n,)."""
 
-    def _learn(
-        self,
-        samples: LabelledSamples,
-        patch_rules: Sequence[PatchRule | None],
-        *,
-        partition_neighbors: int = 0,
-        anchors: bool = False,
-    ) -> Discriminant:
-        """Fit, and set the attributes that all discriminants have."""
-        n_components = self.n_components
-        if n_components is not None:
-            n_components = check_count("n_components", n_components)
+    @abstractmethod
+    def _plan(self) -> Plan:
+        """How the contribution of a class is made."""
+
+    def _cut(self) -> Hashable:
+        """What the patch rules depend on."""
+        return None
+
+    def _patch_rules(self, samples: LabelledSamples) -> Sequence[PatchRule | None]:
+        """The patch rule of each class."""
+        return [None] * len(samples.members)
+
+    def _setting(self, rules: Sequence[PatchRule | None]) -> Setting:
+        """The parameters, checked."""
         beta = self.tangent_alpha
         penalties = Penalties(
             gamma=check_number("gamma", self.gamma),
@@ -52,23 +55,33 @@ class TangentDiscriminant(LinearMap):
             tangent_alpha=None if beta is None else check_number("tangent_alpha", beta),
             relative=check_option("units", self.units, ("relative", "absolute")) == "relative",
         )
-        plan = Plan(
+        solver = check_option("solver", self.solver, ("reduced", "two-stage"))
+        return Setting(self._cut(), rules, self._plan(), penalties, solver == "two-stage")
+
+    def _made_plan(self, partition_neighbors: int = 0, *, anchors: bool = False) -> Plan:
+        return Plan(
             n_neighbors=check_count("n_neighbors", self.n_neighbors),
             partition_neighbors=partition_neighbors,
             tangent_energy=check_number("tangent_energy", self.tangent_energy, most=1.0),
             full_affinity=check_option("affinity", self.affinity, ("knn", "full")) == "full",
             anchors=anchors,
         )
+
+    def _learn(self, samples: LabelledSamples, rules: Sequence[PatchRule | None]) -> Discriminant:
+        """Fit, and set the attributes that all discriminants have."""
+        n_components = self.n_components
+        if n_components is not None:
+            n_components = check_count("n_components", n_components)
+        setting = self._setting(rules)
         power = check_number("eigenvalue_power", self.eigenvalue_power)
-        solver = check_option("solver", self.solver, ("reduced", "two-stage"))
-        warn_of_small_classes(samples, plan.n_neighbors)
+        warn_of_small_classes(samples, setting.plan.n_neighbors)
         found = fit_discriminant(
             samples.X,
             samples.members,
-            patch_rules,
-            plan,
-            penalties,
-            two_stage=solver == "two-stage",
+            rules,
+            setting.plan,
+            setting.penalties,
+            two_stage=setting.two_stage,
             n_components=n_components,
             n_jobs=check_jobs(self.n_jobs),
             report=type(self).__name__ if self.verbose else None,

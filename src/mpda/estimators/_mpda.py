@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_patches
-from mpda.contributions import PatchRule
+from mpda.contributions import PatchRule, Plan
 from mpda.engines import in_order
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._linear_map import LabelledSamples
@@ -169,13 +170,12 @@ class MPDA(TangentDiscriminant):
             Known patches, in place of ``partition``; -1 makes a patch of one sample.
         """
         samples = self._labelled(X, y)
-        partition_neighbors = check_count("partition_neighbors", self.partition_neighbors)
-        found = self._learn(
-            samples,
-            self._patch_rules(samples, patches),
-            partition_neighbors=partition_neighbors,
-            anchors=check_flag("anchors", self.anchors),
-        )
+        if patches is None:
+            rules = self._patch_rules(samples)
+        else:
+            labels = check_patches(patches, samples.y)
+            rules = [partial(known_patches, labels=labels[each]) for each in samples.members]
+        found = self._learn(samples, rules)
         parts = [part for part in found.patches if part is not None]
         whole = joined(parts, samples.members)
         self.patch_labels_ = whole.labels
@@ -184,12 +184,17 @@ class MPDA(TangentDiscriminant):
         self.tangent_dimensions_ = np.concatenate(found.dimensions)
         return self
 
-    def _patch_rules(self, samples: LabelledSamples, patches: ArrayLike | None) -> list[PatchRule]:
-        """One rule per class."""
+    def _plan(self) -> Plan:
+        return self._made_plan(
+            check_count("partition_neighbors", self.partition_neighbors),
+            anchors=check_flag("anchors", self.anchors),
+        )
+
+    def _cut(self) -> Hashable:
+        return repr(self.partition), self.partition_neighbors, self.max_patch_size
+
+    def _patch_rules(self, samples: LabelledSamples) -> Sequence[PatchRule]:
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
-        if patches is not None:
-            labels = check_patches(patches, samples.y)
-            return [partial(known_patches, labels=labels[each]) for each in samples.members]
         if hasattr(self.partition, "fit_predict"):
             work = (
                 (self.partition, samples.X[each], label)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 from mpda._typing import ArrayLike
+from mpda.contributions import Plan
 from mpda.estimators._discriminant import TangentDiscriminant
 
 
@@ -108,5 +109,8 @@ class PMPDA(TangentDiscriminant):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
         samples = self._labelled(X, y)
-        self._learn(samples, [None] * len(samples.members))
+        self._learn(samples, self._patch_rules(samples))
         return self
+
+    def _plan(self) -> Plan:
+        return self._made_plan()

@@ -1,0 +1,114 @@
+"""Which grid point and dimension to take, given scores on folds.
+
+With a few hundred samples the best mean over folds is mostly luck. The rules here look at more than
+that one number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpda._typing import Floats, Ints
+
+# How far a dimension looks around itself, as a share of its size.
+_REACH = 0.25
+
+
+@dataclass(frozen=True)
+class GridScores:
+    """Scores of a search, the larger the better.
+
+    scores : (splits, points, dimensions), nan where a split has no such dimension or no answer
+    dimensions : (dimensions,) numbers of components, increasing
+    shapes : the numbers of values of the parameters of each grid, whose points follow each other;
+        the last parameter varies fastest
+    ridges : (points,) the strength of the ridge, for the order of what is simpler
+    """
+
+    scores: Floats
+    dimensions: Ints
+    shapes: Sequence[tuple[int, ...]]
+    ridges: Floats
+
+    @property
+    def means(self) -> Floats:
+        """The mean over splits (points, dimensions); -inf unless every split has a score."""
+        means = np.asarray(self.scores.mean(axis=0))
+        return np.where(np.isnan(means), -np.inf, means)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A grid point and the place of a number of components, both counted from 0."""
+
+    point: int
+    place: int
+
+
+def smallest_error(grid: GridScores) -> Choice:
+    """The best mean; at a tie fewer components, then the stronger ridge."""
+    means = grid.means
+    return _simplest(grid, means >= means.max() - 1e-12)
+
+
+def one_standard_error(grid: GridScores) -> Choice:
+    """The simplest of those within one standard error of the best mean."""
+    means = grid.means
+    best = smallest_error(grid)
+    spread = grid.scores[:, best.point, best.place].std(ddof=1) if len(grid.scores) > 1 else 0.0
+    error = spread / np.sqrt(len(grid.scores))
+    return _simplest(grid, means >= means[best.point, best.place] - error - 1e-12)
+
+
+def pooled(grid: GridScores) -> Choice:
+    """The best mean of a neighbourhood: of near dimensions and of grid points one step away."""
+    smooth = _over_points(_over_dimensions(grid.means, grid.dimensions), grid.shapes)
+    smooth = np.where(np.isfinite(grid.means), smooth, -np.inf)
+    return _simplest(grid, smooth >= smooth.max() - 1e-12)
+
+
+RULES: dict[str, Callable[[GridScores], Choice]] = {
+    "pooled": pooled,
+    "minimum": smallest_error,
+    "one-standard-error": one_standard_error,
+}
+
+
+def _simplest(grid: GridScores, allowed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Choice:
+    """Of the allowed the fewest components, then the strongest ridge, then the first."""
+    places = np.flatnonzero(allowed.any(axis=0))
+    place = int(places[0])
+    points = np.flatnonzero(allowed[:, place])
+    return Choice(int(points[np.argmax(grid.ridges[points])]), place)
+
+
+def _over_dimensions(means: Floats, dimensions: Ints) -> Floats:
+    """Means over dimensions that differ by no more than a quarter, triangular weights."""
+    gaps = np.abs(np.subtract.outer(dimensions, dimensions)) / dimensions[:, None]
+    weights = np.maximum(0.0, 1.0 - gaps / (_REACH + 1e-12))
+    return _weighted(means, weights)
+
+
+def _over_points(means: Floats, shapes: Sequence[tuple[int, ...]]) -> Floats:
+    """Means over the values of each parameter that stand next to each other, weights 1, 2, 1."""
+    parts = np.split(means, np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1])
+    smooth = []
+    for part, shape in zip(parts, shapes, strict=True):
+        block = part.reshape(*shape, -1)
+        for axis, n in enumerate(shape):
+            steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+            weights = np.maximum(0.0, 1.0 - 0.5 * steps)
+            block = np.moveaxis(_weighted(np.moveaxis(block, axis, -1), weights), -1, axis)
+        smooth.append(block.reshape(part.shape))
+    return np.concatenate(smooth)
+
+
+def _weighted(values: Floats, weights: Floats) -> Floats:
+    """Weighted means (.., m) of values (.., m) that are finite; -inf where there are none."""
+    finite = np.isfinite(values)
+    total = np.where(finite, values, 0.0) @ weights.T
+    share = finite @ weights.T
+    return np.divide(total, share, out=np.full(values.shape, -np.inf), where=share > 0.0)
