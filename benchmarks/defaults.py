@@ -27,6 +27,7 @@ from mpda.discriminant import Penalties
 from mpda.engines import in_order
 from mpda.frames import frame
 from mpda.patch_rules import geodesic_patches
+from mpda.pencils import Directions
 from mpda.sharing import Setting, shared_directions
 from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
 
@@ -69,6 +70,7 @@ def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
     ]
     errors = {}
     for i, directions in shared_directions(view, classes, settings):
+        assert isinstance(directions, Directions)  # every point has a ridge
         by_dimension = errors_by_dimension(part, directions.vectors.T)
         errors[points[i]] = (min(by_dimension.values()), list(by_dimension.values())[-1])
     return {point: errors[point] for point in points}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from mpda._typing import Floats, Ints
 
@@ -10,21 +11,26 @@ from mpda._typing import Floats, Ints
 _BLOCK_ENTRIES = 100_000
 
 
-def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
-    """The nearest of Z (n, r) to each of Z_test (m, r) by the first 1, 2, .. r columns (r, m).
+def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
+    """The nearest of Z (n, r) to each of Z_test (m, r) by the first f, f + 1, .. r columns.
 
-    Each dimension adds one squared difference to the distances; ties go to the lower index.
+    Returns (r - f + 1, m), f being ``first``. Each dimension adds one squared difference to the
+    distances; ties go to the lower index.
     """
     n_test, r = Z_test.shape
-    nearest = np.empty((r, n_test), dtype=np.intp)
+    before = first - 1
+    nearest = np.empty((r - before, n_test), dtype=np.intp)
     step = max(1, _BLOCK_ENTRIES // len(Z))
     for start in range(0, n_test, step):
         rows = slice(start, start + step)
-        distances = np.zeros((len(Z_test[rows]), len(Z)))
+        if before:
+            distances = cdist(Z_test[rows, :before], Z[:, :before], "sqeuclidean")
+        else:
+            distances = np.zeros((len(Z_test[rows]), len(Z)))
         gaps = np.empty_like(distances)
-        for i in range(r):
+        for i in range(before, r):
             np.subtract(Z_test[rows, i, None], Z[:, i], out=gaps)
             np.multiply(gaps, gaps, out=gaps)
             distances += gaps
-            nearest[i, rows] = distances.argmin(axis=1)
+            nearest[i - before, rows] = distances.argmin(axis=1)
     return nearest

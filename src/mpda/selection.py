@@ -13,7 +13,7 @@ import numpy as np
 
 from mpda._typing import Floats, Ints
 
-# How far a dimension looks around itself, as a share of its size.
+# How far a dimension looks around itself, as a share of its size, but at least one.
 _REACH = 0.25
 
 
@@ -86,10 +86,10 @@ def _simplest(grid: GridScores, allowed: np.ndarray[tuple[int, int], np.dtype[np
 
 
 def _over_dimensions(means: Floats, dimensions: Ints) -> Floats:
-    """Means over dimensions that differ by no more than a quarter, triangular weights."""
-    gaps = np.abs(np.subtract.outer(dimensions, dimensions)) / dimensions[:, None]
-    weights = np.maximum(0.0, 1.0 - gaps / (_REACH + 1e-12))
-    return _weighted(means, weights)
+    """Means over dimensions that differ by no more than a quarter or one, triangular weights."""
+    gaps = np.abs(np.subtract.outer(dimensions, dimensions))
+    reach = np.maximum(1.0, _REACH * dimensions)
+    return _weighted(means, np.maximum(0.0, 1.0 - gaps / (reach[:, None] + 1.0)))
 
 
 def _over_points(means: Floats, shapes: Sequence[tuple[int, ...]]) -> Floats:

@@ -25,6 +25,7 @@ from mpda.contributions import (
     remembered,
 )
 from mpda.discriminant import Penalties, Strengths, reduced_pencil, solved
+from mpda.exceptions import SingularFormError
 from mpda.forms import TangentForm
 from mpda.frames import Frame
 from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists
@@ -54,8 +55,11 @@ class Setting:
 
 def shared_directions(
     view: Frame, classes: Sequence[Ints], settings: Sequence[Setting]
-) -> Iterator[tuple[int, Directions]]:
-    """The number of a setting and its directions, in the order in which work is shared best."""
+) -> Iterator[tuple[int, Directions | SingularFormError]]:
+    """The number of a setting and its directions, in the order in which work is shared best.
+
+    Where a setting has no answer, the error that says so takes the place of the directions.
+    """
     shared = _Shared(view, classes, settings)
     order = sorted(range(len(settings)), key=lambda i: _plan_key(settings[i]))
     for _, group in groupby(order, key=lambda i: _plan_key(settings[i])):
@@ -82,13 +86,17 @@ def _with_gamma(
     totals: Totals,
     used: dict[int, Strengths],
     gamma: float,
-) -> Iterator[tuple[int, Directions]]:
+) -> Iterator[tuple[int, Directions | SingularFormError]]:
     betas = {used[i].beta for i in numbers}
     reductions = _Reductions([part.form for part in parts], gamma, decomposed=len(betas) > 1)
     for i in sorted(numbers, key=lambda i: used[i].beta):
         pencil = reduced_pencil(totals, reductions.at(used[i].beta), used[i])
-        found = solved(pencil, used[i], settings[i].two_stage)
-        yield i, Directions(found.eigenvalues, signed(view.directions(found.vectors)))
+        try:
+            found = solved(pencil, used[i], settings[i].two_stage)
+        except SingularFormError as error:
+            yield i, error
+        else:
+            yield i, Directions(found.eigenvalues, signed(view.directions(found.vectors)))
 
 
 class _Shared:

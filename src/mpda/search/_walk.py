@@ -1,0 +1,151 @@
+"""The directions of every grid point on the same samples, with their work shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mpda._threads import SMALL, one_blas_thread
+from mpda.estimators._discriminant import TangentDiscriminant
+from mpda.estimators._eigen_method import EigenMethod, Memo, Scale
+from mpda.estimators._linear_map import LabelledSamples, LinearMap
+from mpda.estimators._lltsa import LLTSA
+from mpda.exceptions import SingularFormError
+from mpda.frames import Frame, frame
+from mpda.pencils import Directions
+from mpda.sharing import shared_directions
+
+# Parameters that only change the scale of the components: they cost no new solution.
+_SCALE = ("eigenvalue_power", "orthonormal")
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Directions that serve some grid points, each with its scale.
+
+    places : the numbers of components that they are for, counted from 0; None for all
+    failure : why there are none
+    """
+
+    points: list[int]
+    scales: list[Scale]
+    directions: Directions | None
+    places: slice | None = None
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class _Variant:
+    """The method with the parameters of some grid points, which differ in scale only."""
+
+    method: Any
+    points: list[int]
+    scales: list[Scale]
+
+    def solved(self, directions: Directions, places: slice | None = None) -> Solved:
+        return Solved(self.points, self.scales, directions, places)
+
+    def failed(self, error: Exception) -> Solved:
+        return Solved(self.points, self.scales, None, failure=str(error))
+
+
+def _variants(method: LinearMap, points: list[dict[str, Any]]) -> list[_Variant]:
+    together: dict[str, _Variant] = {}
+    for i, point in enumerate(points):
+        plain = {name: value for name, value in point.items() if name not in _SCALE}
+        key = repr(sorted(plain.items()))
+        if key not in together:
+            together[key] = _Variant(clone(method).set_params(**plain), [], [])
+        own = clone(method).set_params(**point)
+        if isinstance(own, EigenMethod):
+            own._check()
+        together[key].points.append(i)
+        together[key].scales.append(_scale(own))
+    return list(together.values())
+
+
+def _scale(method: Any) -> Scale:
+    return Scale(
+        getattr(method, "eigenvalue_power", 0.0),
+        getattr(method, "_unit_rows", False),
+        getattr(method, "orthonormal", False),
+    )
+
+
+def walk(
+    method: LinearMap, samples: LabelledSamples, points: list[dict[str, Any]], most: int | None
+) -> Iterator[Solved]:
+    """The directions of every grid point, in the order in which their work is shared best."""
+    variants = _variants(method, points)
+    if isinstance(method, TangentDiscriminant):
+        yield from _tangent_walk(variants, samples)
+    elif isinstance(method, EigenMethod):
+        yield from _eigen_walk(variants, samples)
+    else:
+        yield from _plain_walk(variants, samples, most)
+
+
+def _tangent_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterator[Solved]:
+    view = frame(samples.X)
+    rules: dict[Any, Any] = {}
+    settings = []
+    for variant in variants:
+        cut = variant.method._cut()
+        if cut not in rules:
+            rules[cut] = variant.method._patch_rules(samples)
+        settings.append(variant.method._setting(rules[cut]))
+    with one_blas_thread(view.dimension <= SMALL):
+        for i, found in shared_directions(view, samples.members, settings):
+            if isinstance(found, Directions):
+                yield variants[i].solved(found)
+            else:
+                yield variants[i].failed(found)
+
+
+def _eigen_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterator[Solved]:
+    view = frame(samples.X)
+    memo: Memo = {}
+    with one_blas_thread(view.dimension <= SMALL):
+        for variant in variants:
+            method = variant.method
+            try:
+                forms = method._forms(view, samples, memo)
+                if isinstance(method, LLTSA) and method.tangent_dimension is None:
+                    yield from _by_tangent_dimension(variant, view, samples, memo)
+                else:
+                    yield variant.solved(method._solution(view, forms).directions)
+            except SingularFormError as error:
+                yield variant.failed(error)
+
+
+def _by_tangent_dimension(
+    variant: _Variant, view: Frame, samples: LabelledSamples, memo: Memo
+) -> Iterator[Solved]:
+    """LLTSA, where the dimension of tangent spaces follows the number of components."""
+    r = 1
+    while True:
+        chosen = clone(variant.method).set_params(n_components=r)
+        forms = chosen._forms(view, samples, memo)
+        last = forms.dimension < r  # the dimension has reached what is allowed
+        solution = chosen.set_params(n_components=None)._solution(view, forms)
+        n_found = solution.directions.eigenvalues.size
+        yield variant.solved(solution.directions, slice(r - 1, None if last else r))
+        if last or r >= n_found:
+            return
+        r += 1
+
+
+def _plain_walk(
+    variants: list[_Variant], samples: LabelledSamples, most: int | None
+) -> Iterator[Solved]:
+    """Methods whose directions are not nested: one fit for every number of components."""
+    rank = np.linalg.matrix_rank(samples.X - samples.X.mean(axis=0))
+    for variant in variants:
+        for r in range(1, min(rank, most or rank) + 1):
+            fitted = clone(variant.method).set_params(n_components=r).fit(samples.X, samples.y)
+            found = Directions(np.ones(r), fitted.components_.T)
+            yield variant.solved(found, slice(r - 1, r))

@@ -1,0 +1,319 @@
+"""The search against refitting every point from scratch, its rules, and what it refuses."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.exceptions import FitFailedWarning
+from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, curves
+from mpda.curves import nearest_by_dimension
+from mpda.exceptions import SmallClassWarning
+from mpda.model_selection import DiscriminantSearchCV, classification_curve
+from mpda.selection import (
+    RULES,
+    Choice,
+    GridScores,
+    one_standard_error,
+    pooled,
+    smallest_error,
+)
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+
+def samples(seed=0, n=90, d=6):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    u = rng.uniform(-1, 1, size=(n, 2))
+    bent = np.column_stack([u, u**2, rng.normal(scale=0.3, size=(n, d))])[:, :d]
+    turns = rng.normal(size=(3, d, d))
+    return np.einsum("ni,nij->nj", bent, turns[y]) + rng.normal(size=(3, d))[y], y
+
+
+X, Y = samples()
+GRIDS = [
+    (MPDA(), {"n_neighbors": [4, 8], "gamma": [0.01, 1.0], "alpha": [0.01, 0.3]}),
+    (
+        MPDA(),
+        {
+            "tangent_alpha": [None, 0.5],
+            "eigenvalue_power": [0.0, 0.25],
+            "max_patch_size": [5, 10],
+            "affinity": ["knn", "full"],
+            "units": ["relative", "absolute"],
+        },
+    ),
+    (MPDA(), {"partition": ["euclidean"], "anchors": [False, True], "solver": ["two-stage"]}),
+    (PMPDA(), {"n_neighbors": [4, 7], "gamma": [0.1], "alpha": [0.1, 1.0]}),
+    (LFDA(), {"n_neighbors": [3, 7], "alpha": [0.0, 0.1], "eigenvalue_power": [0.0, 0.5]}),
+    (LFDA(), [{"affinity": ["knn"]}, {"orthonormal": [True, False], "alpha": [0.1]}]),
+    (MFA(), {"n_neighbors": [3, 5], "n_pairs": [10, 40], "alpha": [0.0, 0.1]}),
+    (LSDA(), {"n_neighbors": [3, 9], "between_share": [0.1, 0.7], "alpha": [0.0, 1.0]}),
+    (LLTSA(), {"n_neighbors": [5, 12], "alpha": [0.0, 0.1]}),
+    (LLTSA(tangent_dimension=2), {"n_neighbors": [5, 12]}),
+    (LPFE(), {"n_neighbors": [5, 9], "alpha": [0.0, 0.2]}),
+    (GraphDiscriminant("local", "pairs"), {"n_pairs": [20, 60], "alpha": [0.0, 0.1]}),
+    (LSDR(max_iter=5, init="pca", n_folds=3), {"n_centers": [30, 60]}),
+]
+
+
+def naive_scores(estimator, grid, folds):
+    """The accuracy of every point, dimension and fold (splits, points, dimensions)."""
+    rows = []
+    for train, test in folds:
+        table = []
+        for point in ParameterGrid(grid):
+            row = []
+            for r in range(1, X.shape[1] + 1):
+                model = clone(estimator).set_params(**point, n_components=r)
+                try:
+                    Z = model.fit(X[train], Y[train])
+                except ValueError as error:
+                    if "more than there is" not in str(error):
+                        raise
+                    row.append(np.nan)
+                    continue
+                knn = KNeighborsClassifier(1).fit(Z.transform(X[train]), Y[train])
+                row.append(knn.score(Z.transform(X[test]), Y[test]))
+            table.append(row)
+        rows.append(table)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize(("estimator", "grid"), GRIDS)
+def test_scores_are_those_of_refitting_every_point(estimator, grid):
+    search = DiscriminantSearchCV(estimator, grid, cv=3, refit=False).fit(X, Y)
+    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y))
+    search_folds = search._folds(X, Y)
+    naive = naive_scores(estimator, grid, search_folds)
+    n_splits, n_points, n_dimensions = naive.shape
+    assert search.n_splits_ == n_splits == len(folds)
+    found = np.array([search.cv_results_[f"split{i}_test_score"] for i in range(n_splits)])
+    wanted = naive.reshape(n_splits, n_points, n_dimensions)
+    found = found.reshape(n_splits, n_points, -1)
+    np.testing.assert_array_equal(found, wanted[:, :, : found.shape[2]])
+    assert np.isnan(wanted[:, :, found.shape[2] :]).all()
+    names = [
+        dict(row, n_components=r)
+        for row in ParameterGrid(grid)
+        for r in range(1, found.shape[2] + 1)
+    ]
+    assert search.cv_results_["params"] == names
+
+
+def test_the_choice_is_fitted_to_all_samples():
+    search = DiscriminantSearchCV(MPDA(n_neighbors=6), {"alpha": [0.1, 1.0]}).fit(X, Y)
+    row = search.best_index_
+    assert search.best_params_ == search.cv_results_["params"][row]
+    assert search.best_score_ == search.cv_results_["mean_test_score"][row]
+    again = MPDA(n_neighbors=6, **search.best_params_).fit(X, Y)
+    np.testing.assert_array_equal(search.best_estimator_.components_, again.components_)
+    np.testing.assert_array_equal(search.transform(X), again.transform(X))
+    np.testing.assert_array_equal(search.predict(X), Y)
+    assert search.score(X, Y) == 1.0
+    np.testing.assert_array_equal(search.classes_, [0, 1, 2])
+    assert search.inverse_transform(search.transform(X)).shape == X.shape
+
+
+def test_table_reads_as_that_of_grid_search():
+    grid = {"alpha": [0.1, 1.0], "n_neighbors": [4, 6]}
+    search = DiscriminantSearchCV(LFDA(), grid, cv=3, n_components=2, refit=False).fit(X, Y)
+    pipeline = Pipeline([("lfda", LFDA()), ("knn", KNeighborsClassifier(1))])
+    plain = GridSearchCV(
+        pipeline,
+        {f"lfda__{k}": v for k, v in grid.items()} | {"lfda__n_components": [1, 2]},
+        cv=search._folds(X, Y),
+        refit=False,
+    ).fit(X, Y)
+    ours, theirs = pd.DataFrame(search.cv_results_), pd.DataFrame(plain.cv_results_)
+    both = ours.merge(
+        theirs.rename(columns=lambda name: name.replace("lfda__", "")),
+        on=["param_alpha", "param_n_neighbors", "param_n_components"],
+    )
+    assert len(both) == 8
+    for name in ("mean_test_score", "std_test_score", "rank_test_score", "split2_test_score"):
+        np.testing.assert_allclose(
+            both[f"{name}_x"].astype(float), both[f"{name}_y"].astype(float), atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("prefix", ["", "mpda__"])
+def test_earlier_steps_of_a_pipeline_are_fitted_inside_the_fold(prefix):
+    skewed = X * np.array([1.0, 100.0, 1.0, 1.0, 0.01, 1.0])
+    pipeline = make_pipeline(StandardScaler(), PCA(4), MPDA(n_neighbors=5))
+    search = DiscriminantSearchCV(pipeline, {f"{prefix}alpha": [0.1, 1.0]}, cv=3).fit(skewed, Y)
+    wanted = []
+    for train, test in search._folds(skewed, Y):
+        for alpha in (0.1, 1.0):
+            steps = make_pipeline(StandardScaler(), PCA(4), MPDA(n_neighbors=5, alpha=alpha))
+            steps.fit(skewed[train], Y[train])
+            wanted.append(
+                1 - classification_curve(steps, skewed[train], Y[train], skewed[test], Y[test])
+            )
+    wanted = np.array(wanted).reshape(3, 2, -1)
+    found = np.array([search.cv_results_[f"split{i}_test_score"] for i in range(3)])
+    np.testing.assert_allclose(found.reshape(3, 2, -1), wanted, rtol=1e-12)
+    assert set(search.best_params_) == {"mpda__alpha", "mpda__n_components"}
+    assert isinstance(search.best_estimator_, Pipeline)
+    np.testing.assert_array_equal(search.predict(skewed), Y)
+
+
+def test_jobs_and_seeds():
+    one = DiscriminantSearchCV(LFDA(), {"alpha": [0.1, 1.0]}).fit(X, Y)
+    two = DiscriminantSearchCV(LFDA(), {"alpha": [0.1, 1.0]}, n_jobs=2).fit(X, Y)
+    other = DiscriminantSearchCV(LFDA(), {"alpha": [0.1, 1.0]}, random_state=1).fit(X, Y)
+    np.testing.assert_array_equal(
+        one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"]
+    )
+    assert (one.cv_results_["mean_test_score"] != other.cv_results_["mean_test_score"]).any()
+
+
+def test_repeats_and_other_folds():
+    repeated = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=3, n_repeats=2).fit(X, Y)
+    assert repeated.n_splits_ == 6
+    given = [(np.arange(60), np.arange(60, 90)), (np.arange(30, 90), np.arange(30))]
+    search = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=given).fit(X, Y)
+    assert search.n_splits_ == 2
+    fitted = LFDA(alpha=0.1).fit(X[:60], Y[:60])
+    curve = classification_curve(fitted, X[:60], Y[:60], X[60:], Y[60:])
+    np.testing.assert_array_equal(search.cv_results_["split0_test_score"], 1 - curve)
+
+
+def test_scoring():
+    skewed = np.where(Y == 2, 1, Y)
+    for name in ("balanced_accuracy", "f1_macro"):
+        search = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, scoring=name).fit(X, skewed)
+        assert 0.3 < search.best_score_ <= 1.0
+    worst = DiscriminantSearchCV(
+        LFDA(), {"alpha": [0.1]}, scoring=lambda y, p: -float(np.mean(y == p)), selection="minimum"
+    ).fit(X, Y)
+    plain = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}).fit(X, Y)
+    np.testing.assert_allclose(
+        worst.cv_results_["mean_test_score"], -plain.cv_results_["mean_test_score"]
+    )
+
+
+def test_needs_no_grid():
+    search = DiscriminantSearchCV(LFDA(), n_components=3).fit(X, Y)
+    assert {"alpha", "n_neighbors", "n_components"} == set(search.best_params_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"param_grid": {"gama": [1]}}, r"param_grid has 'gama', which is no parameter of MPDA"),
+        ({"param_grid": {"alpha": []}}, r"param_grid\['alpha'\] must have at least one value"),
+        ({"param_grid": {"alpha": 0.1}}, r"param_grid\['alpha'\] must be a list of values"),
+        ({"param_grid": {"affinity": "knn"}}, r"param_grid\['affinity'\] must be a list"),
+        ({"param_grid": {"alpha": [-1.0]}}, "alpha must be a finite number of at least 0"),
+        ({"param_grid": {"n_components": [2]}}, "param_grid must not have n_components"),
+        ({"param_grid": 3}, "param_grid must be"),
+        ({"cv": 1}, "cv must be at least 2"),
+        ({"n_repeats": 0}, "n_repeats must be at least 1"),
+        ({"n_components": 0}, "n_components must be at least 1"),
+        ({"n_components": []}, "n_components must have at least one number"),
+        ({"n_components": "some"}, "n_components must be one of 'all'"),
+        ({"n_components": [50]}, r"No grid point has any of n_components=\[50\] in every fold"),
+        ({"selection": "best"}, "selection must be one of 'pooled', 'minimum', 'one-standard"),
+        ({"scoring": "speed"}, "scoring must be one of 'accuracy'"),
+        ({"n_jobs": 0}, "n_jobs must be None or an int"),
+        ({"estimator": PCA()}, "estimator must be a method of mpda, or a Pipeline"),
+    ],
+)
+def test_what_is_refused(parameters, message):
+    settings = {"estimator": MPDA(n_neighbors=5), "param_grid": {"alpha": [0.1]}, **parameters}
+    with pytest.raises((ValueError, TypeError), match=message):
+        DiscriminantSearchCV(**settings).fit(X, Y)
+
+
+def test_small_classes_are_named_with_their_fold():
+    labels = np.where(np.arange(90) < 8, 3, Y)
+    with pytest.warns(SmallClassWarning, match=r"class 3 of fold 0 \(6 in all\)"):
+        DiscriminantSearchCV(MPDA(), {"n_neighbors": [4, 10]}, n_components=2).fit(X, labels)
+
+
+def test_points_without_an_answer_are_left_out():
+    rng = np.random.default_rng(0)
+    wide = rng.normal(size=(40, 60)) + np.repeat([0, 1], 20)[:, None]
+    labels = np.repeat([0, 1], 20)
+    with pytest.warns(FitFailedWarning, match="4 fits of a grid point to a fold have no answer"):
+        search = DiscriminantSearchCV(LFDA(), {"alpha": [0.0, 0.1]}).fit(wide, labels)
+    assert search.best_params_["alpha"] == 0.1
+    with pytest.raises(ValueError, match="No grid point has an answer in any fold"):
+        DiscriminantSearchCV(LFDA(), {"alpha": [0.0]}).fit(wide, labels)
+    with pytest.warns(FitFailedWarning):
+        search = DiscriminantSearchCV(MPDA(), {"alpha": [0.0, 0.1]}).fit(wide, labels)
+    assert search.best_params_["alpha"] == 0.1
+
+
+def test_progress(capsys):
+    DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, verbose=1).fit(X, Y)
+    assert "4/4 folds of 1 grid points" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_nearest_by_dimension(monkeypatch, first):
+    rng = np.random.default_rng(1)
+    Z, Z_test = rng.normal(size=(31, 5)), rng.normal(size=(17, 5))
+    monkeypatch.setattr(curves, "_BLOCK_ENTRIES", 100)
+    found = nearest_by_dimension(Z, Z_test, first)
+    for row, r in enumerate(range(first, 6)):
+        for i in range(17):
+            gaps = [sum((Z_test[i, c] - z[c]) ** 2 for c in range(r)) for z in Z]
+            assert found[row, i] == int(np.argmin(gaps))
+
+
+def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None):
+    means = np.asarray(means, dtype=float)
+    scores = np.stack([means - spread, means + spread])
+    ridges = np.zeros(len(means)) if ridges is None else np.asarray(ridges, dtype=float)
+    dimensions = np.arange(1, means.shape[1] + 1) if dimensions is None else dimensions
+    return GridScores(scores, np.asarray(dimensions), shapes, ridges)
+
+
+def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
+    grid = grid_scores([[0.5, 0.9, 0.9], [0.5, 0.9, 0.8]], [(2,)], ridges=[0.1, 1.0])
+    assert smallest_error(grid) == Choice(1, 1)
+    grid = grid_scores([[0.5, 0.9, 0.91], [0.5, 0.9, 0.8]], [(2,)])
+    assert smallest_error(grid) == Choice(0, 2)
+    grid = grid_scores([[0.5, np.nan, 0.6]], [(1,)])
+    assert smallest_error(grid) == Choice(0, 2)
+
+
+def test_one_standard_error_takes_the_simplest_that_is_near():
+    grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.03)
+    assert one_standard_error(grid) == Choice(0, 1)
+    grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.01)
+    assert one_standard_error(grid) == Choice(0, 2)
+
+
+def test_pooled_prefers_a_broad_top_to_a_lonely_one():
+    means = np.full((5, 1), 0.8)
+    means[0] = 0.95  # alone
+    means[3:] = 0.93
+    means[1] = 0.5
+    assert pooled(grid_scores(means, [(5,)])).point == 4
+    curve = [[0.5, 0.5, 0.5, 0.95, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9, 0.9, 0.9]]
+    assert pooled(grid_scores(curve, [(1,)])).place in (9, 10, 11)
+
+
+def test_pooled_does_not_mix_grids_of_a_list():
+    means = np.array([[0.9], [0.2], [0.9], [0.88]])
+    assert pooled(grid_scores(means, [(2,), (2,)])).point == 2
+
+
+def test_rules_have_names():
+    assert set(RULES) == {"pooled", "minimum", "one-standard-error"}
+    search = DiscriminantSearchCV(
+        LFDA(), {"alpha": [0.1, 1.0]}, selection=lambda grid: Choice(1, 2)
+    ).fit(X, Y)
+    assert search.best_params_ == {"alpha": 1.0, "n_components": 3}
