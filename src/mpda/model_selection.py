@@ -9,16 +9,23 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.validation import check_is_fitted, indexable
+from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable
 
 from mpda._typing import ArrayLike, Floats, Ints, Labels
 from mpda._validation import check_count, check_jobs, check_option
 from mpda.curves import nearest_by_dimension
+from mpda.estimators._linear_map import distinct_labels
 from mpda.exceptions import SmallClassWarning
 from mpda.search._fold import FoldScores, Score, fold_scores
 from mpda.search._grid import Dimensions, SearchGrid, wanted_dimensions
@@ -64,7 +71,7 @@ def classification_curve(
     return np.asarray(np.mean(y[nearest] != y_test, axis=1))
 
 
-class DiscriminantSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """Search over the parameters and the number of components of a method, by cross-validation.
 
     Works like scikit-learn's ``GridSearchCV`` with a 1-NN classifier behind the method, and gives
@@ -187,8 +194,13 @@ class DiscriminantSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if not callable(score):
             score = SCORES[check_option("scoring", score, tuple(SCORES), also=", or a callable")]
         wanted = wanted_dimensions(self.n_components)
-        X, y = indexable(X, y)
-        labels = np.asarray(y)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        labels = column_or_1d(y, warn=True)
+        self.classes_ = distinct_labels(labels)[0]
+        X, labels = indexable(X, labels)
         folds = self._folds(X, labels)
         results = self._searched(X, labels, folds, grid, wanted, score)
         self._report_failures(results)
@@ -199,11 +211,10 @@ class DiscriminantSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.best_index_ = choice.point * scores.dimensions.size + choice.place
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        self.classes_ = np.unique(labels)
         if self.refit:
             begin = time.perf_counter()
             self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
-            Z = self.best_estimator_.fit(X, y).transform(X)
+            Z = self.best_estimator_.fit(X, labels).transform(X)
             self.classifier_ = KNeighborsClassifier(1).fit(np.asarray(Z), labels)
             self.refit_time_ = time.perf_counter() - begin
         return self
@@ -217,6 +228,23 @@ class DiscriminantSearchCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """The samples that the estimator maps to X."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Labels:
+        """Names of the components."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.get_feature_names_out(input_features)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of X, known after the search."""
+        check_is_fitted(self, "best_estimator_")
+        return int(self.best_estimator_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> Labels:
+        """Names of the features of X, where it had any."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.feature_names_in_
 
     def predict(self, X: ArrayLike) -> Labels:
         """The label of the nearest training sample in the space that was found."""

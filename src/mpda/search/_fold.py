@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 
 from mpda._typing import Floats, Ints, Labels
 from mpda.curves import nearest_by_dimension
@@ -46,7 +47,7 @@ def fold_scores(
     wanted: Dimensions,
     score: Score | None,
 ) -> FoldScores:
-    X_train, X_test = _rows(X, train), _rows(X, test)
+    X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         earlier = clone(Pipeline(estimator.steps[:-1]))
         X_train = earlier.fit_transform(X_train, y[train])
@@ -68,10 +69,6 @@ def fold_scores(
             begin = time.perf_counter()
     small = _small_classes(samples, grid.points, method, number)
     return FoldScores(found.table(len(grid.points)), seconds, failures, small, len(grid.points))
-
-
-def _rows(X: Any, rows: Ints) -> Any:
-    return X.iloc[rows] if hasattr(X, "iloc") else np.asarray(X)[rows]
 
 
 class _Scores:
