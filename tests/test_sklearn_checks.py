@@ -6,6 +6,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import mpda
+from mpda.model_selection import DiscriminantSearchCV
 
 # The checks draw classes of a few samples, fewer than our default number of neighbours; the warning
 # that says so is wanted, and has a test of its own.
@@ -13,11 +14,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarni
 
 # As many as scikit-learn 1.7 and later have for such estimators; fewer would mean that a tag
 # switched some of them off.
-AT_LEAST = {"ManifoldPartition": 46, "LLTSA": 47}
-AT_LEAST |= {name: 48 for name in mpda.__all__ if name not in AT_LEAST}
+AT_LEAST = {"ManifoldPartition": 46, "LLTSA": 47, "DiscriminantSearchCV": 60}
+ESTIMATORS = [getattr(mpda, name)() for name in mpda.__all__]
+ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [3, 5], "alpha": [0.1, 1.0]}))
 
 
-@parametrize_with_checks([getattr(mpda, name)() for name in mpda.__all__])
+@parametrize_with_checks(ESTIMATORS)
 def test_check(estimator, check):
     try:
         check(estimator)
@@ -25,8 +27,8 @@ def test_check(estimator, check):
         pytest.fail(f"skipped: {reason}")
 
 
-@pytest.mark.parametrize("name", mpda.__all__)
-def test_number_of_checks_that_ran(name):
-    results = check_estimator(getattr(mpda, name)(), on_skip=None, on_fail=None)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
+def test_number_of_checks_that_ran(estimator):
+    results = check_estimator(estimator, on_skip=None, on_fail=None)
     assert {result["status"] for result in results} == {"passed"}
-    assert len(results) >= AT_LEAST[name]
+    assert len(results) >= AT_LEAST.get(type(estimator).__name__, 48)
