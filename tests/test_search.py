@@ -257,7 +257,7 @@ def test_points_without_an_answer_are_left_out():
 
 def test_progress(capsys):
     DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, verbose=1).fit(X, Y)
-    assert "4/4 folds of 1 grid points" in capsys.readouterr().err
+    assert "DiscriminantSearchCV, 1 grid points: 4/4 folds" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", [1, 3])

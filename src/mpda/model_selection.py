@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -25,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable
 from mpda._typing import ArrayLike, Floats, Ints, Labels
 from mpda._validation import check_count, check_jobs, check_option
 from mpda.curves import nearest_by_dimension
+from mpda.engines import in_order
 from mpda.estimators._linear_map import distinct_labels
 from mpda.exceptions import SmallClassWarning
 from mpda.search._fold import FoldScores, Score, fold_scores
@@ -273,20 +272,20 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         score: Score | None,
     ) -> list[FoldScores]:
         work = (
-            delayed(fold_scores)(self.estimator, X, y, train, test, number, grid, wanted, score)
+            (self.estimator, X, y, train, test, number, grid, wanted, score)
             for number, (train, test) in enumerate(folds)
         )
-        begin = time.monotonic()
-        results: list[FoldScores] = []
-        for result in Parallel(n_jobs=check_jobs(self.n_jobs), return_as="generator")(work):
-            results.append(result)
-            if self.verbose:
-                print(
-                    f"{type(self).__name__}: {len(results)}/{len(folds)} folds of "
-                    f"{len(grid.points)} grid points, {time.monotonic() - begin:.1f} s",
-                    file=sys.stderr,
-                )
-        return results
+        title = f"{type(self).__name__}, {len(grid.points)} grid points"
+        return list(
+            in_order(
+                fold_scores,
+                work,
+                len(folds),
+                n_jobs=check_jobs(self.n_jobs),
+                report=title if self.verbose else None,
+                unit="folds",
+            )
+        )
 
     def _report_failures(self, results: list[FoldScores]) -> None:
         small = [line for fold in results for line in fold.small_classes]
