@@ -15,6 +15,7 @@ from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscrimin
 from mpda.curves import nearest_by_dimension
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
+from mpda.search._grid import SearchGrid
 from mpda.selection import (
     RULES,
     Choice,
@@ -309,6 +310,23 @@ def test_pooled_prefers_a_broad_top_to_a_lonely_one():
 def test_pooled_does_not_mix_grids_of_a_list():
     means = np.array([[0.9], [0.2], [0.9], [0.88]])
     assert pooled(grid_scores(means, [(2,), (2,)])).point == 2
+
+
+def test_pooled_takes_nothing_that_a_fold_lacks():
+    grid = grid_scores([[0.9, 0.9, np.nan, 0.5]], [(1,)])
+    assert pooled(grid).place < 2
+    lonely = grid_scores([[np.nan, 0.5, np.nan], [0.9, np.nan, 0.9], [0.9, np.nan, 0.9]], [(3,)])
+    assert np.isfinite(lonely.means[pooled(lonely).point, pooled(lonely).place])
+
+
+def test_neighbours_in_the_grid_are_those_of_the_points():
+    values = {"n_neighbors": [4, 6, 8], "alpha": [0.1, 1.0]}
+    grid = SearchGrid.of(MPDA(), values)
+    assert grid.shapes == [(2, 3)]
+    points = np.array([(p["alpha"], p["n_neighbors"]) for p in grid.points]).reshape(2, 3, 2)
+    np.testing.assert_array_equal(points[:, :, 0], [[0.1] * 3, [1.0] * 3])
+    np.testing.assert_array_equal(points[:, :, 1], [[4, 6, 8]] * 2)
+    np.testing.assert_array_equal(grid.ridges, [0.1] * 3 + [1.0] * 3)
 
 
 def test_rules_have_names():
