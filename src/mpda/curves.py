@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 from mpda._typing import Floats, Ints
 
 # Distances at a time, so that they stay in the cache from one dimension to the next.
-_BLOCK_ENTRIES = 100_000
+_BLOCK_ENTRIES = 50_000
 
 
 def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
@@ -20,17 +20,17 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
     n_test, r = Z_test.shape
     before = first - 1
     nearest = np.empty((r - before, n_test), dtype=np.intp)
+    columns, test_columns = np.ascontiguousarray(Z.T), np.ascontiguousarray(Z_test.T)
     step = max(1, _BLOCK_ENTRIES // len(Z))
     for start in range(0, n_test, step):
         rows = slice(start, start + step)
+        distances = np.zeros((len(Z_test[rows]), len(Z)))
         if before:
-            distances = cdist(Z_test[rows, :before], Z[:, :before], "sqeuclidean")
-        else:
-            distances = np.zeros((len(Z_test[rows]), len(Z)))
+            distances += cdist(Z_test[rows, :before], Z[:, :before], "sqeuclidean")
         gaps = np.empty_like(distances)
         for i in range(before, r):
-            np.subtract(Z_test[rows, i, None], Z[:, i], out=gaps)
+            np.subtract(test_columns[i, rows, None], columns[i], out=gaps)
             np.multiply(gaps, gaps, out=gaps)
-            distances += gaps
-            nearest[i - before, rows] = distances.argmin(axis=1)
+            np.add(distances, gaps, out=distances)
+            distances.argmin(axis=1, out=nearest[i - before, rows])
     return nearest
