@@ -18,7 +18,12 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.validation import check_is_fitted, column_or_1d, indexable
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_is_fitted,
+    column_or_1d,
+    indexable,
+)
 
 from mpda._typing import ArrayLike, Floats, Ints, Labels
 from mpda._validation import check_count, check_jobs, check_option
@@ -198,6 +203,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
         self.classes_ = distinct_labels(labels)[0]
         X, labels = indexable(X, labels)
         folds = self._folds(X, labels)
