@@ -140,6 +140,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     n_features x tangent dimension per patch, for PMPDA per sample), the decompositions of one
     gamma, two n_features x n_features matrices for each k of the graph methods, and the scores.
 
+    Which rule chooses best is not settled: ``benchmarks/regret.py`` is the study, and "pooled" the
+    default until it is.
+
     In a fold, classes may be too small for a number of neighbours; it is then cut to what there
     is, and a warning names the class and the fold.
 
