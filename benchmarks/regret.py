@@ -7,8 +7,8 @@ For every data set and split, ``collect`` keeps the scores of every grid point, 
 and fold, and the 1-NN errors of the same on the test part. The regret of a rule on a split is
 the test error of what it chooses over the least test error in the grid. ``report`` applies the
 rules. The least of thousands of test errors is partly luck, so no rule can have a regret of 1; the
-best fixed choice of a data set, picked by its test errors over all splits, shows how near one comes.
-Seeds are not those of the reproduction.
+best fixed choice of a data set, picked by its test errors over all splits, shows how near one
+comes. Seeds are not those of the reproduction.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ def regrets(store: Path, name: str) -> dict[str, Any]:
         found["default, best dimension on CV"].append(test[default, place] / best)
     shortest = min(test.shape[1] for test in tests)
     fixed = np.mean([test[:, :shortest] for test in tests], axis=0)
-    place = np.unravel_index(np.nanargmin(fixed), fixed.shape)
-    found["best fixed choice, seen on the test parts"] = [float(test[place]) for test in tests]
+    seen = np.unravel_index(np.nanargmin(fixed), fixed.shape)
+    found["best fixed choice, seen on the test parts"] = [float(test[seen]) for test in tests]
     return {"least": least, **found}
 
 

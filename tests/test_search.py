@@ -224,7 +224,7 @@ def test_needs_no_grid():
         ({"n_components": []}, "n_components must have at least one number"),
         ({"n_components": "some"}, "n_components must be one of 'all'"),
         ({"n_components": [50]}, r"No grid point has any of n_components=\[50\] in every fold"),
-        ({"selection": "best"}, "selection must be one of 'pooled', 'minimum', 'one-standard"),
+        ({"selection": "best"}, "selection must be one of 'minimum', 'pooled', 'one-standard"),
         ({"scoring": "speed"}, "scoring must be one of 'accuracy'"),
         ({"n_jobs": 0}, "n_jobs must be None or an int"),
         ({"estimator": PCA()}, "estimator must be a method of mpda, or a Pipeline"),

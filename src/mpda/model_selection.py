@@ -97,10 +97,10 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         How often folds are drawn where ``cv`` is a number.
     n_components : "all", int or sequence of int, default="all"
         Numbers of components to try: all, all up to a number, or those given.
-    selection : {"pooled", "minimum", "one-standard-error"} or callable, default="pooled"
-        How the point and the number of components are chosen from the scores: by the mean over
-        neighbouring dimensions and grid points, by the best mean, or the simplest within one
-        standard error of it. A callable takes ``selection.GridScores`` and returns a
+    selection : {"minimum", "pooled", "one-standard-error"} or callable, default="minimum"
+        How the point and the number of components are chosen from the scores: by the best mean, by
+        the mean over neighbouring dimensions and grid points, or the simplest within one standard
+        error of the best. A callable takes ``selection.GridScores`` and returns a
         ``selection.Choice``.
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
@@ -140,7 +140,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     n_features x tangent dimension per patch, for PMPDA per sample), the decompositions of one
     gamma, two n_features x n_features matrices for each k of the graph methods, and the scores.
 
-    Which rule chooses best is not settled: ``benchmarks/regret.py`` is the study, and "pooled" the
+    Which rule chooses best is not settled: ``benchmarks/regret.py`` is the study, and "minimum" the
     default until it is.
 
     In a fold, classes may be too small for a number of neighbours; it is then cut to what there
@@ -165,7 +165,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         cv: Any = 4,
         n_repeats: int = 1,
         n_components: Any = "all",
-        selection: Any = "pooled",
+        selection: Any = "minimum",
         scoring: Any = "accuracy",
         refit: bool = True,
         n_jobs: int | None = None,

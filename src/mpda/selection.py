@@ -71,8 +71,8 @@ def pooled(grid: GridScores) -> Choice:
 
 
 RULES: dict[str, Callable[[GridScores], Choice]] = {
-    "pooled": pooled,
     "minimum": smallest_error,
+    "pooled": pooled,
     "one-standard-error": one_standard_error,
 }
 
