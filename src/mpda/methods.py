@@ -9,11 +9,14 @@ from types import MappingProxyType
 from typing import Any
 
 _RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
+_POWERS = (0.0, 0.25, 0.5)
 _TANGENT_GRID = {
     "n_neighbors": (5, 10, 20),
     "gamma": (1e-3, 1e-2, 1e-1, 1.0),
     "alpha": (1e-2, 1e-1, 0.2, 1.0),
+    "eigenvalue_power": _POWERS,
 }
+_TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,13 @@ METHODS = (
         "MFA",
         "mpda:MFA",
         "unit",
-        {"n_neighbors": (3, 5, 10, 20), "n_pairs": (20, 80, 320, 1280), "alpha": _RIDGES},
-        {"alpha": 0.0},
+        {
+            "n_neighbors": (3, 5, 10, 20),
+            "n_pairs": (20, 80, 320, 1280),
+            "alpha": _RIDGES,
+            "eigenvalue_power": _POWERS,
+        },
+        {"alpha": 0.0, "eigenvalue_power": 0.0},
     ),
     Method(
         "LSDA",
@@ -80,15 +88,20 @@ METHODS = (
             "n_neighbors": (3, 5, 10, 20),
             "between_share": (0.1, 0.3, 0.5, 0.7, 0.9),
             "alpha": _RIDGES,
+            "eigenvalue_power": _POWERS,
         },
-        {"alpha": 0.0},
+        {"alpha": 0.0, "eigenvalue_power": 0.0},
     ),
     Method(
         "LFDA",
         "mpda:LFDA",
         "weighted",
-        {"n_neighbors": (3, 5, 7, 10, 15, 20, 30, 50), "alpha": _RIDGES},
-        {"alpha": 0.0},
+        {
+            "n_neighbors": (3, 5, 7, 10, 15, 20, 30, 50),
+            "alpha": _RIDGES,
+            "eigenvalue_power": _POWERS,
+        },
+        {"alpha": 0.0, "eigenvalue_power": 0.5},
     ),
     Method(
         "LLTSA",
@@ -105,8 +118,8 @@ METHODS = (
         {"n_neighbors": (5, 10, 20), "alpha": _RIDGES},
         {"alpha": 0.0},
     ),
-    Method("PMPDA", "mpda:PMPDA", "form", _TANGENT_GRID, {"tangent_alpha": None}),
-    Method("MPDA", "mpda:MPDA", "form", _TANGENT_GRID, {"tangent_alpha": None}),
+    Method("PMPDA", "mpda:PMPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED),
+    Method("MPDA", "mpda:MPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED),
 )
 
 BY_NAME = MappingProxyType({method.name: method for method in METHODS})
