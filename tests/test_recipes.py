@@ -147,7 +147,7 @@ def test_closest_pairs_in_blocks_and_far_from_the_origin(monkeypatch, seed, offs
 def test_lsda(X, y, b):
     view = frame(X)
     numerator, denominator = oracles.lsda_forms(X, y, 4, b)
-    pencil = lsda_forms(view, members(y), 4).pencil(b)
+    pencil = lsda_forms(view, members(y), searched_lists(view.points, 4)).pencil(b)
     close(pencil.numerator, view, numerator)
     close(pencil.denominator, view, denominator)
 

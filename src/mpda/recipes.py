@@ -25,11 +25,11 @@ from mpda.alignment import (
 from mpda.frames import Frame
 from mpda.graphs import (
     ClassPoints,
+    NeighborLists,
     PlacedGraph,
     class_graph,
     local_affinity,
     mean_offsets,
-    searched_lists,
     union_graph,
 )
 from mpda.pairs import closest_pairs
@@ -179,12 +179,12 @@ class LsdaForms:
         return Pencil(share * self.across + (self.weighed - self.inside), self.weighed)
 
 
-def lsda_forms(view: Frame, classes: Sequence[Ints], n_neighbors: int) -> LsdaForms:
-    """One graph over all samples, the union of k-nearest-neighbour lists with self loops.
+def lsda_forms(view: Frame, classes: Sequence[Ints], lists: NeighborLists) -> LsdaForms:
+    """One graph over all samples, the union of their k-nearest-neighbour lists with self loops.
 
     W_w are its edges inside classes, W_b those across.
     """
-    edges = union_graph(searched_lists(view.points, n_neighbors)).edges
+    edges = union_graph(lists).edges
     codes = class_codes(classes, len(view.points))
     alike = codes[edges[:, 0]] == codes[edges[:, 1]]
     inside, across = edges[alike], edges[~alike]

@@ -17,11 +17,14 @@ from mpda._validation import check_count, check_flag, check_jobs, check_number
 from mpda.engines import in_order
 from mpda.estimators._linear_map import LabelledSamples, LinearMap
 from mpda.frames import Frame, frame
+from mpda.graphs import NeighborLists, searched_lists
 from mpda.pencils import Directions, signed
 from mpda.recipes import Each
 from mpda.solutions import Solution, largest
 
 Memo = dict[tuple[Any, ...], Any]
+# Where a memo has the largest number of neighbours that any of the fits will ask for.
+MOST_NEIGHBORS = ("most neighbors",)
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,17 @@ class EigenMethod(LinearMap):
 
     def _solution(self, view: Frame, forms: Any) -> Solution:
         return largest(view, forms, self.alpha, self.n_components)
+
+    def _searched(self, view: Frame, n_neighbors: int, memo: Memo) -> NeighborLists:
+        """The neighbours among all samples; searched once for all fits that share the memo."""
+        k = max(n_neighbors, memo.get(MOST_NEIGHBORS, 0))
+
+        def search() -> NeighborLists:
+            self._say(f"neighbours of {len(view.points)} samples")
+            return searched_lists(view.points, k)
+
+        lists: NeighborLists = remembered(memo, ("lists", k), search)
+        return lists.first(n_neighbors)
 
     def _each(self, work: str, unit: str = "classes") -> Each:
         """How the pieces of this work are carried out."""

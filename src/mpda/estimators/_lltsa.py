@@ -12,7 +12,7 @@ from mpda.alignment import energy_dimension
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.frames import Frame, frame
-from mpda.graphs import mean_offsets, searched_lists
+from mpda.graphs import mean_offsets
 from mpda.pencils import rank
 from mpda.recipes import lltsa_pencil
 from mpda.solutions import Pencil, Solution, smallest
@@ -127,7 +127,7 @@ class LLTSA(EigenMethod):
         super()._check()
 
     def _forms(self, view: Frame, samples: LabelledSamples | None, memo: Memo) -> _Forms:
-        lists = remembered(memo, (self.n_neighbors,), lambda: self._lists(view))
+        lists = self._searched(view, self.n_neighbors, memo).indices
         r = self._dimension(view.all_coordinates, lists)
         pencil = remembered(
             memo,
@@ -140,10 +140,6 @@ class LLTSA(EigenMethod):
 
     def _solution(self, view: Frame, forms: _Forms) -> Solution:
         return smallest(view, forms.pencil, self.alpha, self.n_components)
-
-    def _lists(self, view: Frame) -> Ints:
-        self._say(f"neighbours of {len(view.points)} samples")
-        return searched_lists(view.points, self.n_neighbors).indices
 
     def _dimension(self, Z: Floats, lists: Ints) -> int:
         """r, the dimension of the tangent spaces of neighbourhoods (n, k)."""

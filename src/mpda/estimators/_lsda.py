@@ -104,9 +104,9 @@ class LSDA(EigenMethod):
         super()._check()
 
     def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
-        forms = remembered(memo, (self.n_neighbors,), lambda: self._graph_forms(view, samples))
+        forms: LsdaForms = remembered(
+            memo,
+            (self.n_neighbors,),
+            lambda: lsda_forms(view, samples.members, self._searched(view, self.n_neighbors, memo)),
+        )
         return forms.pencil(self.between_share)
-
-    def _graph_forms(self, view: Frame, samples: LabelledSamples) -> LsdaForms:
-        self._say(f"neighbours of {len(samples.X)} samples")
-        return lsda_forms(view, samples.members, self.n_neighbors)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from mpda._threads import SMALL, one_blas_thread
 from mpda.estimators._discriminant import TangentDiscriminant
-from mpda.estimators._eigen_method import EigenMethod, Memo, Scale
+from mpda.estimators._eigen_method import MOST_NEIGHBORS, EigenMethod, Memo, Scale
 from mpda.estimators._linear_map import LabelledSamples, LinearMap
 from mpda.estimators._lltsa import LLTSA
 from mpda.exceptions import SingularFormError
@@ -108,7 +108,8 @@ def _tangent_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterato
 
 def _eigen_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterator[Solved]:
     view = frame(samples.X)
-    memo: Memo = {}
+    most = max(getattr(variant.method, "n_neighbors", 0) for variant in variants)
+    memo: Memo = {MOST_NEIGHBORS: most}
     with one_blas_thread(view.dimension <= SMALL):
         for variant in variants:
             method = variant.method
