@@ -27,7 +27,7 @@ from mpda.engines import in_order
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.search._fold import _Scores
+from mpda.search._fold import PointScores
 from mpda.search._grid import SearchGrid
 from mpda.search._walk import walk
 from mpda.selection import RULES, GridScores
@@ -60,7 +60,7 @@ def collected(directory: Path, name: str, seed: int, store: Path) -> str:
     folds = [search.cv_results_[f"split{i}_test_score"] for i in range(search.n_splits_)]
     method = MPDA()
     samples: LabelledSamples = method._labelled(part.X, part.y)
-    test = _Scores(samples, part.X_test, part.y_test, MOST, None)
+    test = PointScores(samples, part.X_test, part.y_test, MOST, None)
     for solved in walk(method, samples, grid.points, MOST):
         test.add(solved)
     np.savez_compressed(

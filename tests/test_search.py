@@ -25,6 +25,8 @@ from mpda.selection import (
     smallest_error,
 )
 
+# Folds of small data have small classes, and LSDR is given five iterations here; both warnings have
+# tests of their own.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

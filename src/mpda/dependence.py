@@ -28,6 +28,7 @@ from mpda.density_ratio import (
     smi_with_gradient,
 )
 from mpda.frames import frame, scale_exponent
+from mpda.graphs import mean_offsets
 from mpda.grassmann import Ascent, Iteration, ascend
 from mpda.pencils import signed
 from mpda.recipes import class_codes
@@ -143,8 +144,7 @@ class _PrincipalAxes:
 
 def _principal_axes(X: Floats) -> _PrincipalAxes:
     view = frame(X)
-    offsets = view.part(np.arange(len(X)))[1]
-    offsets = offsets - offsets.mean(axis=0)
+    offsets = mean_offsets(view.all_coordinates)
     # Samples far from the origin are small once it is taken off.
     shift = scale_exponent(offsets)
     offsets = np.ldexp(offsets, -shift)

@@ -10,6 +10,7 @@ from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant, Penalties, fit_discriminant
 from mpda.estimators._linear_map import LabelledSamples, LinearMap, warn_of_small_classes
+from mpda.estimators._scale import Scale
 from mpda.sharing import Setting
 
 
@@ -86,12 +87,11 @@ class TangentDiscriminant(LinearMap):
             n_jobs=check_jobs(self.n_jobs),
             report=type(self).__name__ if self.verbose else None,
         )
-        lambdas = found.directions.eigenvalues
-        scale = (lambdas / lambdas[:1]) ** power
+        scale = Scale(power, unit=False, orthonormal=False)
         self.classes_ = samples.classes
         self.mean_ = found.mean.astype(samples.dtype, copy=False)
-        self.components_ = (found.directions.vectors * scale).T.astype(samples.dtype, order="C")
-        self.eigenvalues_ = lambdas
+        self.components_ = scale.applied(found.directions).T.astype(samples.dtype, order="C")
+        self.eigenvalues_ = found.directions.eigenvalues
         self.residual_ = found.residual
         self.units_ = {
             "gamma": found.strengths.gamma,

@@ -5,57 +5,25 @@ from __future__ import annotations
 import sys
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike, Floats
+from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
 from mpda.engines import in_order
 from mpda.estimators._linear_map import LabelledSamples, LinearMap
+from mpda.estimators._scale import Scale
 from mpda.frames import Frame, frame
 from mpda.graphs import NeighborLists, searched_lists
-from mpda.pencils import Directions, signed
 from mpda.recipes import Each
 from mpda.solutions import Solution, largest
 
 Memo = dict[tuple[Any, ...], Any]
 # Where a memo has the largest number of neighbours that any of the fits will ask for.
 MOST_NEIGHBORS = ("most neighbors",)
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How the directions of a method become its components.
-
-    power : of the eigenvalues relative to the first, by which directions are multiplied
-    unit : whether they are first brought to length 1
-    orthonormal : whether they are made orthonormal instead
-    """
-
-    power: float
-    unit: bool
-    orthonormal: bool
-
-    def applied(self, directions: Directions) -> Floats:
-        """The columns (d, r)."""
-        if self.orthonormal:
-            return signed(np.linalg.qr(_unit(directions.vectors))[0])
-        vectors = _unit(directions.vectors) if self.unit else directions.vectors
-        if self.power == 0.0:
-            return vectors
-        return vectors * (directions.eigenvalues / directions.eigenvalues[:1]) ** self.power
-
-
-def _unit(vectors: Floats) -> Floats:
-    """Columns of length 1; no square leaves the range of floating-point numbers."""
-    largest = np.abs(vectors).max(axis=0)
-    vectors = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
-    lengths = np.linalg.norm(vectors, axis=0)
-    return np.divide(vectors, lengths, out=vectors, where=lengths > 0.0)
 
 
 class EigenMethod(LinearMap):

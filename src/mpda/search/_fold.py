@@ -16,8 +16,9 @@ from sklearn.utils import _safe_indexing
 from mpda._typing import Floats, Ints, Labels
 from mpda.curves import nearest_by_dimension
 from mpda.estimators._discriminant import TangentDiscriminant
-from mpda.estimators._eigen_method import EigenMethod, Scale
+from mpda.estimators._eigen_method import EigenMethod
 from mpda.estimators._linear_map import LabelledSamples
+from mpda.estimators._scale import Scale
 from mpda.exceptions import SmallClassWarning
 from mpda.search._grid import Dimensions, SearchGrid, last_step
 from mpda.search._walk import Solved, walk
@@ -54,7 +55,7 @@ def fold_scores(
         X_test = earlier.transform(X_test)
     method = clone(last_step(estimator)).set_params(n_components=None)
     samples = method._labelled(X_train, y[train])
-    found = _Scores(samples, np.asarray(X_test, dtype=np.float64), y[test], wanted.most, score)
+    found = PointScores(samples, np.asarray(X_test, dtype=np.float64), y[test], wanted.most, score)
     seconds = np.zeros(len(grid.points))
     failures: list[str] = []
     begin = time.perf_counter()
@@ -71,7 +72,7 @@ def fold_scores(
     return FoldScores(found.table(len(grid.points)), seconds, failures, small, len(grid.points))
 
 
-class _Scores:
+class PointScores:
     """The scores of one fold by grid point and number of components."""
 
     def __init__(

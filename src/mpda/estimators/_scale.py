@@ -1,0 +1,41 @@
+"""How the directions of a method become its components."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mpda._typing import Floats
+from mpda.pencils import Directions, signed
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the directions of a method become its components.
+
+    power : of the eigenvalues relative to the first, by which directions are multiplied
+    unit : whether they are first brought to length 1
+    orthonormal : whether they are made orthonormal instead
+    """
+
+    power: float
+    unit: bool
+    orthonormal: bool
+
+    def applied(self, directions: Directions) -> Floats:
+        """The columns (d, r)."""
+        if self.orthonormal:
+            return signed(np.linalg.qr(_unit(directions.vectors))[0])
+        vectors = _unit(directions.vectors) if self.unit else directions.vectors
+        if self.power == 0.0:
+            return vectors
+        return vectors * (directions.eigenvalues / directions.eigenvalues[:1]) ** self.power
+
+
+def _unit(vectors: Floats) -> Floats:
+    """Columns of length 1; no square leaves the range of floating-point numbers."""
+    largest = np.abs(vectors).max(axis=0)
+    vectors = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
+    lengths = np.linalg.norm(vectors, axis=0)
+    return np.divide(vectors, lengths, out=vectors, where=lengths > 0.0)
