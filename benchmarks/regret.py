@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from mpda import MPDA
+from mpda._typing import Floats
 from mpda.engines import in_order
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.exceptions import SmallClassWarning
@@ -31,7 +32,7 @@ from mpda.search._fold import PointScores
 from mpda.search._grid import SearchGrid
 from mpda.search._walk import walk
 from mpda.selection import RULES, GridScores
-from protocol import FIRST_SEED, TRAIN_SHARE, data_argument, load, provenance, split
+from protocol import FIRST_SEED, TRAIN_SHARE, Split, data_argument, load, provenance, split
 
 SETS = ("vehicle", "semeion", "coil20", "face_detection", "mnist_2k2k", "optdigits", "coil100")
 GRID = {
@@ -40,8 +41,27 @@ GRID = {
     "gamma": (1e-3, 1e-2, 1e-1, 1.0),
     "n_neighbors": (5, 10, 20),
 }
+GRID_POINTS = SearchGrid.of(MPDA(), GRID)
+POINTS = GRID_POINTS.points
 MOST = 50
-BOUNDS = {"semeion": 1.15, "mnist_2k2k": 1.15, "optdigits": 1.15, "coil100": 1.15}
+FOLDS = 4
+REPEATS = 3
+IDEAL_DRAWS = 20
+LEAST = "least error in the grid"
+IDEAL = "ideal validation"
+SEEN = "best fixed choice, seen on the test parts"
+
+
+class Hits(PointScores):
+    """Test scores that also keep which samples were right, (dimensions, samples) a grid point."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.hits: list[Any] = []
+
+    def _scored(self, predicted: Any) -> Any:
+        self.hits.append(predicted == self._y_test)
+        return super()._scored(predicted)
 
 
 def collected(directory: Path, name: str, seed: int, store: Path) -> str:
@@ -53,74 +73,115 @@ def collected(directory: Path, name: str, seed: int, store: Path) -> str:
     begin = time.monotonic()
     X, y = load(directory, name)
     part = split(X, y, TRAIN_SHARE[name], seed, largest_test=None)
-    search = DiscriminantSearchCV(
-        MPDA(), GRID, n_components=MOST, random_state=seed, refit=False
-    ).fit(part.X, part.y)
-    grid = SearchGrid.of(MPDA(), GRID)
-    folds = [search.cv_results_[f"split{i}_test_score"] for i in range(search.n_splits_)]
-    method = MPDA()
-    samples: LabelledSamples = method._labelled(part.X, part.y)
-    test = PointScores(samples, part.X_test, part.y_test, MOST, None)
-    for solved in walk(method, samples, grid.points, MOST):
-        test.add(solved)
-    np.savez_compressed(
-        path,
-        scores=np.array(folds).reshape(len(folds), len(grid.points), -1),
-        test=test.table(len(grid.points)),
-    )
+    test, ideal = on_test(part, seed)
+    np.savez_compressed(path, scores=on_folds(part, seed), test=test, ideal=ideal)
     return f"{path.name}: {time.monotonic() - begin:.0f} s"
 
 
-def regrets(store: Path, name: str) -> dict[str, Any]:
-    """For each rule the regrets by split; and the least errors."""
-    grid = SearchGrid.of(MPDA(), GRID)
-    found: dict[str, list[float]] = {rule: [] for rule in RULES}
-    found["default, best dimension on CV"] = []
-    least = []
+def on_folds(part: Split, seed: int) -> Floats:
+    """(folds, points, dimensions) scores, the folds of all repeats one after the other."""
+    search = DiscriminantSearchCV(
+        MPDA(), GRID, cv=FOLDS, n_repeats=REPEATS, n_components=MOST, random_state=seed, refit=False
+    ).fit(part.X, part.y)
+    folds = [search.cv_results_[f"split{i}_test_score"] for i in range(search.n_splits_)]
+    return np.array(folds).reshape(len(folds), len(POINTS), -1)
+
+
+def on_test(part: Split, seed: int) -> tuple[Floats, Floats]:
+    """Scores (points, dimensions) on the test part, and regrets of an ideal validation.
+
+    The ideal validation has as many samples as the training part (but at most half of the test
+    part), which training did not see, and judges what was fitted to the whole training part. It
+    takes the least error; the regret is the error of this choice on the rest of the test part over
+    the least error on all of the test part. No cross-validation can be expected to do better.
+    """
+    method = MPDA()
+    samples: LabelledSamples = method._labelled(part.X, part.y)
+    found = Hits(samples, part.X_test, part.y_test, MOST, None)
+    for solved in walk(method, samples, POINTS, MOST):
+        found.add(solved)
+    width = min(len(hits) for hits in found.hits)
+    hits = np.stack([hits[:width] for hits in found.hits])
+    best = 1.0 - hits.mean(axis=2).max()
+    rng = np.random.default_rng(seed)
+    n_test = hits.shape[2]
+    ideal = []
+    for _ in range(IDEAL_DRAWS):
+        order = rng.permutation(n_test)
+        n_chosen = min(len(part.y), n_test // 2)
+        chooses = hits[:, :, order[:n_chosen]].mean(axis=2)
+        place = int(np.flatnonzero((chooses == chooses.max()).any(axis=0))[0])
+        chosen = hits[np.argmax(chooses[:, place]), place]
+        ideal.append((1.0 - chosen[order[n_chosen:]].mean()) / best)
+    return found.table(len(POINTS)), np.array(ideal)
+
+
+def regrets(store: Path, name: str) -> dict[str, list[float]]:
+    """The regrets by split: of each rule, with one repeat of the folds and with all, and beside
+    them of choices that no rule could make; and the least errors in per cent."""
+    found: dict[str, list[float]] = {}
     tests = []
-    default = next(
-        i
-        for i, point in enumerate(grid.points)
-        if point == {"alpha": 0.2, "eigenvalue_power": 0.0, "gamma": 0.1, "n_neighbors": 20}
-    )
     for path in sorted(store.glob(f"{name}-*.npz")):
         with np.load(path) as content:
-            scores, test = content["scores"], content["test"]
+            scores, test, ideal = content["scores"], content["test"], content["ideal"]
         width = min(scores.shape[2], test.shape[1])
-        scores, test = scores[:, :, :width], 1.0 - test[:, :width]
-        best = np.nanmin(test)
-        least.append(100 * best)
-        tests.append(test / best)
-        table = GridScores(scores, np.arange(1, width + 1), grid.shapes, grid.ridges)
-        for rule, choose in RULES.items():
-            choice = choose(table)
-            found[rule].append(test[choice.point, choice.place] / best)
-        place = int(np.argmax(table.means[default]))
-        found["default, best dimension on CV"].append(test[default, place] / best)
+        errors = 1.0 - test[:, :width]
+        best = float(np.nanmin(errors))
+        tests.append(errors / best)
+        for n_repeats in (1, REPEATS):
+            table = grid_scores(scores[: n_repeats * FOLDS, :, :width], n_repeats)
+            again = "" if n_repeats == 1 else f", {n_repeats} repeats"
+            for rule, choose in RULES.items():
+                choice = choose(table)
+                row = found.setdefault(rule + again, [])
+                row.append(float(errors[choice.point, choice.place]) / best)
+        found.setdefault(LEAST, []).append(100.0 * best)
+        found.setdefault(IDEAL, []).append(float(ideal.mean()))
     shortest = min(test.shape[1] for test in tests)
     fixed = np.mean([test[:, :shortest] for test in tests], axis=0)
     seen = np.unravel_index(np.nanargmin(fixed), fixed.shape)
-    found["best fixed choice, seen on the test parts"] = [float(test[seen]) for test in tests]
-    return {"least": least, **found}
+    return {**found, SEEN: [float(test[seen]) for test in tests]}
+
+
+def grid_scores(scores: Floats, n_repeats: int) -> GridScores:
+    dimensions = np.arange(1, scores.shape[2] + 1)
+    grid = GRID_POINTS
+    return GridScores(scores, dimensions, grid.shapes, grid.ridges, grid.steps, n_repeats)
 
 
 def report(store: Path) -> list[str]:
     names = [name for name in SETS if list(store.glob(f"{name}-*.npz"))]
     by_set = {name: regrets(store, name) for name in names}
-    rules = [rule for rule in by_set[names[0]] if rule != "least"]
+    rules = [rule for rule in by_set[names[0]] if rule not in (LEAST, IDEAL, SEEN)]
+    means = {
+        rule: np.array([np.mean(by_set[name][rule]) for name in names])
+        for rule in [*rules, IDEAL, SEEN]
+    }
     lines = [
         "| rule | " + " | ".join(names) + " | mean |",
         "|---|" + "---|" * (len(names) + 1),
     ]
-    for rule in rules:
-        means = [float(np.mean(by_set[name][rule])) for name in names]
-        cells = [*(f"{m:.3f}" for m in means), f"{np.mean(means):.3f}"]
-        lines.append(f"| {rule} | " + " | ".join(cells) + " |")
-    least = [f"{np.mean(by_set[name]['least']):.2f} %" for name in names]
-    lines.append("| least error in the grid | " + " | ".join(least) + " | |")
-    splits = [str(len(by_set[name]["least"])) for name in names]
+    lines += [_line(rule, row) for rule, row in means.items()]
+    chosen = [_best_without(i, {rule: means[rule] for rule in rules}) for i in range(len(names))]
+    judged = np.array([means[rule][i] for i, rule in enumerate(chosen)])
+    lines.append(_line("best rule of the other sets", judged))
+    spreads = [np.std(by_set[n]["minimum"], ddof=1) / np.sqrt(len(by_set[n][LEAST])) for n in names]
+    lines.append("| standard error of a mean | " + " | ".join(f"{s:.3f}" for s in spreads) + " | |")
+    least = [f"{np.mean(by_set[name][LEAST]):.2f} %" for name in names]
+    lines.append(f"| {LEAST} | " + " | ".join(least) + " | |")
+    splits = [str(len(by_set[name][LEAST])) for name in names]
     lines.append("| splits | " + " | ".join(splits) + " | |")
-    return lines
+    others = [f"{name}: {rule}" for name, rule in zip(names, chosen, strict=True)]
+    return [*lines, "", "Best rule of the other sets, for " + "; ".join(others) + "."]
+
+
+def _line(title: str, row: Floats) -> str:
+    cells = [*(f"{value:.3f}" for value in row), f"{row.mean():.3f}"]
+    return f"| {title} | " + " | ".join(cells) + " |"
+
+
+def _best_without(left_out: int, means: dict[str, Floats]) -> str:
+    return min(means, key=lambda rule: float(np.delete(means[rule], left_out).mean()))
 
 
 def main() -> None:

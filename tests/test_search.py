@@ -1,5 +1,7 @@
 """The search against refitting every point from scratch, its rules, and what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,11 +17,12 @@ from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscrimin
 from mpda.curves import nearest_by_dimension
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
-from mpda.search._grid import SearchGrid
+from mpda.search._grid import SearchGrid, _away
 from mpda.selection import (
     RULES,
     Choice,
     GridScores,
+    cautious,
     one_standard_error,
     pooled,
     smallest_error,
@@ -227,7 +230,7 @@ def test_needs_no_grid():
         ({"n_components": []}, "n_components must have at least one number"),
         ({"n_components": "some"}, "n_components must be one of 'all'"),
         ({"n_components": [50]}, r"No grid point has any of n_components=\[50\] in every fold"),
-        ({"selection": "best"}, "selection must be one of 'minimum', 'pooled', 'one-standard"),
+        ({"selection": "best"}, "selection must be one of 'cautious', 'minimum', 'pooled'"),
         ({"scoring": "speed"}, "scoring must be one of 'accuracy'"),
         ({"n_jobs": 0}, "n_jobs must be None or an int"),
         ({"estimator": PCA()}, "estimator must be a method of mpda, or a Pipeline"),
@@ -276,12 +279,13 @@ def test_nearest_by_dimension(monkeypatch, first):
             assert found[row, i] == int(np.argmin(gaps))
 
 
-def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None):
+def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=None):
     means = np.asarray(means, dtype=float)
     scores = np.stack([means - spread, means + spread])
     ridges = np.zeros(len(means)) if ridges is None else np.asarray(ridges, dtype=float)
     dimensions = np.arange(1, means.shape[1] + 1) if dimensions is None else dimensions
-    return GridScores(scores, np.asarray(dimensions), shapes, ridges)
+    steps = np.zeros(len(means), dtype=int) if steps is None else np.asarray(steps)
+    return GridScores(scores, np.asarray(dimensions), shapes, ridges, steps)
 
 
 def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
@@ -298,6 +302,56 @@ def test_one_standard_error_takes_the_simplest_that_is_near():
     assert one_standard_error(grid) == Choice(0, 1)
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.01)
     assert one_standard_error(grid) == Choice(0, 2)
+
+
+def test_the_standard_error_is_that_of_the_spread_over_splits_whatever_is_repeated():
+    means = [[0.5, 0.88], [0.9, np.nan], [np.nan, np.nan]]
+    grid = grid_scores(means, [(3,)], spread=0.03)
+    # Two splits, 0.03 below and above: the standard deviation is 0.03 sqrt(2), and of a mean 0.03.
+    assert grid.standard_error == pytest.approx(0.03)
+    again = replace(grid, scores=np.concatenate([grid.scores] * 50), n_repeats=50)
+    assert again.standard_error == pytest.approx(0.03 * np.sqrt(0.5 * 100 / 99))
+    assert replace(grid, scores=grid.scores[:1]).standard_error == 0.0
+
+
+def test_cautious_leaves_the_usual_parameters_only_for_a_gain():
+    def chosen(gain, away):
+        means = [[0.5, 0.8], [0.5, 0.8 + gain]]
+        return cautious(grid_scores(means, [(2,)], spread=0.1, steps=[0, away]))
+
+    assert chosen(0.02, 1) == Choice(0, 1)
+    assert chosen(0.04, 1) == Choice(1, 1)
+    assert chosen(0.04, 2) == Choice(0, 1)
+    assert chosen(0.07, 2) == Choice(1, 1)
+    # The number of components has no usual value.
+    assert cautious(grid_scores([[0.5, 0.8, 0.801]], [(1,)], spread=0.1)) == Choice(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "usual", "steps"),
+    [
+        ([0.01, 0.1, 0.2, 1.0], 0.2, [2, 1, 0, 1]),
+        ([1.0, 0.01, 0.1], 0.3, [1, 1, 0]),  # by ratio, and in any order
+        ([0.0, 0.5], 0.2, [0, 1]),  # a zero has no ratio
+        ([None, 0.1], None, [0, 1]),
+        (["between", "global"], "global", [1, 0]),
+        ([None, 0.1], 0.3, [0, 0]),
+        ([False, True], False, [0, 1]),
+    ],
+)
+def test_steps_away_from_the_usual_value(values, usual, steps):
+    np.testing.assert_array_equal(_away(values, usual), steps)
+
+
+def test_steps_of_grid_points_add_up_over_their_parameters():
+    values = {"n_neighbors": [5, 10, 20], "eigenvalue_power": [0.0, 0.25, 0.5]}
+    grid = SearchGrid.of(MPDA(n_neighbors=10), [values, {"alpha": [0.01, 0.1, 1.0]}])
+    for point, steps in zip(grid.points[:9], grid.steps[:9], strict=True):
+        k = abs([5, 10, 20].index(point["n_neighbors"]) - 1)
+        p = abs([0.0, 0.25, 0.5].index(point["eigenvalue_power"]) - 1)
+        assert steps == k + p
+    np.testing.assert_array_equal(grid.steps[9:], [1, 0, 1])  # alpha is 0.2
+    np.testing.assert_array_equal(SearchGrid.of(LFDA(), {"alpha": [0.0, 1.0]}).steps, [0, 1])
 
 
 def test_pooled_prefers_a_broad_top_to_a_lonely_one():

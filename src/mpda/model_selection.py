@@ -213,7 +213,16 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         results = self._searched(X, labels, folds, grid, wanted, score)
         self._report_failures(results)
         scores = aligned([fold.scores for fold in results], wanted)
-        choice = rule(GridScores(scores.values, scores.dimensions, grid.shapes, grid.ridges))
+        choice = rule(
+            GridScores(
+                scores.values,
+                scores.dimensions,
+                grid.shapes,
+                grid.ridges,
+                grid.steps,
+                self.n_repeats if self._draws_folds() else 1,
+            )
+        )
         self.n_splits_ = len(folds)
         self.cv_results_ = results_table(grid, scores, np.array([fold.seconds for fold in results]))
         self.best_index_ = choice.point * scores.dimensions.size + choice.place
@@ -259,8 +268,11 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         check_is_fitted(self, "classifier_")
         return self.classifier_.predict(np.asarray(self.transform(X)))
 
+    def _draws_folds(self) -> bool:
+        return isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool)
+
     def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
-        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
+        if self._draws_folds():
             n_folds = check_count("cv", self.cv, least=2)
             cv: Any = RepeatedStratifiedKFold(
                 n_splits=n_folds,

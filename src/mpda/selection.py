@@ -15,6 +15,8 @@ from mpda._typing import Floats, Ints
 
 # How far a dimension looks around itself, as a share of its size, but at least one.
 _REACH = 0.25
+# What a step away from the usual parameters must gain, in standard errors (benchmarks/regret.py).
+_PRICE_OF_STEP = 0.3
 
 
 @dataclass(frozen=True)
@@ -26,18 +28,36 @@ class GridScores:
     shapes : the numbers of values of the parameters of each grid, whose points follow each other;
         the last parameter varies fastest
     ridges : (points,) the strength of the ridge, for the order of what is simpler
+    steps : (points,) how many values of the grid a point is away from the usual parameters
+    n_repeats : how often the splits go through all samples
     """
 
     scores: Floats
     dimensions: Ints
     shapes: Sequence[tuple[int, ...]]
     ridges: Floats
+    steps: Ints
+    n_repeats: int = 1
 
     @property
     def means(self) -> Floats:
         """The mean over splits (points, dimensions); -inf unless every split has a score."""
         means = np.asarray(self.scores.mean(axis=0))
         return np.where(np.isnan(means), -np.inf, means)
+
+    @property
+    def standard_error(self) -> float:
+        """Of a mean: from the spread over splits at the best dimension of each point.
+
+        Repeated splits judge the same samples, so they do not make it smaller.
+        """
+        n_splits = len(self.scores)
+        if n_splits < 2:
+            return 0.0
+        best = np.argmax(self.means, axis=1)
+        found = self.scores[:, np.arange(best.size), best]
+        variances = found[:, np.isfinite(found).all(axis=0)].var(axis=0, ddof=1)
+        return float(np.sqrt(variances.mean() * self.n_repeats / n_splits))
 
 
 @dataclass(frozen=True)
@@ -57,10 +77,17 @@ def smallest_error(grid: GridScores) -> Choice:
 def one_standard_error(grid: GridScores) -> Choice:
     """The simplest of those within one standard error of the best mean."""
     means = grid.means
-    best = smallest_error(grid)
-    spread = grid.scores[:, best.point, best.place].std(ddof=1) if len(grid.scores) > 1 else 0.0
-    error = spread / np.sqrt(len(grid.scores))
-    return _simplest(grid, means >= means[best.point, best.place] - error - 1e-12)
+    return _simplest(grid, means >= means.max() - grid.standard_error - 1e-12)
+
+
+def cautious(grid: GridScores) -> Choice:
+    """The best mean after a price for every step away from the usual parameters.
+
+    A parameter leaves its usual value only where that gains more than the noise of the scores
+    would give by chance.
+    """
+    priced = grid.means - _PRICE_OF_STEP * grid.standard_error * grid.steps[:, None]
+    return _simplest(grid, priced >= priced.max() - 1e-12)
 
 
 def pooled(grid: GridScores) -> Choice:
@@ -71,6 +98,7 @@ def pooled(grid: GridScores) -> Choice:
 
 
 RULES: dict[str, Callable[[GridScores], Choice]] = {
+    "cautious": cautious,
     "minimum": smallest_error,
     "pooled": pooled,
     "one-standard-error": one_standard_error,

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 
-from mpda._typing import Floats
+from mpda._typing import Floats, Ints
 from mpda._validation import check_count, check_option
 from mpda.estimators._linear_map import LinearMap
-from mpda.methods import METHODS
+from mpda.methods import METHODS, Method
 
 
 @dataclass(frozen=True)
@@ -24,31 +26,40 @@ class SearchGrid:
     prefix : what the estimator puts before these names
     shapes : the numbers of values of each grid of a list
     ridges : (points,) alpha, 0 where it is not searched
+    steps : (points,) how many values of the grid each point is away from the usual parameters of
+        the method: those of ``mpda.methods``, else those that the estimator was given
     """
 
     points: list[dict[str, Any]]
     prefix: str
     shapes: list[tuple[int, ...]]
     ridges: Floats
+    steps: Ints
 
     @classmethod
     def of(cls, estimator: Any, param_grid: Any) -> SearchGrid:
         method = last_step(estimator)
         prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+        listed = _listed(method)
         if param_grid is None:
-            param_grid = _default_grid(method)
+            param_grid = dict(listed.grid) if listed else {"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]}
+        usual = {**method.get_params(deep=False), **(listed.usual if listed else {})}
         grids = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
         points: list[dict[str, Any]] = []
         shapes = []
+        steps: list[Ints] = []
         for each in grids:
             values = {name.removeprefix(prefix): list(v) for name, v in _checked(each).items()}
             _refuse_unknown(values, method, prefix)
             # Names in alphabetical order, the last varying fastest, as ParameterGrid has them.
             points += list(ParameterGrid(values))
             shapes.append(tuple(len(values[name]) for name in sorted(values)))
+            away = [_away(values[name], usual[name]) for name in sorted(values)]
+            # The sum over parameters for every point, the last parameter varying fastest.
+            steps.append(reduce(np.add.outer, away, np.zeros((), dtype=np.intp)).ravel())
         default = float(getattr(method, "alpha", 0.0))
         ridges = np.array([float(point.get("alpha", default)) for point in points])
-        return cls(points, prefix, shapes, ridges)
+        return cls(points, prefix, shapes, ridges, np.concatenate(steps))
 
 
 def last_step(estimator: Any) -> LinearMap:
@@ -61,11 +72,31 @@ def last_step(estimator: Any) -> LinearMap:
     return method
 
 
-def _default_grid(method: LinearMap) -> dict[str, Any]:
-    for each in METHODS:
-        if each.is_ours and isinstance(method, each.estimator):
-            return dict(each.grid)
-    return {"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]}
+def _listed(method: LinearMap) -> Method | None:
+    """The method's entry in the list of methods."""
+    return next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
+
+
+def _away(values: Sequence[Any], usual: Any) -> Ints:
+    """How many of the values lie between each and the one nearest to the usual value.
+
+    Values that are not numbers are one step away unless they are the usual one. Where the usual
+    value is no number and not among them, none is nearer than another.
+    """
+    if usual in values and not all(map(_is_number, values)):
+        return np.array([value != usual for value in values], dtype=np.intp)
+    if not (_is_number(usual) and all(map(_is_number, values))):
+        return np.zeros(len(values), dtype=np.intp)
+    numbers = np.array(values, dtype=float)
+    ranks = np.argsort(np.argsort(numbers, kind="stable"), kind="stable")
+    # Grids are mostly geometric: the nearest by ratio where there is one.
+    scaled = np.log(np.append(numbers, usual)) if min(*values, usual) > 0 else [*numbers, usual]
+    gaps = np.abs(np.subtract(scaled[:-1], scaled[-1]))
+    return np.abs(ranks - ranks[np.argmin(gaps)])
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _checked(grid: Any) -> Mapping[str, Sequence[Any]]:
