@@ -387,7 +387,7 @@ def test_neighbours_in_the_grid_are_those_of_the_points():
 
 
 def test_rules_have_names():
-    assert set(RULES) == {"pooled", "minimum", "one-standard-error"}
+    assert set(RULES) == {"cautious", "minimum", "pooled", "one-standard-error"}
     search = DiscriminantSearchCV(
         LFDA(), {"alpha": [0.1, 1.0]}, selection=lambda grid: Choice(1, 2)
     ).fit(X, Y)
