@@ -27,6 +27,7 @@ from mpda._typing import Floats
 from mpda.engines import in_order
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.exceptions import SmallClassWarning
+from mpda.methods import method
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.search._fold import PointScores
 from mpda.search._grid import SearchGrid
@@ -35,17 +36,12 @@ from mpda.selection import RULES, GridScores
 from protocol import FIRST_SEED, TRAIN_SHARE, Split, data_argument, load, provenance, split
 
 SETS = ("vehicle", "semeion", "coil20", "face_detection", "mnist_2k2k", "optdigits", "coil100")
-GRID = {
-    "alpha": (1e-2, 1e-1, 0.2, 1.0),
-    "eigenvalue_power": (0.0, 0.25, 0.5),
-    "gamma": (1e-3, 1e-2, 1e-1, 1.0),
-    "n_neighbors": (5, 10, 20),
-}
+GRID = dict(method("MPDA").grid)
 GRID_POINTS = SearchGrid.of(MPDA(), GRID)
 POINTS = GRID_POINTS.points
 MOST = 50
 FOLDS = 4
-REPEATS = 3
+LARGEST_TEST = 3000
 IDEAL_DRAWS = 20
 LEAST = "least error in the grid"
 IDEAL = "ideal validation"
@@ -64,7 +60,7 @@ class Hits(PointScores):
         return super()._scored(predicted)
 
 
-def collected(directory: Path, name: str, seed: int, store: Path) -> str:
+def collected(directory: Path, name: str, seed: int, store: Path, n_repeats: int) -> str:
     """The scores of one split, kept in the store; what is there is not made again."""
     path = store / f"{name}-{seed}.npz"
     if path.exists():
@@ -72,16 +68,22 @@ def collected(directory: Path, name: str, seed: int, store: Path) -> str:
     warnings.simplefilter("ignore", SmallClassWarning)  # COIL20 and COIL100 have 18 a class
     begin = time.monotonic()
     X, y = load(directory, name)
-    part = split(X, y, TRAIN_SHARE[name], seed, largest_test=None)
+    part = split(X, y, TRAIN_SHARE[name], seed, LARGEST_TEST)
     test, ideal = on_test(part, seed)
-    np.savez_compressed(path, scores=on_folds(part, seed), test=test, ideal=ideal)
+    np.savez_compressed(path, scores=on_folds(part, seed, n_repeats), test=test, ideal=ideal)
     return f"{path.name}: {time.monotonic() - begin:.0f} s"
 
 
-def on_folds(part: Split, seed: int) -> Floats:
+def on_folds(part: Split, seed: int, n_repeats: int) -> Floats:
     """(folds, points, dimensions) scores, the folds of all repeats one after the other."""
     search = DiscriminantSearchCV(
-        MPDA(), GRID, cv=FOLDS, n_repeats=REPEATS, n_components=MOST, random_state=seed, refit=False
+        MPDA(),
+        GRID,
+        cv=FOLDS,
+        n_repeats=n_repeats,
+        n_components=MOST,
+        random_state=seed,
+        refit=False,
     ).fit(part.X, part.y)
     folds = [search.cv_results_[f"split{i}_test_score"] for i in range(search.n_splits_)]
     return np.array(folds).reshape(len(folds), len(POINTS), -1)
@@ -95,10 +97,9 @@ def on_test(part: Split, seed: int) -> tuple[Floats, Floats]:
     takes the least error; the regret is the error of this choice on the rest of the test part over
     the least error on all of the test part. No cross-validation can be expected to do better.
     """
-    method = MPDA()
-    samples: LabelledSamples = method._labelled(part.X, part.y)
+    samples: LabelledSamples = MPDA()._labelled(part.X, part.y)
     found = Hits(samples, part.X_test, part.y_test, MOST, None)
-    for solved in walk(method, samples, POINTS, MOST):
+    for solved in walk(MPDA(), samples, POINTS, MOST):
         found.add(solved)
     width = min(len(hits) for hits in found.hits)
     hits = np.stack([hits[:width] for hits in found.hits])
@@ -128,7 +129,7 @@ def regrets(store: Path, name: str) -> dict[str, list[float]]:
         errors = 1.0 - test[:, :width]
         best = float(np.nanmin(errors))
         tests.append(errors / best)
-        for n_repeats in (1, REPEATS):
+        for n_repeats in sorted({1, len(scores) // FOLDS}):
             table = grid_scores(scores[: n_repeats * FOLDS, :, :width], n_repeats)
             again = "" if n_repeats == 1 else f", {n_repeats} repeats"
             for rule, choose in RULES.items():
@@ -152,11 +153,13 @@ def grid_scores(scores: Floats, n_repeats: int) -> GridScores:
 def report(store: Path) -> list[str]:
     names = [name for name in SETS if list(store.glob(f"{name}-*.npz"))]
     by_set = {name: regrets(store, name) for name in names}
-    rules = [rule for rule in by_set[names[0]] if rule not in (LEAST, IDEAL, SEEN)]
+    known = dict.fromkeys(rule for name in names for rule in by_set[name])
     means = {
-        rule: np.array([np.mean(by_set[name][rule]) for name in names])
-        for rule in [*rules, IDEAL, SEEN]
+        rule: np.array([np.mean(by_set[name].get(rule, np.nan)) for name in names])
+        for rule in known
+        if rule != LEAST
     }
+    rules = [rule for rule in RULES if np.isfinite(means[rule]).all()]
     lines = [
         "| rule | " + " | ".join(names) + " | mean |",
         "|---|" + "---|" * (len(names) + 1),
@@ -176,7 +179,7 @@ def report(store: Path) -> list[str]:
 
 
 def _line(title: str, row: Floats) -> str:
-    cells = [*(f"{value:.3f}" for value in row), f"{row.mean():.3f}"]
+    cells = ["" if np.isnan(value) else f"{value:.3f}" for value in [*row, row.mean()]]
     return f"| {title} | " + " | ".join(cells) + " |"
 
 
@@ -190,6 +193,7 @@ def main() -> None:
     data_argument(parser)
     parser.add_argument("--store", type=Path, required=True, help="directory of the scores")
     parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=1, help="how often folds are drawn")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
     parser.add_argument("--n-jobs", type=int, default=None)
     parser.add_argument("--out", type=Path, help="directory for regret.md")
@@ -197,7 +201,7 @@ def main() -> None:
     arguments.store.mkdir(parents=True, exist_ok=True)
     if arguments.action == "collect":
         work = [
-            (arguments.data, name, seed, arguments.store)
+            (arguments.data, name, seed, arguments.store, arguments.repeats)
             for seed in range(FIRST_SEED, FIRST_SEED + arguments.splits)
             for name in arguments.sets
         ]

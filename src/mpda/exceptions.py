@@ -7,3 +7,11 @@ class SmallClassWarning(UserWarning):
 
 class SingularFormError(ValueError):
     """The within-class form is singular where classes differ: the eigenvalues are infinite."""
+
+
+class DatasetError(RuntimeError):
+    """A data set cannot be had, or is not what its catalogue entry says."""
+
+
+class DatasetWarning(UserWarning):
+    """A data set differs from the one that the figures of the documentation were made with."""

@@ -11,9 +11,9 @@ from typing import Any
 _RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 _POWERS = (0.0, 0.25, 0.5)
 _TANGENT_GRID = {
-    "n_neighbors": (5, 10, 20),
-    "gamma": (1e-3, 1e-2, 1e-1, 1.0),
-    "alpha": (1e-2, 1e-1, 0.2, 1.0),
+    "n_neighbors": (5, 10, 20, 40),
+    "gamma": (1e-2, 1e-1, 1.0, 10.0),
+    "alpha": (1e-5, 1e-3, 3e-2, 0.2, 1.0),
     "eigenvalue_power": _POWERS,
 }
 _TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}

@@ -1,0 +1,10 @@
+"""The data sets of the paper's experiments: what they are, and how to get them.
+
+None is part of this package. ``load`` looks in a directory of .npz files, then in a cache, then
+fetches from the public source.
+"""
+
+from mpda.datasets._catalogue import DATASETS, Dataset, dataset
+from mpda.datasets._loading import load
+
+__all__ = ["DATASETS", "Dataset", "dataset", "load"]

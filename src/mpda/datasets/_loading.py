@@ -1,0 +1,122 @@
+"""One way in: the directory, the cache, the public source."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+from mpda._typing import Labels
+from mpda.datasets._catalogue import Bundled, Dataset, FirstOf, ImageArchive, OpenML, dataset
+from mpda.datasets._checksum import checksum
+from mpda.datasets._files import cache_directory, read, write
+from mpda.datasets._sources import from_archive, from_openml
+from mpda.exceptions import DatasetError, DatasetWarning
+
+
+def load(
+    name: str,
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    fetch: bool = True,
+) -> tuple[Any, Labels]:
+    """X and y of a data set.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``mpda.datasets.DATASETS``.
+    directory : path, default=None
+        Where ``<name>.npz`` with the arrays X and y is looked for first; None means the directory
+        that the environment variable MPDA_DATA names, if any.
+    cache : path, default=None
+        Where fetched data sets are kept; None means MPDA_CACHE, or mpda in the user's cache
+        directory.
+    fetch : bool, default=True
+        Whether it may be fetched from its public source.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        In the type that the file has.
+    y : ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> from mpda.datasets import load
+    >>> X, y = load("digits")
+    >>> X.shape
+    (1797, 64)
+    """
+    entry = dataset(name)
+    directory = directory or os.environ.get("MPDA_DATA")
+    if directory is not None and not Path(directory).is_dir():
+        raise DatasetError(f"The data directory {directory} does not exist or is no directory.")
+    if isinstance(entry.source, Bundled):
+        from sklearn.datasets import load_digits
+
+        digits = load_digits()
+        return _checked(entry, digits.data, digits.target, "scikit-learn", exact=True)
+    if directory is not None and (path := Path(directory) / f"{name}.npz").exists():
+        return _checked(entry, *read(path), str(path), exact=False)
+    if isinstance(entry.source, FirstOf):
+        return _first_of(entry, entry.source, directory, cache, fetch)
+    kept = Path(cache or cache_directory()) / f"{name}.npz"
+    if kept.exists():
+        return _checked(entry, *read(kept), str(kept), exact=entry.exact)
+    where = f"{Path(directory) / f'{name}.npz'} or {kept}" if directory else str(kept)
+    if not fetch or entry.source is None:
+        reason = "has no public download" if entry.source is None else "may not be fetched"
+        raise DatasetError(f"{name} is not at {where}, and {reason}. {_ADVICE.format(name=name)}")
+    X, y = _fetched(entry, where)
+    write(kept, X, y)
+    return X, y
+
+
+_ADVICE = (
+    "Put {name}.npz with the arrays X and y in a directory and name it with --data or MPDA_DATA."
+)
+
+
+def _fetched(entry: Dataset, where: str) -> tuple[Any, Labels]:
+    try:
+        if isinstance(entry.source, OpenML):
+            X, y = from_openml(entry.source, entry.name)
+        else:
+            assert isinstance(entry.source, ImageArchive)
+            X, y = from_archive(entry.source, entry.name)
+    except DatasetError as error:
+        raise DatasetError(
+            f"{entry.name} is not at {where}. {error} {_ADVICE.format(name=entry.name)}"
+        ) from error
+    return _checked(entry, X, y, str(entry.source), exact=entry.exact)
+
+
+def _first_of(
+    entry: Dataset,
+    source: FirstOf,
+    directory: str | os.PathLike[str] | None,
+    cache: str | os.PathLike[str] | None,
+    fetch: bool,
+) -> tuple[Any, Labels]:
+    X, y = load(source.name, directory, cache=cache, fetch=fetch)
+    rows = [*range(source.n_train), *range(source.train_size, source.train_size + source.n_test)]
+    return _checked(entry, X[rows], y[rows], str(source), exact=True)
+
+
+def _checked(entry: Dataset, X: Any, y: Labels, where: str, *, exact: bool) -> tuple[Any, Labels]:
+    """X and y, if they are what the catalogue says."""
+    wanted = (entry.n_samples, entry.n_features)
+    if X.shape != wanted or y.shape != wanted[:1]:
+        raise DatasetError(
+            f"{entry.name} has {wanted[0]} samples of {wanted[1]} features, but {where} gave X of "
+            f"shape {X.shape} and y of shape {y.shape}. Replace or remove it."
+        )
+    if checksum(X, y) != entry.checksum:
+        message = f"{entry.name} from {where} is not the data that our figures were made with"
+        if exact:
+            raise DatasetError(f"{message}: its checksum differs. Replace or remove it.")
+        warnings.warn(f"{message}; results may differ.", DatasetWarning, stacklevel=3)
+    return X, y
