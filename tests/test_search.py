@@ -22,9 +22,9 @@ from mpda.selection import (
     RULES,
     Choice,
     GridScores,
-    cautious,
     one_standard_error,
     pooled,
+    robust,
     smallest_error,
 )
 
@@ -230,7 +230,7 @@ def test_needs_no_grid():
         ({"n_components": []}, "n_components must have at least one number"),
         ({"n_components": "some"}, "n_components must be one of 'all'"),
         ({"n_components": [50]}, r"No grid point has any of n_components=\[50\] in every fold"),
-        ({"selection": "best"}, "selection must be one of 'cautious', 'minimum', 'pooled'"),
+        ({"selection": "best"}, "selection must be one of 'robust', 'minimum', 'pooled'"),
         ({"scoring": "speed"}, "scoring must be one of 'accuracy'"),
         ({"n_jobs": 0}, "n_jobs must be None or an int"),
         ({"estimator": PCA()}, "estimator must be a method of mpda, or a Pipeline"),
@@ -314,17 +314,19 @@ def test_the_standard_error_is_that_of_the_spread_over_splits_whatever_is_repeat
     assert replace(grid, scores=grid.scores[:1]).standard_error == 0.0
 
 
-def test_cautious_leaves_the_usual_parameters_only_for_a_gain():
+def test_robust_leaves_the_usual_parameters_only_for_a_gain():
     def chosen(gain, away):
-        means = [[0.5, 0.8], [0.5, 0.8 + gain]]
-        return cautious(grid_scores(means, [(2,)], spread=0.1, steps=[0, away]))
+        # One dimension, and grids of their own: nothing to pool.
+        means = [[0.8], [0.8 + gain]]
+        return robust(grid_scores(means, [(1,), (1,)], spread=0.1, steps=[0, away])).point
 
-    assert chosen(0.02, 1) == Choice(0, 1)
-    assert chosen(0.04, 1) == Choice(1, 1)
-    assert chosen(0.04, 2) == Choice(0, 1)
-    assert chosen(0.07, 2) == Choice(1, 1)
+    assert chosen(0.02, 1) == 0
+    assert chosen(0.04, 1) == 1
+    assert chosen(0.04, 2) == 0
+    assert chosen(0.07, 2) == 1
     # The number of components has no usual value.
-    assert cautious(grid_scores([[0.5, 0.8, 0.801]], [(1,)], spread=0.1)) == Choice(0, 2)
+    curve = [[0.5, 0.8, 0.8, 0.801, 0.801, 0.801]]
+    assert robust(grid_scores(curve, [(1,)], spread=0.1)).place > 2
 
 
 @pytest.mark.parametrize(
@@ -387,7 +389,7 @@ def test_neighbours_in_the_grid_are_those_of_the_points():
 
 
 def test_rules_have_names():
-    assert set(RULES) == {"cautious", "minimum", "pooled", "one-standard-error"}
+    assert set(RULES) == {"robust", "minimum", "pooled", "one-standard-error"}
     search = DiscriminantSearchCV(
         LFDA(), {"alpha": [0.1, 1.0]}, selection=lambda grid: Choice(1, 2)
     ).fit(X, Y)

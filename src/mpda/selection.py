@@ -80,29 +80,34 @@ def one_standard_error(grid: GridScores) -> Choice:
     return _simplest(grid, means >= means.max() - grid.standard_error - 1e-12)
 
 
-def cautious(grid: GridScores) -> Choice:
-    """The best mean after a price for every step away from the usual parameters.
+def pooled(grid: GridScores) -> Choice:
+    """The best mean of a neighbourhood: of near dimensions and of grid points one step away."""
+    smooth = _pooled_means(grid)
+    return _simplest(grid, smooth >= smooth.max() - 1e-12)
+
+
+def robust(grid: GridScores) -> Choice:
+    """The best mean of a neighbourhood after a price for each step from the usual parameters.
 
     A parameter leaves its usual value only where that gains more than the noise of the scores
     would give by chance.
     """
-    priced = grid.means - _PRICE_OF_STEP * grid.standard_error * grid.steps[:, None]
+    priced = _pooled_means(grid) - _PRICE_OF_STEP * grid.standard_error * grid.steps[:, None]
     return _simplest(grid, priced >= priced.max() - 1e-12)
 
 
-def pooled(grid: GridScores) -> Choice:
-    """The best mean of a neighbourhood: of near dimensions and of grid points one step away."""
-    smooth = _over_points(_over_dimensions(grid.means, grid.dimensions), grid.shapes)
-    smooth = np.where(np.isfinite(grid.means), smooth, -np.inf)
-    return _simplest(grid, smooth >= smooth.max() - 1e-12)
-
-
 RULES: dict[str, Callable[[GridScores], Choice]] = {
-    "cautious": cautious,
+    "robust": robust,
     "minimum": smallest_error,
     "pooled": pooled,
     "one-standard-error": one_standard_error,
 }
+
+
+def _pooled_means(grid: GridScores) -> Floats:
+    """Means over near dimensions and grid points one step away; -inf where a split has no score."""
+    smooth = _over_points(_over_dimensions(grid.means, grid.dimensions), grid.shapes)
+    return np.where(np.isfinite(grid.means), smooth, -np.inf)
 
 
 def _simplest(grid: GridScores, allowed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Choice:
