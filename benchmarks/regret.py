@@ -30,7 +30,7 @@ from mpda.exceptions import SmallClassWarning
 from mpda.methods import method
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.search._fold import PointScores
-from mpda.search._grid import SearchGrid
+from mpda.search._grid import SearchGrid, wanted_dimensions
 from mpda.search._walk import walk
 from mpda.selection import RULES, GridScores
 from protocol import FIRST_SEED, TRAIN_SHARE, Split, data_argument, load, provenance, split
@@ -99,7 +99,7 @@ def on_test(part: Split, seed: int) -> tuple[Floats, Floats]:
     """
     samples: LabelledSamples = MPDA()._labelled(part.X, part.y)
     found = Hits(samples, part.X_test, part.y_test, MOST, None)
-    for solved in walk(MPDA(), samples, POINTS, MOST):
+    for solved in walk(MPDA(), samples, POINTS, wanted_dimensions(MOST)):
         found.add(solved)
     width = min(len(hits) for hits in found.hits)
     hits = np.stack([hits[:width] for hits in found.hits])

@@ -27,6 +27,8 @@ ORDER = [
     ["recipes", "dependence", "discriminant", "sharing", "curves", "selection"],
     ["estimators"],
     ["methods", "search", "model_selection"],
+    ["reproduction"],
+    ["cli", "__main__"],
 ]
 RANK = {name: (g, i) for g, group in enumerate(ORDER) for i, name in enumerate(group)}
 
@@ -51,10 +53,13 @@ def test_imports_point_one_way():
                 assert used == own or RANK[used] < RANK[own], f"{path.name} imports {module}"
 
 
+ROOMS = ("estimators", "search", "datasets", "reproduction")
+
+
 def test_only_the_estimators_the_search_and_what_fetches_data_know_scikit_learn():
     for path in SOURCE.rglob("*.py"):
         if any(module.split(".")[0] == "sklearn" for module in imports_of(path)):
-            assert path.parent.name in ("estimators", "search", "datasets") or path.name in (
+            assert path.parent.name in ROOMS or path.name in (
                 "graphs.py",
                 "model_selection.py",
             )

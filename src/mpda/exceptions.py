@@ -15,3 +15,7 @@ class DatasetError(RuntimeError):
 
 class DatasetWarning(UserWarning):
     """A data set differs from the one that the figures of the documentation were made with."""
+
+
+class ReproductionError(RuntimeError):
+    """An experiment cannot go on for a reason outside of it, such as a directory or a full disk."""

@@ -61,7 +61,7 @@ def fold_scores(
     begin = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallClassWarning)  # said once for all folds
-        for solved in walk(method, samples, grid.points, wanted.most):
+        for solved in walk(method, samples, grid.points, wanted):
             if solved.failure is not None:
                 failures += [solved.failure] * len(solved.points)
             else:

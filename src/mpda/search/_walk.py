@@ -18,6 +18,7 @@ from mpda.estimators._scale import Scale
 from mpda.exceptions import SingularFormError
 from mpda.frames import Frame, frame
 from mpda.pencils import Directions
+from mpda.search._grid import Dimensions
 from mpda.sharing import shared_directions
 
 # Parameters that only change the scale of the components: they cost no new solution.
@@ -78,7 +79,7 @@ def _scale(method: Any) -> Scale:
 
 
 def walk(
-    method: LinearMap, samples: LabelledSamples, points: list[dict[str, Any]], most: int | None
+    method: LinearMap, samples: LabelledSamples, points: list[dict[str, Any]], wanted: Dimensions
 ) -> Iterator[Solved]:
     """The directions of every grid point, in the order in which their work is shared best."""
     variants = _variants(method, points)
@@ -87,7 +88,7 @@ def walk(
     elif isinstance(method, EigenMethod):
         yield from _eigen_walk(variants, samples)
     else:
-        yield from _plain_walk(variants, samples, most)
+        yield from _plain_walk(variants, samples, wanted)
 
 
 def _tangent_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterator[Solved]:
@@ -142,12 +143,13 @@ def _by_tangent_dimension(
 
 
 def _plain_walk(
-    variants: list[_Variant], samples: LabelledSamples, most: int | None
+    variants: list[_Variant], samples: LabelledSamples, wanted: Dimensions
 ) -> Iterator[Solved]:
     """Methods whose directions are not nested: one fit for every number of components."""
-    rank = np.linalg.matrix_rank(samples.X - samples.X.mean(axis=0))
+    rank = int(np.linalg.matrix_rank(samples.X - samples.X.mean(axis=0)))
+    tried = wanted.given or range(1, (wanted.most or rank) + 1)
     for variant in variants:
-        for r in range(1, min(rank, most or rank) + 1):
+        for r in (r for r in tried if r <= rank):
             fitted = clone(variant.method).set_params(n_components=r).fit(samples.X, samples.y)
             found = Directions(np.ones(r), fitted.components_.T)
             yield variant.solved(found, slice(r - 1, r))

@@ -1,0 +1,15 @@
+"""``mpda`` and ``python -m mpda``: the command line, where its packages are installed."""
+
+from __future__ import annotations
+
+
+def main() -> None:
+    try:
+        from mpda.cli import run
+    except ModuleNotFoundError as error:
+        raise SystemExit(f"The command line needs {error.name}: pip install 'mpda[cli]'") from None
+    run()
+
+
+if __name__ == "__main__":
+    main()

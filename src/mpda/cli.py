@@ -1,0 +1,130 @@
+"""The command line: parse, call one function, print."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_LISTS = ("--datasets", "--methods")
+
+app = typer.Typer(
+    help="Supervised linear dimensionality reduction.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+class Experiment(StrEnum):
+    """Experiments of the paper."""
+
+    TABLE1 = "table1"
+    TABLE2 = "table2"
+    DIMENSION = "dimension"
+    SENSITIVITY = "sensitivity"
+    USPS = "usps"
+    PARTITION = "partition"
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Carry out what the arguments say, and exit with what came of it."""
+    from mpda.exceptions import DatasetError, ReproductionError
+
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        app(_joined(given))
+    except (DatasetError, ReproductionError) as error:
+        _stop(f"mpda: {error}", 1)
+    except KeyboardInterrupt:
+        _stop("mpda: stopped; the same command goes on from here.", 130)
+
+
+def _joined(arguments: Iterable[str]) -> list[str]:
+    """``--datasets a b`` as ``--datasets a,b``: several values end at the next option."""
+    made: list[str] = []
+    taking = 0
+    for argument in arguments:
+        if argument.startswith("-"):
+            taking = 0
+        if taking > 1:
+            made[-1] += f",{argument}"
+        else:
+            made.append(argument)
+        taking = 1 if argument in _LISTS else 2 * (taking > 0)
+    return made
+
+
+def _stop(message: str, code: int) -> None:
+    print(message, file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _chosen(given: str | None, known: Iterable[str], what: str) -> list[str] | None:
+    """The names of a list, in any case and with - or _ for a space; None where none was given."""
+
+    def plain(name: str) -> str:
+        return name.strip().lower().replace("-", " ").replace("_", " ")
+
+    names = {plain(name): name for name in known}
+    asked = [name for name in (given or "").split(",") if name.strip()]
+    for name in asked:
+        if plain(name) not in names:
+            _stop(f"mpda: {what} has no {name!r}; there are: {', '.join(names.values())}.", 2)
+    return [names[plain(name)] for name in asked] or None
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[Experiment, typer.Argument(help="What to repeat.")],
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, with commas or spaces between; default: all.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods, with commas or spaces between; default: all.")
+    ] = None,
+    splits: Annotated[int, typer.Option(min=1, max=20, help="Splits of each data set.")] = 20,
+    jobs: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 1,
+    data: Annotated[
+        Path | None, typer.Option(help="Directory of .npz files; default: MPDA_DATA.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Directory for rows, tables and figures.")] = Path(
+        "reproduction"
+    ),
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Repeat an experiment of the paper. A run that was stopped goes on where it was."""
+    from mpda.reproduction import CONTENDERS, PROBLEMS, Order, reproduce
+
+    order = Order(
+        out=out,
+        problems=_chosen(datasets, PROBLEMS, "--datasets"),
+        methods=_chosen(methods, CONTENDERS, "--methods"),
+        n_splits=splits,
+        jobs=jobs,
+        directory=data,
+        progress=None if quiet else sys.stderr,
+    )
+    outcome = reproduce(experiment.value, order)
+    if outcome.text:
+        print(outcome.text)
+    if not quiet:
+        print(f"written: {', '.join(map(str, outcome.files))}", file=sys.stderr)
+    if outcome.failed:
+        _stop(f"mpda: {len(outcome.failed)} tasks failed; the first: {outcome.failed[0]}", 1)
+
+
+@app.command()
+def datasets() -> None:
+    """List the data sets: shape, licence, source and citation."""
+    from mpda.datasets import DATASETS
+
+    for entry in DATASETS.values():
+        shape = f"{entry.n_samples} x {entry.n_features}, {entry.n_classes} classes"
+        print(f"{entry.name}: {entry.title}; {shape}")
+        print(f"    licence: {entry.licence}")
+        print(f"    source: {entry.source or 'a file of your own, named by --data or MPDA_DATA'}")
+        print(f"    {entry.citation}")

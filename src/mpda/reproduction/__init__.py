@@ -1,0 +1,17 @@
+"""The paper's experiments: its protocol as data, tasks, rows that survive, tables and figures."""
+
+from mpda.reproduction._contenders import CONTENDERS, Contender
+from mpda.reproduction._experiments import EXPERIMENTS, Order, Outcome, reproduce
+from mpda.reproduction._protocol import PROBLEMS, SEEDS, Problem
+
+__all__ = [
+    "CONTENDERS",
+    "EXPERIMENTS",
+    "PROBLEMS",
+    "SEEDS",
+    "Contender",
+    "Order",
+    "Outcome",
+    "Problem",
+    "reproduce",
+]

@@ -1,0 +1,155 @@
+"""Rows of results in an append-only file, one JSON object a line.
+
+A row is written whole and synced before the next task counts as done. What a kill leaves of a line
+is no row and is passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from mpda.exceptions import ReproductionError
+from mpda.reproduction import _protocol
+from mpda.reproduction._contenders import Contender
+from mpda.reproduction._protocol import Problem
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One contender on one split of one problem."""
+
+    problem: Problem
+    contender: Contender
+    seed: int
+
+    @property
+    def title(self) -> str:
+        return f"{self.contender.name} on {self.problem.title}, split {self.seed}"
+
+    @property
+    def identity(self) -> str:
+        """The same for the same work with the same versions, and for nothing else."""
+        method = self.contender.method
+        said = {
+            "problem": {**asdict(self.problem), "classes": sorted(self.problem.classes)},
+            "path": method.path if method else None,
+            "fixed": dict(self.contender.fixed),
+            "grid": dict(self.contender.grid),
+            "most": self.contender.most,
+            "dimensions": self.contender.dimensions,
+            "seed": self.seed,
+            "folds": _protocol.N_FOLDS,
+            "energy": _protocol.ENERGY,
+            "most features": _protocol.MOST_FEATURES,
+            "versions": versions(),
+        }
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
+@cache
+def versions() -> dict[str, str]:
+    names = ("mpda", "numpy", "scipy", "scikit-learn")
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"python": python, **{name: version(name) for name in names}}
+
+
+def machine() -> str:
+    return f"{os.cpu_count()} cores, {platform.machine()}"
+
+
+class Store:
+    """The rows of a file, and more of them appended. Only one process may write at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("ab")
+        except OSError as error:
+            raise ReproductionError(
+                f"Results cannot be written to {path} ({error.strerror}). Name another directory "
+                "with --out."
+            ) from error
+        _lock(self._file, path)
+        self.rows = read(path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    def append(self, row: Row) -> None:
+        line = json.dumps(row).encode() + b"\n"
+        if self._ends_in_part_of_a_line():
+            line = b"\n" + line
+        try:
+            self._file.write(line)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise ReproductionError(
+                f"A row could not be written to {self._path} ({error.strerror}). What was there is "
+                "kept; make room and run the same command again."
+            ) from error
+        self.rows.append(row)
+
+    def _ends_in_part_of_a_line(self) -> bool:
+        with self._path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) != b"\n"
+
+
+def read(path: Path) -> list[Row]:
+    """The whole rows of a file."""
+    rows = []
+    for line in path.read_bytes().split(b"\n") if path.exists() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:  # empty, or what a kill left of a line
+            continue
+        if isinstance(row, dict) and "task" in row:
+            rows.append(row)
+    return rows
+
+
+def finished(rows: Sequence[Row], tasks: Sequence[Task]) -> list[Row]:
+    """Rows that are results of these tasks; the first of each counts."""
+    known: dict[str, Row] = {}
+    for row in rows:
+        if row["status"] == "done":
+            known.setdefault(row["task"], row)
+    return [known[task.identity] for task in tasks if task.identity in known]
+
+
+def _lock(file: Any, path: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise ReproductionError(
+            f"Another run is writing to {path}. Wait for it, or name another directory with --out."
+        ) from error
