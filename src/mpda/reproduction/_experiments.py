@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from mpda._validation import check_option
+from mpda.exceptions import ReproductionError
 from mpda.methods import method
 from mpda.reproduction import _figures, _tables
 from mpda.reproduction._contenders import CONTENDERS, Contender
@@ -155,8 +156,14 @@ EXPERIMENTS: MappingProxyType[str, Callable[[Order], Outcome]] = MappingProxyTyp
 def reproduce(name: str, order: Order) -> Outcome:
     """Carry out an experiment, or what is left of it."""
     check_option("experiment", name, tuple(EXPERIMENTS))
-    order.out.mkdir(parents=True, exist_ok=True)
-    return EXPERIMENTS[name](order)
+    try:
+        order.out.mkdir(parents=True, exist_ok=True)
+        return EXPERIMENTS[name](order)
+    except OSError as error:
+        raise ReproductionError(
+            f"{error.filename or order.out} cannot be written ({error.strerror}). Name another "
+            "directory with --out."
+        ) from error
 
 
 def _problems(order: Order, known: tuple[str, ...]) -> list[str]:

@@ -74,14 +74,8 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("ab")
-        except OSError as error:
-            raise ReproductionError(
-                f"Results cannot be written to {path} ({error.strerror}). Name another directory "
-                "with --out."
-            ) from error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("ab")
         _lock(self._file, path)
         self.rows = read(path)
 
