@@ -1,8 +1,7 @@
 """What the studies share: data sets, splits, the PCA before a method, and 1-NN errors.
 
-Data sets are .npz files with X and y in a directory named by --data or MPDA_DATA. They are third
-party and not part of this repository. Seeds start at 1000; the reproduction of the paper does not
-use them, so nothing is chosen on what it will be judged by.
+Data sets are looked for as ``mpda.datasets`` does, with --data or MPDA_DATA. Seeds start at 1000;
+the reproduction of the paper does not use them, so nothing is chosen on what it will be judged by.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import argparse
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,36 +18,21 @@ import numpy as np
 import scipy
 import sklearn
 from numpy.typing import NDArray
-from sklearn.decomposition import PCA
-from sklearn.model_selection import train_test_split
 
 import mpda
+from mpda import datasets
+from mpda.exceptions import DatasetError
+from mpda.reproduction import PROBLEMS
+from mpda.reproduction._protocol import Split as Split
+from mpda.reproduction._protocol import reduced, stratified
 
 FIRST_SEED = 1000
-TRAIN_SHARE = {
-    "coil20": 0.25,
-    "coil100": 0.25,
-    "face_detection": 0.25,
-    "mnist_2k2k": 0.25,
-    "optdigits": 0.25,
-    "semeion": 0.25,
-    "usps": 0.25,
-    "vehicle": 0.5,
-}
+_SETS = ("coil20", "coil100", "face_detection", "mnist_2k2k", "optdigits", "semeion", "vehicle")
+TRAIN_SHARE = {**{name: PROBLEMS[name].train_share for name in _SETS}, "usps": 0.25}
 DIMENSIONS = (2, 3, 5, 7, 10, 14, 20, 28, 40, 56, 80)
 _LARGEST_TEST = 1500
 
 Array = NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Split:
-    """One split, after PCA to 95 % energy fitted on the training part where d > 100."""
-
-    X: Array
-    y: Array
-    X_test: Array
-    y_test: Array
 
 
 def data_argument(parser: argparse.ArgumentParser) -> None:
@@ -63,13 +46,11 @@ def data_argument(parser: argparse.ArgumentParser) -> None:
 
 def load(directory: Path | str | None, name: str) -> tuple[Array, Array]:
     """X and y of a data set, or an exit that says what to do."""
-    if directory is None:
-        raise SystemExit("Name the directory of the data sets with --data, or set MPDA_DATA.")
-    path = Path(directory) / f"{name}.npz"
-    if not path.exists():
-        raise SystemExit(f"{path} does not exist: {name} is looked for there as an .npz with X, y.")
-    with np.load(path) as content:
-        return content["X"].astype(float), content["y"]
+    try:
+        X, y = datasets.load(name, directory)
+    except DatasetError as error:
+        raise SystemExit(str(error)) from None
+    return X.astype(float), y
 
 
 def split(
@@ -79,15 +60,10 @@ def split(
     seed: int,
     largest_test: int | None = _LARGEST_TEST,
 ) -> Split:
-    """A stratified split; the test part is cut to 1500 samples unless said otherwise."""
-    X, X_test, y, y_test = train_test_split(
-        X, y, train_size=train_share, stratify=y, random_state=seed
-    )
-    if X.shape[1] > 100:
-        pca = PCA(0.95, svd_solver="full").fit(X)
-        X, X_test = pca.transform(X), pca.transform(X_test)
-    kept = np.random.default_rng(seed).permutation(len(y_test))[:largest_test]
-    return Split(X, y, X_test[kept], y_test[kept])
+    """A stratified split after PCA; the test part is cut to 1500 samples unless said otherwise."""
+    part = reduced(stratified(X, y, train_share, seed))
+    kept = np.random.default_rng(seed).permutation(len(part.y_test))[:largest_test]
+    return Split(part.X, part.y, part.X_test[kept], part.y_test[kept])
 
 
 def splits(directory: Path | str | None, name: str, n_splits: int) -> Iterator[Split]:
