@@ -6,7 +6,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    set up and run MPDA beside PCA, LDA and 1-NN on the bundled digits"
+	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits"
 	@echo "make test    set up and run the tests"
 	@echo "make check   format, lint, types, then the tests"
 	@echo "make bench   ratios of time and peak memory, printed as one table"
@@ -14,7 +14,7 @@ help:
 .venv/.demo: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mpda needs Python 3.11 or newer: make demo PYTHON=python3.12")'
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli]"
 	@touch $@
 
 .venv/.dev: .venv/.demo
@@ -22,7 +22,7 @@ help:
 	@touch $@
 
 demo: .venv/.demo
-	$(BIN)/python examples/digits.py
+	$(BIN)/mpda demo
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2

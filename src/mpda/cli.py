@@ -6,9 +6,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from mpda.reproduction import Outcome
 
 _LISTS = ("--datasets", "--methods")
 
@@ -108,13 +111,28 @@ def reproduce(
         directory=data,
         progress=None if quiet else sys.stderr,
     )
-    outcome = reproduce(experiment.value, order)
+    _show(reproduce(experiment.value, order), quiet)
+
+
+def _show(outcome: Outcome, quiet: bool) -> None:
     if outcome.text:
         print(outcome.text)
     if not quiet:
         print(f"written: {', '.join(map(str, outcome.files))}", file=sys.stderr)
     if outcome.failed:
         _stop(f"mpda: {len(outcome.failed)} tasks failed; the first: {outcome.failed[0]}", 1)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Directory for the results.")] = Path("demo-output"),
+    jobs: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+) -> None:
+    """Compare methods on the digits that come with scikit-learn, in a minute."""
+    from mpda.reproduction import demo
+
+    _show(demo(out, jobs, None if quiet else sys.stderr), quiet)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
@@ -68,7 +68,8 @@ class Outcome:
 
     text: str
     files: list[Path]
-    failed: list[str]
+    failed: list[str] = field(default_factory=list)
+    rows: Sequence[Row] = ()
 
 
 def table1(order: Order) -> Outcome:
@@ -77,7 +78,7 @@ def table1(order: Order) -> Outcome:
     for name in _problems(order, TABLE2):
         X, y = samples(PROBLEMS[name], order.directory)
         shapes[name] = (*X.shape, len(np.unique(y)))
-    return _written(order, "table1", _tables.table1(shapes), [])
+    return _written(order, "table1", _tables.table1(shapes))
 
 
 def table2(order: Order) -> Outcome:
@@ -95,7 +96,7 @@ def dimension(order: Order) -> Outcome:
     problems, methods = _problems(order, TABLE2), _methods(order, tuple(CONTENDERS))
     rows, failed = _rows(order, problems, [CONTENDERS[name] for name in methods])
     figure = _figures.dimension_figure(rows, problems, methods)
-    return Outcome("", _figures.save(figure, order.out, "dimension"), failed)
+    return Outcome("", _figures.save(figure, order.out, "dimension"), failed, rows)
 
 
 def sensitivity(order: Order) -> Outcome:
@@ -137,7 +138,7 @@ def partition(order: Order) -> Outcome:
         )
     ]
     header = ["tangent", "mean angle to the curve", "95 % of samples below", "largest"]
-    outcome = _written(order, "partition", _tables.markdown(header, lines), [])
+    outcome = _written(order, "partition", _tables.markdown(header, lines))
     return replace(outcome, files=[*files, *outcome.files])
 
 
@@ -223,11 +224,11 @@ _HOW_TO_READ = (
 
 
 def _written(
-    order: Order, name: str, text: str, failed: list[str], rows: Sequence[Row] = ()
+    order: Order, name: str, text: str, failed: Sequence[str] = (), rows: Sequence[Row] = ()
 ) -> Outcome:
     path = order.out / f"{name}.md"
     path.write_text(f"{text}\n\n{_provenance(name, order, rows)}\n")
-    return Outcome(text, [path], failed)
+    return Outcome(text, [path], list(failed), rows)
 
 
 def _provenance(name: str, order: Order, rows: Sequence[Row]) -> str:

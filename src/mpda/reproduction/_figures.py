@@ -101,6 +101,28 @@ def dimension_figure(rows: Sequence[Row], problems: Sequence[str], methods: Sequ
     return figure
 
 
+def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
+    """The digits in two components, and the error against the number of components."""
+    figure, (plane, curves) = _figure(2, 2, width=5.5, height=4.4)
+    for label in np.unique(y):
+        # The digit itself is the marker, so the picture does not depend on colour.
+        color = _COLORS[label % len(_COLORS)]
+        plane.scatter(*Z[y == label].T, marker=f"${label}$", s=24, color=color, linewidths=0)
+    plane.set(title="Test digits in the first two components of MPDA", xticks=[], yticks=[])
+    means = mean_curves(rows)
+    styles = _styles([name for name in CONTENDERS if ("digits", name) in means])
+    for name, style in styles.items():
+        dimensions, accuracies = means["digits", name]
+        if CONTENDERS[name].method is None:
+            curves.axhline(100.0 - accuracies[0], color="0.5", linewidth=1, label="1-NN on pixels")
+        else:
+            curves.plot(dimensions, 100.0 - accuracies, linewidth=1.8, label=name, **style)
+    curves.set(title="1-NN error on the test part", xlabel="components", ylabel="error in %")
+    curves.set(xlim=(0, 40), ylim=(0, 15))
+    curves.legend(frameon=False)
+    return figure
+
+
 def sensitivity_figure(panels: Mapping[str, Mapping[float, Cell]]) -> Any:
     """Mean accuracy and its spread over splits against the values of each parameter."""
     figure, axes = _figure(len(panels), 4)
