@@ -1,5 +1,6 @@
 """The search against refitting every point from scratch, its rules, and what it refuses."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -265,6 +266,13 @@ def test_points_without_an_answer_are_left_out():
 def test_progress(capsys):
     DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, verbose=1).fit(X, Y)
     assert "DiscriminantSearchCV, 1 grid points: 4/4 folds" in capsys.readouterr().err
+
+
+def test_progress_inside_a_long_fold(capsys, monkeypatch):
+    clock = itertools.count(step=0.7)
+    monkeypatch.setattr("mpda.search._fold.time.perf_counter", lambda: next(clock))
+    DiscriminantSearchCV(LFDA(), {"alpha": [0.1, 0.2, 0.3]}, verbose=1, refit=False).fit(X, Y)
+    assert "fold 3: 2/3 grid points" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("first", [1, 3, 20])

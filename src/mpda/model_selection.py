@@ -297,7 +297,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         score: Score | None,
     ) -> list[FoldScores]:
         work = (
-            (self.estimator, X, y, train, test, number, grid, wanted, score)
+            (self.estimator, X, y, train, test, number, grid, wanted, score, bool(self.verbose))
             for number, (train, test) in enumerate(folds)
         )
         title = f"{type(self).__name__}, {len(grid.points)} grid points"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -47,6 +48,7 @@ def fold_scores(
     grid: SearchGrid,
     wanted: Dimensions,
     score: Score | None,
+    report: bool = False,
 ) -> FoldScores:
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
@@ -58,7 +60,7 @@ def fold_scores(
     found = PointScores(samples, np.asarray(X_test, dtype=np.float64), y[test], wanted.most, score)
     seconds = np.zeros(len(grid.points))
     failures: list[str] = []
-    begin = time.perf_counter()
+    begin = said = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SmallClassWarning)  # said once for all folds
         for solved in walk(method, samples, grid.points, wanted):
@@ -68,6 +70,10 @@ def fold_scores(
                 found.add(solved)
             seconds[solved.points] = (time.perf_counter() - begin) / len(solved.points)
             begin = time.perf_counter()
+            if report and begin - said >= 2.0:
+                done = np.count_nonzero(seconds)
+                print(f"fold {number}: {done}/{len(grid.points)} grid points", file=sys.stderr)
+                said = begin
     small = _small_classes(samples, grid.points, method, number)
     return FoldScores(found.table(len(grid.points)), seconds, failures, small, len(grid.points))
 
