@@ -17,14 +17,15 @@ import argparse
 import sys
 import time
 import warnings
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
 
-from mpda._typing import Floats
+from mpda._typing import Floats, Ints
 from mpda.engines import in_order
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.exceptions import SmallClassWarning
@@ -33,7 +34,7 @@ from mpda.model_selection import DiscriminantSearchCV
 from mpda.search._fold import PointScores
 from mpda.search._grid import SearchGrid, wanted_dimensions
 from mpda.search._walk import walk
-from mpda.selection import RULES, GridScores
+from mpda.selection import RULES, GridScores, _pooled_means, robust
 from protocol import FIRST_SEED, TRAIN_SHARE, Split, data_argument, load, provenance, split
 
 SETS = ("vehicle", "semeion", "coil20", "face_detection", "mnist_2k2k", "optdigits", "coil100")
@@ -43,6 +44,8 @@ LARGEST_TEST = 3000
 IDEAL_DRAWS = 20
 LEAST = "least error in the grid"
 IDEAL = "ideal validation"
+NESTED = "robust, its usual point and price from the other sets"
+PRICES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 SEEN = "best fixed choice, seen on the test parts"
 
 
@@ -165,6 +168,16 @@ def regrets(study: Study, name: str) -> dict[str, list[float]]:
     return {**found, SEEN: [float(test[seen]) for test in tests]}
 
 
+def scored(study: Study, name: str) -> Iterator[tuple[GridScores, Floats]]:
+    """The scores on folds, drawn once, and the regret of every choice, by split."""
+    for path in study.paths(name):
+        with np.load(path) as content:
+            scores, test = content["scores"], content["test"]
+        width = min(scores.shape[2], test.shape[1])
+        errors = 1.0 - test[:, :width]
+        yield grid_scores(study.grid, scores[:FOLDS, :, :width], 1), errors / np.nanmin(errors)
+
+
 def grid_scores(grid: SearchGrid, scores: Floats, n_repeats: int) -> GridScores:
     dimensions = np.arange(1, scores.shape[2] + 1)
     return GridScores(scores, dimensions, grid.shapes, grid.ridges, grid.steps, n_repeats)
@@ -188,6 +201,8 @@ def report(study: Study) -> list[str]:
     chosen = [_best_without(i, {rule: means[rule] for rule in rules}) for i in range(len(names))]
     judged = np.array([means[rule][i] for i, rule in enumerate(chosen)])
     lines.append(_line("best rule of the other sets", judged))
+    nested = [nested_regret(study, name, [n for n in names if n != name]) for name in names]
+    lines.append(_line(NESTED, np.array(nested)))
     spreads = [np.std(by_set[n]["minimum"], ddof=1) / np.sqrt(len(by_set[n][LEAST])) for n in names]
     lines.append("| standard error of a mean | " + " | ".join(f"{s:.3f}" for s in spreads) + " | |")
     least = [f"{np.mean(by_set[name][LEAST]):.2f} %" for name in names]
@@ -196,6 +211,41 @@ def report(study: Study) -> list[str]:
     lines.append("| splits | " + " | ".join(splits) + " | |")
     others = [f"{name}: {rule}" for name, rule in zip(names, chosen, strict=True)]
     return [*lines, "", "Best rule of the other sets, for " + "; ".join(others) + "."]
+
+
+def nested_regret(study: Study, left_out: str, others: list[str]) -> float:
+    """The regret of "robust" with usual parameters and price chosen on the other data sets alone.
+
+    The usual parameters come from the three points that do best on them as a fixed choice, with
+    the number of components by the best pooled score.
+    """
+    splits = {name: list(scored(study, name)) for name in [*others, left_out]}
+    fixed = np.mean(
+        [np.mean([_fixed(*s) for s in splits[name]], axis=0) for name in others], axis=0
+    )
+
+    def mean_regret(name: str, usual: int, price: float) -> float:
+        found = []
+        for table, test in splits[name]:
+            choice = robust(replace(table, steps=_steps_from(table, usual)), price)
+            found.append(test[choice.point, choice.place])
+        return float(np.mean(found))
+
+    candidates = [(int(point), price) for point in np.argsort(fixed)[:3] for price in PRICES]
+    best = min(candidates, key=lambda c: np.mean([mean_regret(name, *c) for name in others]))
+    return mean_regret(left_out, *best)
+
+
+def _fixed(table: GridScores, test: Floats) -> Floats:
+    """The regret of each point at the number of components that its pooled scores prefer."""
+    alone = [(1,)] * len(test)  # points are not pooled with each other
+    places = np.argmax(_pooled_means(replace(table, shapes=alone)), axis=1)
+    return np.asarray(test[np.arange(len(test)), places])
+
+
+def _steps_from(table: GridScores, usual: int) -> Ints:
+    places = np.array(np.unravel_index(np.arange(len(table.steps)), table.shapes[0]))
+    return np.abs(places - places[:, [usual]]).sum(axis=0)
 
 
 def _line(title: str, row: Floats) -> str:

@@ -86,13 +86,13 @@ def pooled(grid: GridScores) -> Choice:
     return _simplest(grid, smooth >= smooth.max() - 1e-12)
 
 
-def robust(grid: GridScores) -> Choice:
+def robust(grid: GridScores, price: float = _PRICE_OF_STEP) -> Choice:
     """The best mean of a neighbourhood after a price for each step from the usual parameters.
 
     A parameter leaves its usual value only where that gains more than the noise of the scores
-    would give by chance.
+    would give by chance. ``price`` is in standard errors of a mean.
     """
-    priced = _pooled_means(grid) - _PRICE_OF_STEP * grid.standard_error * grid.steps[:, None]
+    priced = _pooled_means(grid) - price * grid.standard_error * grid.steps[:, None]
     return _simplest(grid, priced >= priced.max() - 1e-12)
 
 
