@@ -554,6 +554,17 @@ def test_mistakes_are_one_line_and_an_exit_code(arguments, code, message, tmp_pa
     assert "Traceback" not in said
 
 
+def test_interrupted_it_says_how_to_go_on(tmp_path, capsys, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_runner, "errors", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        command(["reproduce", "table2", "--datasets", "digits", "--out", str(tmp_path)])
+    assert ended.value.code == 130
+    assert "stopped; the same command goes on from here" in capsys.readouterr().err
+
+
 def test_failed_tasks_are_an_exit_code(tmp_path, capsys, monkeypatch):
     def broken(*arguments):
         raise FloatingPointError("the sky fell")

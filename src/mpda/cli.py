@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,15 +36,20 @@ class Experiment(StrEnum):
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Carry out what the arguments say, and exit with what came of it."""
+    app(_joined(sys.argv[1:] if arguments is None else arguments))
+
+
+@contextmanager
+def _said_in_one_line() -> Iterator[None]:
+    """What is no fault of the program is a line and an exit code, without a traceback."""
     from mpda.exceptions import DatasetError, ReproductionError
 
-    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        app(_joined(given))
+        yield
     except (DatasetError, ReproductionError) as error:
         _stop(f"mpda: {error}", 1)
     except KeyboardInterrupt:
-        _stop("mpda: stopped; the same command goes on from here.", 130)
+        _stop("mpda: stopped; the same command goes on from here", 130)
 
 
 def _joined(arguments: Iterable[str]) -> list[str]:
@@ -111,7 +117,8 @@ def reproduce(
         directory=data,
         progress=None if quiet else sys.stderr,
     )
-    _show(reproduce(experiment.value, order), quiet)
+    with _said_in_one_line():
+        _show(reproduce(experiment.value, order), quiet)
 
 
 def _show(outcome: Outcome, quiet: bool) -> None:
@@ -132,7 +139,8 @@ def demo(
     """Compare methods on the digits that come with scikit-learn, in a minute."""
     from mpda.reproduction import demo
 
-    _show(demo(out, jobs, None if quiet else sys.stderr), quiet)
+    with _said_in_one_line():
+        _show(demo(out, jobs, None if quiet else sys.stderr), quiet)
 
 
 @app.command()
