@@ -27,6 +27,7 @@ from mpda.reproduction import (
     PROBLEMS,
     SEEDS,
     Order,
+    _demo,
     _runner,
     _store,
     reproduce,
@@ -587,6 +588,18 @@ def test_failed_tasks_are_an_exit_code(tmp_path, capsys, monkeypatch):
         )
     assert ended.value.code == 1
     assert "1 tasks failed; the first: PCA on digits" in capsys.readouterr().err
+
+
+def test_the_demo_prints_a_table_and_draws_a_picture(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(_demo, "METHODS", ("1-NN", "LDA"))
+    monkeypatch.setattr(_demo, "N_SPLITS", 2)
+    with pytest.raises(SystemExit) as ended:
+        command(["demo", "--out", str(tmp_path), "--jobs", "1"])
+    assert ended.value.code == 0
+    said = capsys.readouterr()
+    assert re.search(r"^LDA +\d\.\d\d ± \d\.\d\d % +\+\d\.\d\d +\d\.\d", said.out, re.MULTILINE)
+    assert "4/4 tasks" in said.err
+    assert (tmp_path / "digits.png").stat().st_size > 10_000
 
 
 def test_the_list_of_data_sets(capsys):
