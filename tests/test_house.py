@@ -19,6 +19,7 @@ ORDER = [
     ["frames", "graphs"],
     ["geodesics"],
     ["partition"],
+    ["coarse"],
     ["patch_rules", "tangents"],
     ["pairs", "scatter", "forms"],
     ["density_ratio", "grassmann"],

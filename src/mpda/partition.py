@@ -78,7 +78,7 @@ def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partit
         nodes += [members[~falls_right], members[falls_right]]
         identical += [identical[node]] * 2
     tree_children = np.array(children, dtype=np.intp)
-    leaves = _leaves_in_order(tree_children)
+    leaves = leaves_in_order(tree_children)
     patches = np.full(len(nodes), -1, dtype=np.intp)
     patches[leaves] = np.arange(leaves.size)
     sizes = np.array([members.size for members in nodes], dtype=np.intp)
@@ -154,7 +154,7 @@ def _block(D: Any, members: Ints) -> Any:
     return D.take(members, axis=0).take(members, axis=1)  # half the time of D[members][:, members]
 
 
-def _leaves_in_order(children: Ints) -> Ints:
+def leaves_in_order(children: Ints) -> Ints:
     leaves = []
     parts = children.tolist()
     stack = [0]

@@ -6,6 +6,7 @@ A rule takes the points of a class and their k'-nearest-neighbour lists.
 from __future__ import annotations
 
 from mpda._typing import Labels
+from mpda.coarse import CLASS_SIZE, coarse_partition
 from mpda.geodesics import euclidean_distances, geodesic_distances
 from mpda.graphs import ClassPoints, NeighborLists
 from mpda.partition import Partition, known_partition, manifold_partition
@@ -20,6 +21,14 @@ def geodesic_patches(
 ) -> Partition:
     """The manifold partition by shortest paths along the class (the paper)."""
     return manifold_partition(geodesic_distances(points, lists), max_patch_size)
+
+
+def auto_patches(points: ClassPoints, lists: NeighborLists, *, max_patch_size: int) -> Partition:
+    """The same for classes of up to ``coarse.CLASS_SIZE`` samples; larger ones are cut coarsely
+    first."""
+    if len(points.X) <= CLASS_SIZE:
+        return geodesic_patches(points, lists, max_patch_size=max_patch_size)
+    return coarse_partition(points, lists, max_patch_size)
 
 
 def euclidean_patches(

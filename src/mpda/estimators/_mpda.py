@@ -62,9 +62,12 @@ class MPDA(TangentDiscriminant):
         trace(S_tt) / d and tangent_alpha of the mean diagonal of the first-order part of S_vv, so
         that the fit does not depend on the scale of X. Absolute units are the paper's.
     partition : {"auto", "geodesic", "euclidean"} or clusterer, default="auto"
-        How classes are cut into patches. "geodesic" is the paper's manifold partition and "auto"
-        the same today; "euclidean" leaves the geodesics out. A scikit-learn clusterer is cloned and
-        run on each class; its label -1 makes a patch of one sample.
+        How classes are cut into patches. "geodesic" is the paper's manifold partition. "auto" is
+        the same for classes of up to 1000 samples; larger ones are first cut along a few shortest
+        paths into parts of at most 250, in time and memory that grow with the class and not with
+        its pairs, and the rule goes on inside the parts. "euclidean" leaves the geodesics out. A
+        scikit-learn clusterer is cloned and run on each class; its label -1 makes a patch of one
+        sample.
     partition_neighbors : int, default=6
         Neighbours for the geodesics and for growing patches.
     max_patch_size : int, default=10

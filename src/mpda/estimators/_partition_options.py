@@ -11,7 +11,7 @@ from sklearn.base import clone
 from mpda._typing import Floats, Ints
 from mpda._validation import check_option
 from mpda.contributions import PatchRule
-from mpda.patch_rules import euclidean_patches, geodesic_patches
+from mpda.patch_rules import auto_patches, euclidean_patches, geodesic_patches
 
 PARTITIONS = ("auto", "geodesic", "euclidean")
 
@@ -19,8 +19,12 @@ PARTITIONS = ("auto", "geodesic", "euclidean")
 def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> PatchRule:
     """The rule that the parameter ``partition`` names."""
     name = check_option("partition", partition, PARTITIONS, also=also)
-    rule = euclidean_patches if name == "euclidean" else geodesic_patches
-    return partial(rule, max_patch_size=max_patch_size)
+    rules = {
+        "auto": auto_patches,
+        "geodesic": geodesic_patches,
+        "euclidean": euclidean_patches,
+    }
+    return partial(rules[name], max_patch_size=max_patch_size)
 
 
 def clustered(clusterer: Any, X: Floats, label: Any) -> Ints:

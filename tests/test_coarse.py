@@ -1,0 +1,141 @@
+"""The partition of large classes: what it keeps of the exact rule, and that it ends."""
+
+import numpy as np
+import pytest
+
+from mpda import MPDA, ManifoldPartition, coarse
+from mpda.coarse import CLASS_SIZE, coarse_partition
+from mpda.graphs import ClassPoints, neighbor_lists
+from mpda.patch_rules import auto_patches, geodesic_patches
+
+
+def sheet(n, seed=0, noise=0.02):
+    """A rolled sheet in three dimensions."""
+    rng = np.random.default_rng(seed)
+    t, h = rng.uniform(3, 10, n), rng.uniform(0, 6, n)
+    X = np.column_stack([t * np.cos(t), h, t * np.sin(t)])
+    return X + noise * rng.normal(size=X.shape)
+
+
+def cases():
+    rng = np.random.default_rng(5)
+    spread = rng.normal(size=(700, 4))
+    copies = np.repeat(rng.normal(size=(3, 4)), 300, axis=0)
+    return {
+        "sheet": sheet(900),
+        "spread": spread,
+        "far apart": spread + 1e4 * rng.integers(0, 3, size=(700, 1)),
+        "lattice": rng.integers(0, 5, size=(800, 3)).astype(float),
+        "one point": np.ones((600, 2)),
+        "three points": copies,
+        "with an outlier": np.vstack([spread, 1e6 * np.ones((1, 4))]),
+        "line": np.arange(650.0)[:, None],
+    }
+
+
+@pytest.mark.parametrize("kind", list(cases()))
+@pytest.mark.parametrize("part_size", [40, 250])
+def test_patches_cover_the_class_and_the_tree_tells_how(kind, part_size):
+    X = cases()[kind]
+    points = ClassPoints(X)
+    lists = neighbor_lists(points, 6)
+    found = coarse_partition(points, lists, 10, part_size)
+    sizes = np.bincount(found.labels)
+    assert sizes.min() >= 1
+    assert sizes.max() <= 10
+    assert found.linearity.shape == sizes.shape
+    assert (found.linearity >= 1.0 - 1e-12).all()
+    tree = found.tree
+    assert tree.sizes[0] == len(X)
+    assert (tree.linearity >= 1.0 - 1e-12).all()
+    inner = tree.children[:, 0] >= 0
+    np.testing.assert_array_equal(tree.patches[inner], -1)
+    np.testing.assert_array_equal(np.sort(tree.patches[~inner]), np.arange(sizes.size))
+    left, right = tree.children[inner].T
+    np.testing.assert_array_equal(tree.sizes[left] + tree.sizes[right], tree.sizes[inner])
+    assert (left > np.flatnonzero(inner)).all()
+    assert (right > np.flatnonzero(inner)).all()
+    leaf = np.flatnonzero(~inner)
+    np.testing.assert_array_equal(tree.sizes[leaf], sizes[tree.patches[leaf]])
+    np.testing.assert_array_equal(tree.linearity[leaf], found.linearity[tree.patches[leaf]])
+    # Patches are numbered as the leaves stand, left parts first.
+    order, stack = [], [0]
+    while stack:
+        node = stack.pop()
+        if tree.children[node, 0] < 0:
+            order.append(tree.patches[node])
+        else:
+            stack += [tree.children[node, 1], tree.children[node, 0]]
+    assert order == list(range(sizes.size))
+    again = coarse_partition(points, lists, 10, part_size)
+    np.testing.assert_array_equal(found.labels, again.labels)
+
+
+def test_far_groups_are_never_in_one_patch():
+    X = cases()["far apart"]
+    group = np.rint(X[:, 0] / 1e4).astype(int)
+    points = ClassPoints(X)
+    labels = coarse_partition(points, neighbor_lists(points, 6), 10, 40).labels
+    for patch in range(labels.max() + 1):
+        assert np.unique(group[labels == patch]).size == 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_patches_are_as_flat_as_those_of_the_exact_rule(seed):
+    points = ClassPoints(sheet(1500, seed))
+    lists = neighbor_lists(points, 6)
+    exact = geodesic_patches(points, lists, max_patch_size=10)
+    found = coarse_partition(points, lists, 10)
+    assert abs(found.linearity.size / exact.linearity.size - 1.0) < 0.15
+    assert found.linearity.mean() < 1.05 * exact.linearity.mean()
+
+
+def test_auto_is_the_exact_rule_up_to_its_size_and_not_beyond(monkeypatch):
+    X = sheet(CLASS_SIZE + 1)
+    for n, same in ((CLASS_SIZE, True), (CLASS_SIZE + 1, False)):
+        points = ClassPoints(X[:n])
+        lists = neighbor_lists(points, 6)
+        exact = geodesic_patches(points, lists, max_patch_size=10)
+        found = auto_patches(points, lists, max_patch_size=10)
+        assert np.array_equal(exact.labels, found.labels) == same
+
+
+def test_the_partition_does_not_depend_on_scale_and_offset():
+    X = sheet(1200)
+    labels = ManifoldPartition().fit_predict(X)
+    np.testing.assert_array_equal(ManifoldPartition().fit_predict(2.0**60 * X), labels)
+    np.testing.assert_array_equal(
+        ManifoldPartition().fit_predict(np.rint(64 * X) + 2.0**20),
+        ManifoldPartition().fit_predict(np.rint(64 * X)),
+    )
+
+
+def test_large_patches_are_allowed():
+    points = ClassPoints(sheet(600))
+    lists = neighbor_lists(points, 6)
+    found = coarse_partition(points, lists, 400, part_size=100)
+    assert 100 < np.bincount(found.labels).max() <= 400
+
+
+def test_a_fit_with_coarse_patches_is_near_the_exact_one():
+    rng = np.random.default_rng(0)
+    turns = rng.normal(size=(2, 3, 8))
+    X = np.concatenate([sheet(1300, c) @ turns[c] + c for c in (0, 1)])
+    y = np.repeat([0, 1], 1300)
+    fits = [MPDA(2, partition=name).fit(X, y).components_ for name in ("geodesic", "auto")]
+    bases = [np.linalg.qr(fit.T)[0] for fit in fits]
+    cosines = np.linalg.svd(bases[0].T @ bases[1], compute_uv=False)
+    assert cosines.min() > 0.99
+
+
+def test_memory_is_that_of_parts_and_lists():
+    import tracemalloc
+
+    points = ClassPoints(sheet(6000))
+    lists = neighbor_lists(points, 6)
+    tracemalloc.start()
+    coarse_partition(points, lists, 10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 30e6  # all pairs would be 288 MB
+    assert coarse.PART_SIZE < coarse.CLASS_SIZE
