@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, curves
+from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, curves, sharing
 from mpda.curves import nearest_by_dimension
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
@@ -59,6 +59,9 @@ GRIDS = [
             "units": ["relative", "absolute"],
         },
     ),
+    # So many ridges that S_vv is decomposed.
+    (MPDA(gamma=0.3), {"alpha": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0], "tangent_alpha": [None, 0.2]}),
+    (PMPDA(), {"alpha": [0.01, 0.03, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0, 2.0, 3.0]}),
     (MPDA(), {"partition": ["euclidean"], "anchors": [False, True], "solver": ["two-stage"]}),
     (PMPDA(), {"n_neighbors": [4, 7], "gamma": [0.1], "alpha": [0.1, 1.0]}),
     (LFDA(), {"n_neighbors": [3, 7], "alpha": [0.0, 0.1], "eigenvalue_power": [0.0, 0.5]}),
@@ -261,6 +264,28 @@ def test_points_without_an_answer_are_left_out():
     with pytest.warns(FitFailedWarning):
         search = DiscriminantSearchCV(MPDA(), {"alpha": [0.0, 0.1]}).fit(wide, labels)
     assert search.best_params_["alpha"] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("size", "n_betas", "decomposed"),
+    [(100, 4, False), (100, 5, True), (500, 10, False), (500, 11, True), (5000, 50, False)],
+)
+def test_classes_are_decomposed_where_that_is_faster(size, n_betas, decomposed):
+    assert sharing._is_decomposed(size, n_betas) == decomposed
+
+
+def test_one_decomposition_serves_every_ridge(monkeypatch):
+    calls = []
+    whole = sharing._decomposition
+
+    def counted(form, gamma):
+        calls.append(form.size)
+        return whole(form, gamma)
+
+    monkeypatch.setattr(sharing, "_decomposition", counted)
+    grid = {"alpha": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0], "gamma": [0.1, 1.0]}
+    DiscriminantSearchCV(MPDA(), grid, cv=3, refit=False).fit(X, Y)
+    assert len(calls) == 3 * 2 * 3  # folds, gammas, classes
 
 
 def test_progress(capsys):

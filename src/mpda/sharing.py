@@ -1,10 +1,13 @@
 """MPDA and PMPDA at many parameters on the same samples, with their work shared.
 
 Neighbours are searched once at the largest k; patches once per way to cut; graphs, tangents and
-forms once per plan; and one eigendecomposition of S_vv per class and gamma serves every alpha and
-beta, since S_tv (S_vv + beta I)^-1 S_tv' = sum_i h_i h_i' / (s_i + beta) with S_vv = V diag(s) V'
-and h_i the columns of S_tv V. The forms of one plan and the decompositions of one gamma are held at
-a time.
+forms once per plan; and where there are many ridges, one eigendecomposition of S_vv per class and
+gamma serves every alpha and beta, since
+
+    S_tv (S_vv + beta I)^-1 S_tv' = sum_i h_i h_i' / (s_i + beta)
+
+with S_vv = V diag(s) V' and h_i the columns of S_tv V. The forms of one plan and the decompositions
+of one gamma are held at a time.
 """
 
 from __future__ import annotations
@@ -34,8 +37,10 @@ from mpda.pencils import Directions, signed
 from mpda.reduction import eliminated
 from mpda.scatter import symmetric
 
-# Up to this many unknowns a class is decomposed; above, it is solved anew for every ridge.
+# Up to this many unknowns a class may be decomposed; above, it is solved anew for every ridge.
 _DECOMPOSED_LIMIT = 2000
+# A decomposition takes the time of about so many factors: few up to so many unknowns, else many.
+_FEW_FACTORS, _FEW_UNKNOWNS, _MANY_FACTORS = 4, 200, 10
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ def _with_gamma(
     gamma: float,
 ) -> Iterator[tuple[int, Directions | SingularFormError]]:
     betas = {used[i].beta for i in numbers}
-    reductions = _Reductions([part.form for part in parts], gamma, decomposed=len(betas) > 1)
+    reductions = _Reductions([part.form for part in parts], gamma, len(betas))
     for i in sorted(numbers, key=lambda i: used[i].beta):
         pencil = reduced_pencil(totals, reductions.at(used[i].beta), used[i])
         try:
@@ -127,16 +132,18 @@ class _Shared:
 class _Reductions:
     """What eliminating v takes off S_tt, for one gamma and any beta."""
 
-    def __init__(self, forms: Sequence[TangentForm], gamma: float, *, decomposed: bool) -> None:
+    def __init__(self, forms: Sequence[TangentForm], gamma: float, n_betas: int) -> None:
         self._gamma = gamma
-        small = [decomposed and form.size <= _DECOMPOSED_LIMIT for form in forms]
-        self._others = [form for form, is_small in zip(forms, small, strict=True) if not is_small]
         d = forms[0].cross.shape[1]
         self._values = np.empty(0)
         self._columns = np.empty((d, 0))
-        pieces = [
-            _decomposition(f, gamma) for f, is_small in zip(forms, small, strict=True) if is_small
-        ]
+        self._others = []
+        pieces = []
+        for form in forms:
+            if _is_decomposed(form.size, n_betas):
+                pieces.append(_decomposition(form, gamma))
+            else:
+                self._others.append(form)
         if pieces:
             self._values = np.concatenate([values for values, _ in pieces])
             self._columns = np.concatenate([columns for _, columns in pieces], axis=1)
@@ -149,6 +156,12 @@ class _Reductions:
         for form in self._others:
             taken += eliminated(form, self._gamma, beta)
         return symmetric(taken)
+
+
+def _is_decomposed(size: int, n_betas: int) -> bool:
+    """Whether one decomposition is faster than a solution for every beta."""
+    factors = _FEW_FACTORS if size <= _FEW_UNKNOWNS else _MANY_FACTORS
+    return size <= _DECOMPOSED_LIMIT and n_betas > factors
 
 
 def _decomposition(form: TangentForm, gamma: float) -> tuple[Floats, Floats]:
