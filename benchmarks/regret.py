@@ -180,7 +180,7 @@ def scored(study: Study, name: str) -> Iterator[tuple[GridScores, Floats]]:
 
 def grid_scores(grid: SearchGrid, scores: Floats, n_repeats: int) -> GridScores:
     dimensions = np.arange(1, scores.shape[2] + 1)
-    return GridScores(scores, dimensions, grid.shapes, grid.ridges, grid.steps, n_repeats)
+    return GridScores(scores, dimensions, grid.axes, grid.ridges, grid.steps, n_repeats)
 
 
 def report(study: Study) -> list[str]:
@@ -238,13 +238,14 @@ def nested_regret(study: Study, left_out: str, others: list[str]) -> float:
 
 def _fixed(table: GridScores, test: Floats) -> Floats:
     """The regret of each point at the number of components that its pooled scores prefer."""
-    alone = [(1,)] * len(test)  # points are not pooled with each other
-    places = np.argmax(_pooled_means(replace(table, shapes=alone)), axis=1)
+    alone = [(np.zeros(1, dtype=np.intp),)] * len(test)  # points are not pooled with each other
+    places = np.argmax(_pooled_means(replace(table, axes=alone)), axis=1)
     return np.asarray(test[np.arange(len(test)), places])
 
 
 def _steps_from(table: GridScores, usual: int) -> Ints:
-    places = np.array(np.unravel_index(np.arange(len(table.steps)), table.shapes[0]))
+    shape = [places.size for places in table.axes[0]]
+    places = np.array(np.unravel_index(np.arange(len(table.steps)), shape))
     return np.abs(places - places[:, [usual]]).sum(axis=0)
 
 

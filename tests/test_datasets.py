@@ -178,6 +178,15 @@ def test_files_that_are_no_data_are_refused(catalogue, tmp_path):
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(DatasetError, match="cannot be read as an"):
         load("toy", tmp_path)
+    np.savez_compressed(path, X=np.zeros((12, 5)), y=y)
+    damaged = bytearray(path.read_bytes())
+    damaged[60:75] = bytes(15)
+    path.write_bytes(damaged)
+    with pytest.raises(DatasetError, match="cannot be read as an"):
+        load("toy", tmp_path)
+    np.savez(path, X_train=X[:6], y_train=y[:6], X_test=X[6:, :2], y_test=y[6:])
+    with pytest.raises(DatasetError, match="cannot be read as an"):
+        load("toy", tmp_path)
     np.savez(path, Z=X)
     with pytest.raises(DatasetError, match="cannot be read as an"):
         load("toy", tmp_path)
@@ -257,6 +266,23 @@ def test_openml_is_asked_once_and_then_the_cache(server, catalogue, monkeypatch,
     np.testing.assert_array_equal(again, X)
     assert len(server.asked) == n_asked
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["toy.npz"]
+
+
+def test_names_that_are_numbers_keep_their_order(server, catalogue, monkeypatch):
+    X, _ = small(n=20)
+    y = np.arange(20) % 10
+    serve_openml(server, X, [str(digit + 1) for digit in y], monkeypatch)  # "1" to "10"
+    catalogue["toy"] = entry(X, y, OpenML(7))
+    np.testing.assert_array_equal(load("toy")[1], y)
+
+
+def test_what_cannot_be_kept_is_a_warning(server, catalogue, monkeypatch, tmp_path):
+    X, y = small()
+    serve_openml(server, X, [str(c) for c in y], monkeypatch)
+    catalogue["toy"] = entry(X, y, OpenML(7))
+    (tmp_path / "file").write_text("")
+    with pytest.warns(DatasetWarning, match="cannot be kept at .*MPDA_CACHE"):
+        np.testing.assert_array_equal(load("toy", cache=tmp_path / "file" / "deep")[0], X)
 
 
 def test_wrong_data_of_a_source_are_not_kept(server, catalogue, monkeypatch, tmp_path):

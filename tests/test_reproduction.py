@@ -18,6 +18,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
+from mpda.cli import _joined
 from mpda.cli import run as command
 from mpda.exceptions import DatasetError, ReproductionError
 from mpda.methods import method
@@ -35,7 +36,7 @@ from mpda.reproduction import (
 from mpda.reproduction._cost import cost
 from mpda.reproduction._experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, _variants
 from mpda.reproduction._illustrations import curve
-from mpda.reproduction._protocol import Split, equalized, reduced, split
+from mpda.reproduction._protocol import Split, data_checksum, equalized, reduced, split
 from mpda.reproduction._runner import run
 from mpda.reproduction._store import Store, Task, finished, read
 from mpda.reproduction._summary import (
@@ -234,8 +235,11 @@ def test_cost_is_time_and_memory():
 # The store and the runner
 
 
+DATA = data_checksum(DIGITS, None)
+
+
 def tasks(*names, seeds=(1, 2)):
-    return [Task(DIGITS, CONTENDERS[name], seed) for seed in seeds for name in names]
+    return [Task(DIGITS, CONTENDERS[name], seed, DATA) for seed in seeds for name in names]
 
 
 def same(rows):
@@ -316,7 +320,7 @@ def test_rows_of_other_versions_or_parameters_are_not_mixed_in(tmp_path, monkeyp
 
 
 def test_identity_knows_everything_that_a_row_depends_on():
-    task = Task(DIGITS, LFDA_ROW, 1)
+    task = Task(DIGITS, LFDA_ROW, 1, DATA)
     others = [
         replace(task, seed=2),
         replace(task, problem=replace(DIGITS, train_share=0.5)),
@@ -324,9 +328,12 @@ def test_identity_knows_everything_that_a_row_depends_on():
         replace(task, contender=replace(LFDA_ROW, fixed={"alpha": 1.0})),
         replace(task, contender=replace(LFDA_ROW, most=3)),
         replace(task, contender=replace(LFDA_ROW, method=method("MFA"))),
+        replace(task, contender=replace(LFDA_ROW, name="another")),
+        replace(task, data="0123"),
     ]
-    assert len({each.identity for each in [task, *others]}) == 7
-    assert Task(DIGITS, LFDA_ROW, 1).identity == task.identity
+    assert len({each.identity for each in [task, *others]}) == 9
+    assert Task(DIGITS, LFDA_ROW, 1, DATA).identity == task.identity
+    assert replace(task, contender=replace(LFDA_ROW, note="more")).identity == task.identity
 
 
 def test_two_runs_do_not_write_to_one_file(tmp_path):
@@ -348,7 +355,33 @@ def test_a_full_disk_is_said_and_keeps_what_was_there(tmp_path, monkeypatch):
 
 def test_data_that_are_missing_stop_the_run(tmp_path):
     with pytest.raises(DatasetError, match="face_detection is not at"):
-        run([Task(PROBLEMS["face_detection"], CONTENDERS["1-NN"], 1)], tmp_path / "rows.jsonl")
+        run([Task(PROBLEMS["face_detection"], CONTENDERS["1-NN"], 1, "")], tmp_path / "rows.jsonl")
+
+
+def test_one_missing_data_set_leaves_the_others(tmp_path, capsys):
+    given = ["reproduce", "table2", "--datasets", "face_detection", "digits", "--methods", "1-nn"]
+    with pytest.raises(SystemExit) as ended:
+        command([*given, "--splits", "1", "--out", str(tmp_path)])
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert "left out: face_detection is not at" in said.err
+    assert "1 tasks failed; the first: FaceDetection: face_detection is not at" in said.err
+    assert "| 1-NN |" in said.out
+
+
+def test_rows_of_other_data_are_not_mixed_in(tmp_path, monkeypatch):
+    monkeypatch.setattr("mpda.datasets._loading._checked", lambda entry, X, y, *a, **k: (X, y))
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 4
+    found = []
+    for i, shift in enumerate((0.0, 3.0)):
+        directory = tmp_path / str(i)
+        directory.mkdir()
+        np.savez(directory / "vehicle.npz", X=rng.normal(size=(120, 18)) + shift * y[:, None], y=y)
+        order = Order(tmp_path, ["vehicle"], ["1-NN"], 1, directory=directory)
+        found.append(reproduce("table2", order).rows[0]["wrong"][0])
+    assert found[0] > 20 > found[1]
+    assert len(read(tmp_path / "rows.jsonl")) == 2
 
 
 def test_progress_estimates_what_is_left(tmp_path, capsys):
@@ -435,6 +468,8 @@ def test_ties_are_by_a_paired_test():
     assert differs(found["best"], found["as good"]) == (pvalue < 0.05)
     # Only splits that both have are compared.
     assert differs(cell([1, 2, 3, 90]), cell([2.0, 3.0, 4.1], seeds=[0, 1, 2]))
+    # Where two have no two splits in common, nothing says that they tie.
+    assert best_and_ties({"a": cell([1, 2, 3]), "b": cell([2.5], seeds=[0])}) == {"a"}
     assert best_and_ties({}) == set()
 
 
@@ -488,7 +523,7 @@ def test_figures_and_tables_are_written(tmp_path):
         assert outcome.failed == []
     text = (tmp_path / "table2.md").read_text()
     assert "| PCA |" in text
-    assert "`mpda reproduce table2 --datasets digits --methods 1-NN,PCA,LDA --splits 2`" in text
+    assert "`mpda reproduce table2 --datasets digits --methods 1-NN PCA LDA --splits 2`" in text
     assert "numpy" in text
     assert len(read(tmp_path / "rows.jsonl")) == 6
 
@@ -496,17 +531,23 @@ def test_figures_and_tables_are_written(tmp_path):
 def test_sensitivity_draws_its_panels(tmp_path, monkeypatch):
     from mpda.reproduction import _experiments
 
-    few = {name: (parameter, values[3:7:3]) for name, (parameter, values) in SENSITIVITY.items()}
+    few = {
+        name: (parameter, (SENSITIVITY_DEFAULTS[parameter], values[2]))
+        for name, (parameter, values) in SENSITIVITY.items()
+    }
     monkeypatch.setattr(_experiments, "SENSITIVITY", few)
-    monkeypatch.setattr(_experiments, "PROBLEMS", {**PROBLEMS, "semeion": DIGITS})
+    panels = []
+    draw = _experiments._figures.sensitivity_figure
     monkeypatch.setattr(
-        _experiments,
-        "cells",
-        lambda rows, reading: {
-            ("semeion", name): value for (_, name), value in cells(rows, reading).items()
-        },
+        _experiments._figures,
+        "sensitivity_figure",
+        lambda given: panels.append(given) or draw(given),
     )
-    outcome = reproduce("sensitivity", Order(tmp_path, n_splits=2))
+    outcome = reproduce("sensitivity", Order(tmp_path, ["digits"], n_splits=2))
+    # Every value is there, those that stand for the defaults in every panel too.
+    for name, (parameter, values) in few.items():
+        assert set(panels[0][name]) == set(values), parameter
+        assert all(cell.errors.size == 2 for cell in panels[0][name].values())
     assert {path.suffix for path in outcome.files} == {".png", ".svg", ".md"}
     assert all(f"| {name} | 9" in outcome.text for name in SENSITIVITY)
 
@@ -539,6 +580,8 @@ def test_the_command_prints_the_table(tmp_path, capsys):
         (["table2", "--datasets", "iris"], 2, "--datasets has no 'iris'; there are: coil20"),
         (["table2", "--methods", "digits,svm"], 2, "--methods has no 'digits'; there are: 1-NN"),
         (["table9"], 2, "table9"),
+        (["table2", "--datasets", ""], 2, "--datasets names nothing; there are: coil20"),
+        (["sensitivity", "--datasets", "digits", "vehicle"], 1, "is about one data set"),
         (["table2", "--splits", "0"], 2, "--splits"),
         (["table2", "--datasets", "face_detection"], 1, "face_detection is not at"),
         (["table1", "--data", "/absent/place"], 1, "/absent/place does not exist"),
@@ -564,6 +607,28 @@ def test_interrupted_it_says_how_to_go_on(tmp_path, capsys, monkeypatch):
         command(["reproduce", "table2", "--datasets", "digits", "--out", str(tmp_path)])
     assert ended.value.code == 130
     assert "stopped; the same command goes on from here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "joined"),
+    [
+        ("table2 --datasets a b --jobs 2", "table2 --datasets a,b --jobs 2"),
+        ("--datasets a b table2 --methods c", "--datasets a,b table2 --methods c"),
+        ("table2 --datasets=a b --quiet", "table2 --datasets=a,b --quiet"),
+        ("table2 --methods a,b c --datasets d", "table2 --methods a,b,c --datasets d"),
+        ("table2 --out x y --datasets", "table2 --out x y --datasets"),
+    ],
+)
+def test_lists_of_names_may_have_spaces(given, joined):
+    assert _joined(given.split()) == joined.split()
+
+
+def test_names_given_twice_count_once(tmp_path, capsys):
+    given = ["reproduce", "table2", "--datasets", "digits,digits", "--methods", "1-NN", "1-nn"]
+    with pytest.raises(SystemExit):
+        command([*given, "--splits", "2", "--out", str(tmp_path)])
+    assert capsys.readouterr().out.count("| 1-NN |") == 2  # once for each reading
+    assert len(read(tmp_path / "rows.jsonl")) == 2
 
 
 def test_failed_tasks_are_an_exit_code(tmp_path, capsys, monkeypatch):

@@ -9,7 +9,12 @@ import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import GridSearchCV, ParameterGrid, StratifiedKFold
+from sklearn.model_selection import (
+    GridSearchCV,
+    ParameterGrid,
+    RepeatedStratifiedKFold,
+    StratifiedKFold,
+)
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -18,7 +23,7 @@ from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscrimin
 from mpda.curves import nearest_by_dimension
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
-from mpda.search._grid import SearchGrid, _away
+from mpda.search._grid import SearchGrid, _away, _ordered, _places
 from mpda.selection import (
     RULES,
     Choice,
@@ -212,6 +217,15 @@ def test_scoring():
     )
 
 
+def test_values_may_come_from_a_generator_and_may_be_arrays():
+    found = DiscriminantSearchCV(LFDA(), {"alpha": (a for a in (0.1, 1.0))}, refit=False).fit(X, Y)
+    assert len(found.cv_results_["params"]) == 2 * X.shape[1]
+    widths = [np.array([0.5]), np.array([1.0, 2.0])]
+    quick = LSDR(max_iter=2, init="pca", n_folds=2, ridges=[0.1])
+    found = DiscriminantSearchCV(quick, {"widths": widths}, cv=2, n_components=[2]).fit(X, Y)
+    assert found.best_params_["n_components"] == 2
+
+
 def test_needs_no_grid():
     search = DiscriminantSearchCV(LFDA(), n_components=3).fit(X, Y)
     chosen = {"alpha", "eigenvalue_power", "n_neighbors", "n_components"}
@@ -228,6 +242,16 @@ def test_needs_no_grid():
         ({"param_grid": {"alpha": [-1.0]}}, "alpha must be a finite number of at least 0"),
         ({"param_grid": {"n_components": [2]}}, "param_grid must not have n_components"),
         ({"param_grid": 3}, "param_grid must be"),
+        ({"param_grid": []}, "param_grid must have at least one grid"),
+        ({"param_grid": {"alpha": ["x"]}}, "alpha must be a finite number"),
+        ({"param_grid": {"alpha": [None]}}, "alpha must be a finite number"),
+        (
+            {
+                "estimator": make_pipeline(PCA(3), MPDA()),
+                "param_grid": {"alpha": [0.1], "mpda__alpha": [0.2]},
+            },
+            "param_grid names alpha twice",
+        ),
         ({"cv": 1}, "cv must be at least 2"),
         ({"n_repeats": 0}, "n_repeats must be at least 1"),
         ({"n_components": 0}, "n_components must be at least 1"),
@@ -333,7 +357,8 @@ def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=N
     ridges = np.zeros(len(means)) if ridges is None else np.asarray(ridges, dtype=float)
     dimensions = np.arange(1, means.shape[1] + 1) if dimensions is None else dimensions
     steps = np.zeros(len(means), dtype=int) if steps is None else np.asarray(steps)
-    return GridScores(scores, np.asarray(dimensions), shapes, ridges, steps)
+    axes = [tuple(np.arange(n) for n in shape) for shape in shapes]
+    return GridScores(scores, np.asarray(dimensions), axes, ridges, steps)
 
 
 def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
@@ -378,30 +403,95 @@ def test_robust_leaves_the_usual_parameters_only_for_a_gain():
 
 
 @pytest.mark.parametrize(
-    ("values", "usual", "steps"),
+    ("values", "usual", "places", "steps"),
     [
-        ([0.01, 0.1, 0.2, 1.0], 0.2, [2, 1, 0, 1]),
-        ([1.0, 0.01, 0.1], 0.3, [1, 1, 0]),  # by ratio, and in any order
-        ([0.0, 0.5], 0.2, [0, 1]),  # a zero has no ratio
-        ([None, 0.1], None, [0, 1]),
-        (["between", "global"], "global", [1, 0]),
-        ([None, 0.1], 0.3, [0, 0]),
-        ([False, True], False, [0, 1]),
+        ([0.01, 0.1, 0.2, 1.0], 0.2, [0, 1, 2, 3], [2, 1, 0, 1]),
+        ([1.0, 0.01, 0.1], 0.3, [2, 0, 1], [1, 1, 0]),  # by ratio, and in any order
+        ([0.0, 0.5], 0.2, [0, 1], [0, 1]),  # a zero has no ratio
+        ([5, 10, 5], None, [0, 1, 0], [0, 0, 0]),
+        ([None, 0.1], 0.3, [0, 2], [0, 0]),  # no order, so nothing is next to anything
+        (["class", "global"], None, [0, 2], [0, 0]),
+        ([False, True], None, [0, 2], [0, 0]),
     ],
 )
-def test_steps_away_from_the_usual_value(values, usual, steps):
-    np.testing.assert_array_equal(_away(values, usual), steps)
+def test_places_of_values_and_steps_from_the_usual_one(values, usual, places, steps):
+    ordered = _ordered("p", [{"p": values}])
+    np.testing.assert_array_equal(_places(values, ordered), places)
+    np.testing.assert_array_equal(_away(values, ordered, usual), steps)
 
 
 def test_steps_of_grid_points_add_up_over_their_parameters():
-    values = {"n_neighbors": [5, 10, 20], "eigenvalue_power": [0.0, 0.25, 0.5]}
-    grid = SearchGrid.of(MPDA(n_neighbors=10), [values, {"alpha": [0.01, 0.1, 1.0]}])
-    for point, steps in zip(grid.points[:9], grid.steps[:9], strict=True):
-        k = abs([5, 10, 20].index(point["n_neighbors"]) - 1)
+    values = {
+        "n_neighbors": [5, 10, 20],
+        "eigenvalue_power": [0.0, 0.25, 0.5],
+        "tangent_energy": [0.9, 1.0],
+    }
+    grid = SearchGrid.of(MPDA(n_neighbors=10), values)
+    for point, steps in zip(grid.points, grid.steps, strict=True):
+        k = abs([5, 10, 20].index(point["n_neighbors"]) - 2)
         p = abs([0.0, 0.25, 0.5].index(point["eigenvalue_power"]) - 1)
         assert steps == k + p
-    np.testing.assert_array_equal(grid.steps[9:], [1, 0, 1])  # alpha is 0.2
-    np.testing.assert_array_equal(SearchGrid.of(LFDA(), {"alpha": [0.0, 1.0]}).steps, [0, 1])
+    # A value counts among those of all grids.
+    grid = SearchGrid.of(MPDA(), [{"alpha": [0.2, 1.0]}, {"alpha": [1000.0]}])
+    np.testing.assert_array_equal(grid.steps, [0, 1, 2])
+    # Where no study says what is usual, nothing is away from it.
+    assert not SearchGrid.of(LFDA(), {"alpha": [0.0, 1.0]}).steps.any()
+
+
+@pytest.mark.parametrize("rule", list(RULES))
+def test_the_order_of_the_values_does_not_matter(rule):
+    # At a tie the ridge decides, so nothing is left to the order.
+    values, mixed = {"alpha": [1e-3, 1e-2, 0.1, 1.0, 10.0]}, {"alpha": [0.1, 10.0, 1e-3, 1.0, 1e-2]}
+    for seed in range(6):
+        data = samples(seed)
+        found = [
+            DiscriminantSearchCV(LFDA(), grid, selection=rule, refit=False).fit(*data).best_params_
+            for grid in (values, mixed)
+        ]
+        assert found[0] == found[1]
+
+
+def test_folds_choose_alike_however_they_are_given():
+    grid = {"alpha": [0.01, 0.1, 1.0], "gamma": [0.01, 0.1, 1.0], "n_neighbors": [4, 8, 16]}
+    again = RepeatedStratifiedKFold(n_splits=4, n_repeats=5, random_state=0)
+    masks = [
+        (np.isin(np.arange(len(Y)), train), np.isin(np.arange(len(Y)), test))
+        for train, test in again.split(X, Y)
+    ]
+    given = [{"n_repeats": 5}, {"cv": again}, {"cv": masks}]
+    seen = []
+
+    def spied(table):
+        seen.append(table)
+        return RULES["robust"](table)
+
+    choices = [
+        DiscriminantSearchCV(MPDA(), grid, selection=spied, refit=False, **each)
+        .fit(X, Y)
+        .best_params_
+        for each in given
+    ]
+    assert choices[0] == choices[1] == choices[2]
+    assert [table.n_repeats for table in seen] == [5, 5, 5]
+
+
+def test_a_fold_without_an_answer_is_named():
+    with pytest.raises(ValueError, match=r"No grid point has a score in fold \d"):
+        DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, scoring=lambda y, p: np.nan).fit(X, Y)
+
+
+def test_time_of_a_point_counts_all_its_dimensions(monkeypatch):
+    clock = itertools.count()
+    monkeypatch.setattr("mpda.search._fold.time.perf_counter", lambda: next(clock))
+    search = DiscriminantSearchCV(LLTSA(), {"n_neighbors": [8]}, cv=2, refit=False).fit(X, Y)
+    assert search.cv_results_["mean_fit_time"][0] >= 3
+
+
+def test_the_curve_checks_its_labels():
+    model = LFDA(alpha=0.1).fit(X, Y)
+    for labels in ((Y[:-1], Y), (Y, Y[:1])):
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            classification_curve(model, X, labels[0], X, labels[1])
 
 
 def test_pooled_prefers_a_broad_top_to_a_lonely_one():
@@ -429,7 +519,7 @@ def test_pooled_takes_nothing_that_a_fold_lacks():
 def test_neighbours_in_the_grid_are_those_of_the_points():
     values = {"n_neighbors": [4, 6, 8], "alpha": [0.1, 1.0]}
     grid = SearchGrid.of(MPDA(), values)
-    assert grid.shapes == [(2, 3)]
+    assert [[places.size for places in axes] for axes in grid.axes] == [[2, 3]]
     points = np.array([(p["alpha"], p["n_neighbors"]) for p in grid.points]).reshape(2, 3, 2)
     np.testing.assert_array_equal(points[:, :, 0], [[0.1] * 3, [1.0] * 3])
     np.testing.assert_array_equal(points[:, :, 1], [[4, 6, 8]] * 2)

@@ -55,15 +55,18 @@ def _said_in_one_line() -> Iterator[None]:
 def _joined(arguments: Iterable[str]) -> list[str]:
     """``--datasets a b`` as ``--datasets a,b``: several values end at the next option."""
     made: list[str] = []
-    taking = 0
+    begins = goes_on = False  # whether the next word is the first of a list, or one more of it
     for argument in arguments:
         if argument.startswith("-"):
-            taking = 0
-        if taking > 1:
+            name, sign, _ = argument.partition("=")
+            begins = name in _LISTS and not sign
+            goes_on = name in _LISTS and bool(sign)
+            made.append(argument)
+        elif goes_on and argument not in list(Experiment):
             made[-1] += f",{argument}"
         else:
             made.append(argument)
-        taking = 1 if argument in _LISTS else 2 * (taking > 0)
+            begins, goes_on = False, begins
     return made
 
 
@@ -83,7 +86,9 @@ def _chosen(given: str | None, known: Iterable[str], what: str) -> list[str] | N
     for name in asked:
         if plain(name) not in names:
             _stop(f"mpda: {what} has no {name!r}; there are: {', '.join(names.values())}.", 2)
-    return [names[plain(name)] for name in asked] or None
+    if given is not None and not asked:
+        _stop(f"mpda: {what} names nothing; there are: {', '.join(names.values())}.", 2)
+    return list(dict.fromkeys(names[plain(name)] for name in asked)) or None
 
 
 @app.command()

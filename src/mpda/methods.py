@@ -17,7 +17,8 @@ _TANGENT_GRID = {
     "eigenvalue_power": _POWERS,
 }
 _TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}
-_TANGENT_USUAL = {"eigenvalue_power": 0.25}
+# Where a search has least regret (benchmarks/regret.py).
+_TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_power": 0.25}
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Method:
         "weighted" (that, times the square root of lambda_r / lambda_1), "unit" (length 1),
         "orthonormal", "least squares", or "its own" where scikit-learn's class decides
     grid : parameters and the values that a search tries
-    usual : parameters that do well on most data where they are not the class's own defaults; a
-        search leaves them only for a gain
+    usual : parameters that do well on most data, where that was studied; a search leaves them only
+        for a gain
     published : parameters that stay fixed where the method is run as its authors did
     always : parameters that every run of it has
     """

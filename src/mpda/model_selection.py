@@ -20,6 +20,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.validation import (
     assert_all_finite,
+    check_consistent_length,
     check_is_fitted,
     column_or_1d,
     indexable,
@@ -71,8 +72,16 @@ def classification_curve(
     """
     y, y_test = np.asarray(y), np.asarray(y_test)
     Z, Z_test = np.asarray(estimator.transform(X)), np.asarray(estimator.transform(X_test))
+    check_consistent_length(Z, y)
+    check_consistent_length(Z_test, y_test)
     nearest = nearest_by_dimension(Z, Z_test)
     return np.asarray(np.mean(y[nearest] != y_test, axis=1))
+
+
+def _indices(chosen: Any) -> Ints:
+    """Samples of a fold, given by their indices or by a mask."""
+    chosen = np.asarray(chosen)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
 
 
 class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
@@ -100,11 +109,11 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     selection : {"robust", "minimum", "pooled", "one-standard-error"} or callable, default="robust"
         How the point and the number of components are chosen from the scores: "minimum" by the best
         mean; "pooled" by the best mean over neighbouring dimensions and grid points; "robust" by
-        that, less a price for each step of the grid away from the usual parameters (those of the
-        estimator, or of ``mpda.methods`` where it names better ones), so that noise alone moves
-        nothing; "one-standard-error" takes the fewest components, then the strongest ridge, within
-        one standard error of the best mean. A callable takes ``selection.GridScores`` and returns a
-        ``selection.Choice``.
+        that, less a price for each step of the grid away from the usual parameters, so that noise
+        alone moves nothing (``mpda.methods`` has usual parameters of MPDA and PMPDA; for other
+        methods it is the same as "pooled"); "one-standard-error" takes the fewest components, then
+        the strongest ridge, within one standard error of the best mean. A callable takes
+        ``selection.GridScores`` and returns a ``selection.Choice``.
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
     refit : bool, default=True
@@ -143,9 +152,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     n_features x tangent dimension per patch, for PMPDA per sample), the decompositions of one
     gamma, two n_features x n_features matrices for each k of the graph methods, and the scores.
 
-    What each rule costs was measured on seven data sets (``docs/search.md``): with a few hundred
-    samples the least mean error of a grid is mostly luck, and "robust" is the default because it
-    loses least.
+    What each rule costs was measured for MPDA on seven data sets (``docs/search.md``): with a few
+    hundred samples the least mean error of a grid is mostly luck, and "robust" is the default
+    because it loses least there.
 
     In a fold, classes may be too small for a number of neighbours; it is then cut to what there
     is, and a warning names the class and the fold.
@@ -221,10 +230,10 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             GridScores(
                 scores.values,
                 scores.dimensions,
-                grid.shapes,
+                grid.axes,
                 grid.ridges,
                 grid.steps,
-                self.n_repeats if self._draws_folds() else 1,
+                sum(test.size for _, test in folds) / len(labels),
             )
         )
         self.n_splits_ = len(folds)
@@ -272,11 +281,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         check_is_fitted(self, "classifier_")
         return self.classifier_.predict(np.asarray(self.transform(X)))
 
-    def _draws_folds(self) -> bool:
-        return isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool)
-
     def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
-        if self._draws_folds():
+        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
             n_folds = check_count("cv", self.cv, least=2)
             cv: Any = RepeatedStratifiedKFold(
                 n_splits=n_folds,
@@ -285,7 +291,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             )
         else:
             cv = check_cv(self.cv, y, classifier=True)
-        return list(cv.split(X, y))
+        return [(_indices(train), _indices(test)) for train, test in cv.split(X, y)]
 
     def _searched(
         self,

@@ -25,19 +25,20 @@ class GridScores:
 
     scores : (splits, points, dimensions), nan where a split has no such dimension or no answer
     dimensions : (dimensions,) numbers of components, increasing
-    shapes : the numbers of values of the parameters of each grid, whose points follow each other;
-        the last parameter varies fastest
+    axes : for each grid, whose points follow each other, and each of its parameters the places of
+        the values: neighbours are 1 apart, what has no order more. The last parameter varies
+        fastest.
     ridges : (points,) the strength of the ridge, for the order of what is simpler
     steps : (points,) how many values of the grid a point is away from the usual parameters
-    n_repeats : how often the splits go through all samples
+    n_repeats : how often the splits judge every sample, on average
     """
 
     scores: Floats
     dimensions: Ints
-    shapes: Sequence[tuple[int, ...]]
+    axes: Sequence[tuple[Ints, ...]]
     ridges: Floats
     steps: Ints
-    n_repeats: int = 1
+    n_repeats: float = 1.0
 
     @property
     def means(self) -> Floats:
@@ -106,7 +107,7 @@ RULES: dict[str, Callable[[GridScores], Choice]] = {
 
 def _pooled_means(grid: GridScores) -> Floats:
     """Means over near dimensions and grid points one step away; -inf where a split has no score."""
-    smooth = _over_points(_over_dimensions(grid.means, grid.dimensions), grid.shapes)
+    smooth = _over_points(_over_dimensions(grid.means, grid.dimensions), grid.axes)
     return np.where(np.isfinite(grid.means), smooth, -np.inf)
 
 
@@ -125,14 +126,15 @@ def _over_dimensions(means: Floats, dimensions: Ints) -> Floats:
     return _weighted(means, np.maximum(0.0, 1.0 - gaps / (reach[:, None] + 1.0)))
 
 
-def _over_points(means: Floats, shapes: Sequence[tuple[int, ...]]) -> Floats:
-    """Means over the values of each parameter that stand next to each other, weights 1, 2, 1."""
+def _over_points(means: Floats, axes: Sequence[tuple[Ints, ...]]) -> Floats:
+    """Means over the values of each parameter that are next to each other, weights 1, 2, 1."""
+    shapes = [tuple(places.size for places in grid) for grid in axes]
     parts = np.split(means, np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1])
     smooth = []
-    for part, shape in zip(parts, shapes, strict=True):
+    for part, shape, grid in zip(parts, shapes, axes, strict=True):
         block = part.reshape(*shape, -1)
-        for axis, n in enumerate(shape):
-            steps = np.abs(np.subtract.outer(np.arange(n), np.arange(n)))
+        for axis, places in enumerate(grid):
+            steps = np.abs(np.subtract.outer(places, places))
             weights = np.maximum(0.0, 1.0 - 0.5 * steps)
             block = np.moveaxis(_weighted(np.moveaxis(block, axis, -1), weights), -1, axis)
         smooth.append(block.reshape(part.shape))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +22,12 @@ def read(path: Path) -> tuple[Any, Labels]:
             if "X" in content.files:
                 return content["X"], content["y"]
             parts = [[content[f"{name}_{part}"] for part in ("train", "test")] for name in "Xy"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        return np.concatenate(parts[0]), np.concatenate(parts[1])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DatasetError(
             f"{path} cannot be read as an .npz with the arrays X and y ({error}). "
             "Replace the file, or remove it to have it fetched again."
         ) from error
-    return np.concatenate(parts[0]), np.concatenate(parts[1])
 
 
 def write(path: Path, X: Any, y: Labels) -> None:

@@ -71,7 +71,15 @@ def load(
         reason = "has no public download" if entry.source is None else "may not be fetched"
         raise DatasetError(f"{name} is not at {where}, and {reason}. {_ADVICE.format(name=name)}")
     X, y = _fetched(entry, where)
-    write(kept, X, y)
+    try:
+        write(kept, X, y)
+    except OSError as error:
+        warnings.warn(
+            f"{name} was fetched but cannot be kept at {kept} ({error.strerror}); it will be "
+            "fetched again. Name another directory with MPDA_CACHE.",
+            DatasetWarning,
+            stacklevel=2,
+        )
     return X, y
 
 

@@ -35,7 +35,16 @@ def from_openml(source: OpenML, name: str) -> tuple[Any, Labels]:
         )
     except (OSError, ValueError) as error:  # URLError is an OSError; a wrong checksum a ValueError
         raise DatasetError(f"{name} could not be fetched from OpenML ({error}).") from error
-    return np.asarray(found.data, dtype=np.float32), np.unique(found.target, return_inverse=True)[1]
+    return np.asarray(found.data, dtype=np.float32), _codes(np.asarray(found.target))
+
+
+def _codes(labels: Labels) -> Labels:
+    """Labels as 0, 1, ..; names that are numbers ("2" before "10") in the order of these."""
+    try:
+        labels = labels.astype(float)
+    except ValueError:
+        labels = labels.astype(str)
+    return np.unique(labels, return_inverse=True)[1]
 
 
 def from_archive(source: ImageArchive, name: str) -> tuple[Any, Labels]:

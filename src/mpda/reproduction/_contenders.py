@@ -45,6 +45,7 @@ def _beyond(title: str, name: str, *fixed: str, **more: Any) -> Contender:
     kept = {key: chosen.published[key] for key in fixed}
     grid = {key: values for key, values in chosen.grid.items() if key not in kept}
     grid |= more.pop("grid", {})
+    kept |= more.pop("extra", {})
     return Contender(title, chosen, {**chosen.always, **kept}, grid, published=False, **more)
 
 
@@ -59,6 +60,7 @@ _LSDR = _as_published(
 _NCA = _beyond(
     "NCA",
     "NCA",
+    extra={"random_state": 0},
     dimensions=(5, 10, 20, 40),
     note="is fitted anew for 5, 10, 20 and 40 components, with scikit-learn's defaults",
 )

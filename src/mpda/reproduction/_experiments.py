@@ -12,12 +12,12 @@ from typing import Any, TextIO
 import numpy as np
 
 from mpda._validation import check_option
-from mpda.exceptions import ReproductionError
+from mpda.exceptions import DatasetError, ReproductionError
 from mpda.methods import method
 from mpda.reproduction import _figures, _tables
 from mpda.reproduction._contenders import CONTENDERS, Contender
 from mpda.reproduction._illustrations import curve
-from mpda.reproduction._protocol import PROBLEMS, SEEDS, TABLE2, USPS, samples
+from mpda.reproduction._protocol import PROBLEMS, SEEDS, TABLE2, USPS, data_checksum, samples
 from mpda.reproduction._runner import run
 from mpda.reproduction._store import Row, Task, machine, versions
 from mpda.reproduction._summary import READINGS, Cell, cells
@@ -77,7 +77,7 @@ def table1(order: Order) -> Outcome:
     shapes = {}
     for name in _problems(order, TABLE2):
         X, y = samples(PROBLEMS[name], order.directory)
-        shapes[name] = (*X.shape, len(np.unique(y)))
+        shapes[name] = (*X.shape, 2 if PROBLEMS[name].classes else len(np.unique(y)))
     return _written(order, "table1", _tables.table1(shapes))
 
 
@@ -103,15 +103,18 @@ def sensitivity(order: Order) -> Outcome:
     """Accuracy of MPDA on Semeion against k, gamma, M and k'."""
     variants = {name: _variants(name) for name in SENSITIVITY}
     every = {c.name: c for panel in variants.values() for c in panel.values()}
-    rows, failed = _rows(order, _problems(order, ("semeion",)), list(every.values()))
-    found = cells(rows, "best")
+    problems = _problems(order, ("semeion",))
+    if len(problems) != 1:
+        raise ReproductionError(f"sensitivity is about one data set, --datasets has {problems}.")
+    rows, failed = _rows(order, problems, list(every.values()))
+    found = {name: cell for (_, name), cell in cells(rows, "best").items()}
     panels: dict[str, dict[float, Cell]] = {}
     lines = []
     for name, panel in variants.items():
         panels[name] = {
-            value: found["semeion", contender.name]
+            value: found[contender.name]
             for value, contender in panel.items()
-            if ("semeion", contender.name) in found
+            if contender.name in found
         }
         accuracies = {value: 100.0 - cell.mean for value, cell in panels[name].items()}
         if accuracies:
@@ -121,7 +124,9 @@ def sensitivity(order: Order) -> Outcome:
     files = _figures.save(_figures.sensitivity_figure(panels), order.out, "sensitivity")
     text = _tables.markdown(["parameter", "accuracy", "best at"], lines)
     said = ", ".join(f"{key}={value}" for key, value in SENSITIVITY_DEFAULTS.items())
-    text += f"\n\nMPDA({said}) on Semeion, one parameter varied at a time; the paper: 90 to 92 %."
+    title = PROBLEMS[problems[0]].title
+    text += f"\n\nMPDA({said}) on {title}, one parameter varied at a time"
+    text += "; the paper: 90 to 92 %." if problems == ["semeion"] else "."
     outcome = _written(order, "sensitivity", text, failed, rows)
     return replace(outcome, files=[*files, *outcome.files])
 
@@ -168,33 +173,51 @@ def reproduce(name: str, order: Order) -> Outcome:
 
 
 def _problems(order: Order, known: tuple[str, ...]) -> list[str]:
-    asked = order.problems if order.problems is not None else known
+    asked = dict.fromkeys(order.problems if order.problems is not None else known)
     return [check_option("datasets", name, tuple(PROBLEMS)) for name in asked]
 
 
 def _methods(order: Order, known: tuple[str, ...]) -> list[str]:
-    asked = order.methods if order.methods is not None else known
+    asked = dict.fromkeys(order.methods if order.methods is not None else known)
     return [check_option("methods", name, tuple(CONTENDERS)) for name in asked]
 
 
 def _rows(
     order: Order, problems: Sequence[str], contenders: Sequence[Contender]
 ) -> tuple[list[Row], list[str]]:
+    data, missing = _checksums(order, problems)
     # By split first, so that what is there after a stop says something about everything.
     tasks = [
-        Task(PROBLEMS[problem], contender, seed)
+        Task(PROBLEMS[problem], contender, seed, checksum)
         for seed in order.seeds
-        for problem in problems
+        for problem, checksum in data.items()
         for contender in contenders
         if problem not in contender.skipped
     ]
-    return run(
+    rows, failed = run(
         tasks,
         order.out / "rows.jsonl",
         directory=order.directory,
         jobs=order.jobs,
         progress=order.progress,
     )
+    return rows, missing + failed
+
+
+def _checksums(order: Order, problems: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """The checksum of every data set that can be had, and what the others said."""
+    found: dict[str, str] = {}
+    missing: list[str] = []
+    for problem in problems:
+        try:
+            found[problem] = data_checksum(PROBLEMS[problem], order.directory)
+        except DatasetError as error:
+            if len(problems) == 1:
+                raise
+            missing.append(f"{PROBLEMS[problem].title}: {error}")
+            if order.progress is not None:
+                print(f"left out: {error}", file=order.progress)
+    return found, missing
 
 
 def _errors(
@@ -247,7 +270,7 @@ def _provenance(name: str, order: Order, rows: Sequence[Row]) -> str:
     command = ["mpda", "reproduce", name]
     for option, values in (("--datasets", order.problems), ("--methods", order.methods)):
         if values is not None:
-            command += [option, ",".join(values)]
+            command += [option, *(name.replace(" ", "-") for name in values)]
     if order.n_splits != len(SEEDS):
         command += ["--splits", str(order.n_splits)]
     used = ", ".join(f"{package} {number}" for package, number in versions().items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -96,6 +97,14 @@ def _loaded(name: str, directory: Path | None) -> tuple[Any, Labels]:
 def samples(problem: Problem, directory: Path | None) -> tuple[Floats, Labels]:
     X, y = _loaded(problem.dataset, directory)
     return np.asarray(equalized(X) if problem.equalized else X, dtype=np.float64), y
+
+
+def data_checksum(problem: Problem, directory: Path | None) -> str:
+    """Of the samples as they are, their order included: splits depend on it."""
+    X, y = _loaded(problem.dataset, directory)
+    found = sha256(np.ascontiguousarray(X).tobytes())
+    found.update(np.ascontiguousarray(y).tobytes())
+    return found.hexdigest()[:16]
 
 
 def split(problem: Problem, directory: Path | None, seed: int) -> Split:

@@ -36,7 +36,9 @@ def run(
         report = _Progress(store.rows, left, jobs, progress)
         report.begin(len(tasks), _set_aside(store.rows, tasks))
         # As many at a time as there are workers: a kill loses no more than what they have in hand.
-        pool = Parallel(n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs)
+        pool = Parallel(
+            n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
+        )
         for number, row in pool(delayed(attempt)(i, left[i], directory) for i in range(len(left))):
             store.append(row)
             task = left[number]
@@ -55,6 +57,8 @@ def attempt(number: int, task: Task, directory: Path | None) -> tuple[int, Row]:
         "problem": task.problem.name,
         "method": task.contender.name,
         "seed": task.seed,
+        "data": task.data,
+        "fixed": dict(task.contender.fixed),
     }
     try:
         found: Row = {

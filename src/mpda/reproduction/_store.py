@@ -28,11 +28,15 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Task:
-    """One contender on one split of one problem."""
+    """One contender on one split of one problem.
+
+    data : the checksum of the samples, in their order
+    """
 
     problem: Problem
     contender: Contender
     seed: int
+    data: str
 
     @property
     def title(self) -> str:
@@ -44,6 +48,8 @@ class Task:
         method = self.contender.method
         said = {
             "problem": {**asdict(self.problem), "classes": sorted(self.problem.classes)},
+            "data": self.data,
+            "name": self.contender.name,
             "path": method.path if method else None,
             "fixed": dict(self.contender.fixed),
             "grid": dict(self.contender.grid),

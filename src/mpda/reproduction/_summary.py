@@ -84,11 +84,14 @@ def best_and_ties(cells: Mapping[str, Cell]) -> set[str]:
 
 
 def differs(one: Cell, other: Cell) -> bool:
-    """Whether the errors of two methods on the same splits differ, at the level 0.05."""
+    """Whether the errors of two methods on the same splits differ, at the level 0.05.
+
+    With fewer than two common splits nothing speaks for a tie.
+    """
     common, i, j = np.intersect1d(one.seeds, other.seeds, return_indices=True)
     gaps = one.errors[i] - other.errors[j]
     if common.size < 2:
-        return False
+        return True
     if np.ptp(gaps) < 1e-9:  # the same gap everywhere, but for rounding
         return bool(np.abs(gaps).max() >= 1e-9)
     return bool(stats.ttest_1samp(gaps, 0.0).pvalue < _LEVEL)

@@ -29,9 +29,10 @@ def error_table(found: Cells, problems: Sequence[str], methods: Sequence[str]) -
     """Mean error ± standard deviation (mean dimension); the best and its ties in bold, and among
     the paper's methods with a dagger."""
     in_paper = [name for name in methods if name in CONTENDERS and CONTENDERS[name].published]
-    bold, dagger = {}, {}
+    bold, dagger, most = {}, {}, {}
     for problem in problems:
         all_here = {name: found[problem, name] for name in methods if (problem, name) in found}
+        most[problem] = max((cell.errors.size for cell in all_here.values()), default=0)
         bold[problem] = best_and_ties(all_here)
         dagger[problem] = best_and_ties({k: v for k, v in all_here.items() if k in in_paper})
     lines = []
@@ -42,7 +43,10 @@ def error_table(found: Cells, problems: Sequence[str], methods: Sequence[str]) -
             if cell is None:
                 line.append("")
                 continue
-            text = f"{cell.mean:.2f} ± {cell.spread:.2f} ({cell.dimensions.mean():.1f})"
+            spread = f" ± {cell.spread:.2f}" if cell.errors.size > 1 else ""
+            text = f"{cell.mean:.2f}{spread} ({cell.dimensions.mean():.1f})"
+            if cell.errors.size < most[problem]:
+                text += f" [{cell.errors.size} splits]"
             text = f"**{text}**" if name in bold[problem] else text
             line.append(text + (" †" if name in dagger[problem] else ""))
         lines.append(line)
@@ -59,7 +63,9 @@ def comparison(found: Cells, problems: Sequence[str], methods: Sequence[str]) ->
                 continue
             low, high = cell.interval
             gap = cell.mean - theirs["error"]
-            if low <= theirs["error"] <= high:
+            if cell.errors.size < 2:
+                reading = ""
+            elif low <= theirs["error"] <= high:
                 reading = "agrees"
             else:
                 reading = "ours is lower" if gap < 0 else "ours is higher"
@@ -68,7 +74,7 @@ def comparison(found: Cells, problems: Sequence[str], methods: Sequence[str]) ->
                     PROBLEMS[problem].title,
                     name,
                     f"{cell.mean:.2f}",
-                    f"{low:.2f} to {high:.2f}",
+                    f"{low:.2f} to {high:.2f}" if cell.errors.size > 1 else "",
                     f"{theirs['error']:.2f}",
                     f"{gap:+.2f}",
                     f"{cell.dimensions.mean():.1f}",
@@ -97,7 +103,8 @@ def table1(shapes: dict[str, tuple[int, int, int]]) -> str:
     lines = []
     for problem, (n, d, n_classes) in shapes.items():
         said = theirs.get(PROBLEMS[problem].dataset)
-        share = f"{100 * PROBLEMS[problem].train_share:.0f} %"
+        drawn = PROBLEMS[problem].per_label
+        share = f"{drawn} a label" if drawn else f"{100 * PROBLEMS[problem].train_share:.0f} %"
         paper = f"{said['n']}, {said['d']}, {said['C']}, {said['train_percent']} %" if said else ""
         lines.append([PROBLEMS[problem].title, str(n), str(d), str(n_classes), share, paper])
     return markdown(["data set", "n", "d", "C", "training", "paper"], lines)

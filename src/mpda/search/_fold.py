@@ -68,7 +68,7 @@ def fold_scores(
                 failures += [solved.failure] * len(solved.points)
             else:
                 found.add(solved)
-            seconds[solved.points] = (time.perf_counter() - begin) / len(solved.points)
+            seconds[solved.points] += (time.perf_counter() - begin) / len(solved.points)
             begin = time.perf_counter()
             if report and begin - said >= 2.0:
                 done = np.count_nonzero(seconds)

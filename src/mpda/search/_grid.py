@@ -24,15 +24,15 @@ class SearchGrid:
 
     points : parameters of the method, by their own names
     prefix : what the estimator puts before these names
-    shapes : the numbers of values of each grid of a list
+    axes : the places of the values of each parameter, for each grid of a list
     ridges : (points,) alpha, 0 where it is not searched
     steps : (points,) how many values of the grid each point is away from the usual parameters of
-        the method: those of ``mpda.methods``, else those that the estimator was given
+        the method, where ``mpda.methods`` names any
     """
 
     points: list[dict[str, Any]]
     prefix: str
-    shapes: list[tuple[int, ...]]
+    axes: list[tuple[Ints, ...]]
     ridges: Floats
     steps: Ints
 
@@ -43,23 +43,25 @@ class SearchGrid:
         listed = _listed(method)
         if param_grid is None:
             param_grid = dict(listed.grid) if listed else {"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]}
-        usual = {**method.get_params(deep=False), **(listed.usual if listed else {})}
-        grids = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
+        given = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
+        if not given:
+            raise ValueError("param_grid must have at least one grid, got an empty list.")
+        grids = [_values(each, method, prefix) for each in given]
+        every = {name: _ordered(name, grids) for grid in grids for name in grid}
+        usual = listed.usual if listed else {}
         points: list[dict[str, Any]] = []
-        shapes = []
-        steps: list[Ints] = []
-        for each in grids:
-            values = {name.removeprefix(prefix): list(v) for name, v in _checked(each).items()}
-            _refuse_unknown(values, method, prefix)
+        axes = []
+        steps = []
+        for grid in grids:
             # Names in alphabetical order, the last varying fastest, as ParameterGrid has them.
-            points += list(ParameterGrid(values))
-            shapes.append(tuple(len(values[name]) for name in sorted(values)))
-            away = [_away(values[name], usual[name]) for name in sorted(values)]
-            # The sum over parameters for every point, the last parameter varying fastest.
+            points += list(ParameterGrid(grid))
+            names = sorted(grid)
+            axes.append(tuple(_places(grid[name], every[name]) for name in names))
+            away = [_away(grid[name], every[name], usual.get(name)) for name in names]
+            # The sum over parameters for every point.
             steps.append(reduce(np.add.outer, away, np.zeros((), dtype=np.intp)).ravel())
-        default = float(getattr(method, "alpha", 0.0))
-        ridges = np.array([float(point.get("alpha", default)) for point in points])
-        return cls(points, prefix, shapes, ridges, np.concatenate(steps))
+        ridges = [_ridge(point.get("alpha", getattr(method, "alpha", 0.0))) for point in points]
+        return cls(points, prefix, axes, np.array(ridges), np.concatenate(steps))
 
 
 def last_step(estimator: Any) -> LinearMap:
@@ -77,37 +79,54 @@ def _listed(method: LinearMap) -> Method | None:
     return next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
 
 
-def _away(values: Sequence[Any], usual: Any) -> Ints:
-    """How many of the values lie between each and the one nearest to the usual value.
+def _values(grid: Any, method: LinearMap, prefix: str) -> dict[str, list[Any]]:
+    """The values of each parameter, by the method's own names."""
+    if not isinstance(grid, Mapping):
+        raise TypeError(f"param_grid must be a dict or a list of dicts, got {type(grid).__name__}.")
+    found: dict[str, list[Any]] = {}
+    for name, values in grid.items():
+        if isinstance(values, str) or not np.iterable(values):
+            raise TypeError(f"param_grid[{name!r}] must be a list of values, got {values!r}.")
+        own = str(name).removeprefix(prefix)
+        if own in found:
+            raise ValueError(f"param_grid names {own} twice, as {own!r} and {prefix + own!r}.")
+        found[own] = list(values)
+        if not found[own]:
+            raise ValueError(f"param_grid[{name!r}] must have at least one value, got none.")
+    _refuse_unknown(found, method, prefix)
+    return found
 
-    Values that are not numbers are one step away unless they are the usual one. Where the usual
-    value is no number and not among them, none is nearer than another.
-    """
-    if usual in values and not all(map(_is_number, values)):
-        return np.array([value != usual for value in values], dtype=np.intp)
-    if not (_is_number(usual) and all(map(_is_number, values))):
+
+def _ordered(name: str, grids: Sequence[Mapping[str, Sequence[Any]]]) -> list[float]:
+    """All numbers that the grids have for a parameter, increasing; none if not all are numbers."""
+    values = [value for grid in grids for value in grid.get(name, ())]
+    return sorted(set(map(float, values))) if all(map(_is_number, values)) else []
+
+
+def _places(values: Sequence[Any], ordered: Sequence[float]) -> Ints:
+    """The place of each value: of a number among all, of others so that none is next to another."""
+    if not ordered:
+        return 2 * np.arange(len(values))
+    return np.array([ordered.index(float(value)) for value in values], dtype=np.intp)
+
+
+def _away(values: Sequence[Any], ordered: Sequence[float], usual: Any) -> Ints:
+    """How many steps each value is from the number nearest to the usual one; 0 without one."""
+    if usual is None or not ordered:
         return np.zeros(len(values), dtype=np.intp)
-    numbers = np.array(values, dtype=float)
-    ranks = np.argsort(np.argsort(numbers, kind="stable"), kind="stable")
     # Grids are mostly geometric: the nearest by ratio where there is one.
-    scaled = np.log(np.append(numbers, usual)) if min(*values, usual) > 0 else [*numbers, usual]
-    gaps = np.abs(np.subtract(scaled[:-1], scaled[-1]))
-    return np.abs(ranks - ranks[np.argmin(gaps)])
+    scaled = np.log([*ordered, usual]) if min(*ordered, usual) > 0 else np.array([*ordered, usual])
+    home = int(np.argmin(np.abs(scaled[:-1] - scaled[-1])))
+    return np.abs(_places(values, ordered) - home)
+
+
+def _ridge(alpha: Any) -> float:
+    """alpha as a number for ties; what is none is refused by the method."""
+    return float(alpha) if _is_number(alpha) else 0.0
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _checked(grid: Any) -> Mapping[str, Sequence[Any]]:
-    if not isinstance(grid, Mapping):
-        raise TypeError(f"param_grid must be a dict or a list of dicts, got {type(grid).__name__}.")
-    for name, values in grid.items():
-        if isinstance(values, str) or not np.iterable(values):
-            raise TypeError(f"param_grid[{name!r}] must be a list of values, got {values!r}.")
-        if len(list(values)) == 0:
-            raise ValueError(f"param_grid[{name!r}] must have at least one value, got none.")
-    return grid
 
 
 def _refuse_unknown(values: Mapping[str, Any], method: LinearMap, prefix: str) -> None:

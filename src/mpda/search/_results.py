@@ -28,6 +28,12 @@ def aligned(folds: list[Floats], wanted: Dimensions) -> AlignedScores:
         values[i, :, : fold.shape[1]] = fold
     values = values[:, :, dimensions - 1]
     if not np.isfinite(values.mean(axis=0)).any():
+        silent = [i for i, fold in enumerate(folds) if not np.isfinite(fold).any()]
+        if silent:
+            raise ValueError(
+                f"No grid point has a score in fold {silent[0]}: the method has no answer there, "
+                "or scoring gives no number."
+            )
         raise ValueError(
             f"No grid point has any of n_components={list(map(int, dimensions))} in every fold; at "
             f"most {width} were found in one. Ask for fewer components."
