@@ -42,6 +42,7 @@ MOST = 50
 FOLDS = 4
 LARGEST_TEST = 3000
 IDEAL_DRAWS = 20
+USUAL = "usual parameters, only the dimension chosen"
 LEAST = "least error in the grid"
 IDEAL = "ideal validation"
 NESTED = "robust, its usual point and price from the other sets"
@@ -160,6 +161,8 @@ def regrets(study: Study, name: str) -> dict[str, list[float]]:
                 choice = choose(table)
                 row = found.setdefault(rule + again, [])
                 row.append(float(errors[choice.point, choice.place]) / best)
+        choice = robust(grid_scores(study.grid, scores[:FOLDS, :, :width], 1), price=1e9)
+        found.setdefault(USUAL, []).append(float(errors[choice.point, choice.place]) / best)
         found.setdefault(LEAST, []).append(100.0 * best)
         found.setdefault(IDEAL, []).append(float(ideal.mean()))
     shortest = min(test.shape[1] for test in tests)
