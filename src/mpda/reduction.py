@@ -16,7 +16,9 @@ from mpda.scatter import symmetric
 # Up to this many unknowns a dense factor is fastest and takes at most 32 MB; above, iterations.
 _DENSE_LIMIT = 2000
 _MAX_STEPS = 300
-_TOLERANCE = 1e-7
+# The residual of the solution beside the right side; the reduction has the square of its error.
+_TOLERANCE = 1e-5
+_MAX_CORRECTIONS = 5
 
 
 def eliminated(form: TangentForm, gamma: float, beta: float) -> Floats:
@@ -31,12 +33,13 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Floats:
     if form.size <= _DENSE_LIMIT:
         return _eliminated_dense(form.tangent_block(gamma, beta), B)
     C = form.sparse_tangent_block(gamma, beta)
-    X = _conjugate_gradients(C, B.T, form, form.diagonal_blocks(gamma, beta))
-    if X is not None:
-        return _corrected(C, B, X)
+    found = _iterated(C, B, form, form.diagonal_blocks(gamma, beta))
+    if found is not None:
+        return found
     if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
         return _eliminated_dense(C.toarray(), B)
-    return _corrected(C, B, splu(csc_array(C)).solve(np.ascontiguousarray(B.T)))
+    X = splu(csc_array(C)).solve(np.ascontiguousarray(B.T))
+    return _corrected(B, X, C @ X)
 
 
 def _eliminated_dense(C: Floats, B: Floats) -> Floats:
@@ -60,20 +63,45 @@ def _eliminated_dense(C: Floats, B: Floats) -> Floats:
     return product
 
 
-def _corrected(C: csr_array, B: Floats, X: Floats) -> Floats:
-    """B C^-1 B' from X close to C^-1 B': X'B' + B X - X'C X has the square of the error of X."""
+def _iterated(C: csr_array, B: Floats, form: TangentForm, blocks: Floats) -> Floats | None:
+    """B C^-1 B' by conjugate gradients in single precision; None if they are too slow.
+
+    Residuals are taken in double precision, and what is left of them is solved for again, so the
+    precision of the iterations only decides how often.
+    """
+    rhs = np.ascontiguousarray(B.T)
+    scale = np.linalg.norm(rhs, axis=0)
+    scale[scale == 0.0] = 1.0
+    smooth = _BlockJacobi(blocks.astype(np.float32), form)
+    single = C.astype(np.float32)
+    X = np.zeros_like(rhs)
+    residual, image = rhs, X
+    for _ in range(_MAX_CORRECTIONS):
+        step = _conjugate_gradients(single, (residual / scale).astype(np.float32), smooth)
+        if step is None:
+            return None
+        X += step * scale
+        image = C @ X
+        residual = rhs - image
+        if (np.linalg.norm(residual, axis=0) <= _TOLERANCE * scale).all():
+            return _corrected(B, X, image)
+    return None
+
+
+def _corrected(B: Floats, X: Floats, image: Floats) -> Floats:
+    """B C^-1 B' from X close to C^-1 B' and its image C X.
+
+    X'B' + B X - X'C X has the square of the error of X.
+    """
     product = B @ X
-    return symmetric(product + product.T - X.T @ (C @ X))
+    return symmetric(product + product.T - X.T @ image)
 
 
-def _conjugate_gradients(
-    C: csr_array, rhs: Floats, form: TangentForm, blocks: Floats
-) -> Floats | None:
-    """C^-1 rhs for all columns at once, preconditioned by the diagonal blocks; None if too slow."""
-    smooth = _BlockJacobi(blocks, form)
+def _conjugate_gradients(C: csr_array, rhs: Floats, smooth: _BlockJacobi) -> Floats | None:
+    """C^-1 rhs for all columns at once, preconditioned; None if too slow."""
     X = np.zeros_like(rhs)
     residual = rhs.copy()
-    target = _TOLERANCE * np.linalg.norm(rhs, axis=0)
+    target = 0.5 * _TOLERANCE * np.maximum(np.linalg.norm(rhs, axis=0), _TOLERANCE)
     step = smooth(residual)
     direction = step
     energy = np.einsum("ij,ij->j", residual, step)
@@ -99,13 +127,13 @@ class _BlockJacobi:
     def __init__(self, blocks: Floats, form: TangentForm) -> None:
         self._used = form.used
         values, vectors = np.linalg.eigh(blocks)
-        floor = values[:, -1:] * blocks.shape[1] * np.finfo(float).eps
+        floor = values[:, -1:] * blocks.shape[1] * np.finfo(blocks.dtype).eps
         inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), 0.0)
         self._inverses = (vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1)
 
     def __call__(self, residual: Floats) -> Floats:
         n_patches, m = self._used.shape
-        padded = np.zeros((n_patches * m, residual.shape[1]))
+        padded = np.zeros((n_patches * m, residual.shape[1]), dtype=residual.dtype)
         padded[self._used.ravel()] = residual
         solved = self._inverses @ padded.reshape(n_patches, m, -1)
         return solved.reshape(n_patches * m, -1)[self._used.ravel()]
