@@ -71,6 +71,59 @@ def test_patches_cover_the_class_and_the_tree_tells_how(kind, part_size):
     np.testing.assert_array_equal(found.labels, again.labels)
 
 
+def literal_cut(X, lists):
+    """One coarse cut written out with loops."""
+    n, k = lists.indices.shape
+    links = np.full((n, n), np.inf)
+    for i in range(n):
+        for j, length in zip(lists.indices[i], lists.distances[i], strict=True):
+            links[i, j] = links[j, i] = length
+
+    def sweep(source):
+        lengths, left = np.full(n, np.inf), set(range(n))
+        lengths[source] = 0.0
+        while left:
+            nearest = min(left, key=lambda i: (lengths[i], i))
+            left.remove(nearest)
+            lengths = np.minimum(lengths, lengths[nearest] + links[nearest])
+        return lengths
+
+    one = int(np.argmax(sweep(0)))
+    seeds = sorted([one, int(np.argmax(sweep(one)))])
+    paths = [sweep(seed) for seed in seeds]
+
+    def ratio(which, i):
+        straight = np.linalg.norm(X[i] - X[seeds[which]])
+        return max(1.0, paths[which][i] / straight) if straight > 0 else 1.0
+
+    sides = [{seeds[0]}, {seeds[1]}]
+    fronts = [{seeds[0]}, {seeds[1]}]
+    while fronts[0] or fronts[1]:
+        placed = sides[0] | sides[1]
+        near = [{int(j) for i in front for j in lists.indices[i]} - placed for front in fronts]
+        joint = near[0] & near[1]
+        near = [each - joint for each in near]
+        if joint:
+            weights = [sum(ratio(w, i) for i in sides[w] | near[w]) for w in (0, 1)]
+            near[1 if weights[0] > weights[1] else 0] |= joint
+        for which in (0, 1):
+            sides[which] |= near[which]
+        fronts = near
+    for i in set(range(n)) - sides[0] - sides[1]:
+        sides[1 if paths[1][i] < paths[0][i] else 0].add(i)
+    return np.array([i in sides[1] for i in range(n)])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_coarse_cut_is_what_its_definition_says(seed):
+    rng = np.random.default_rng(seed)
+    X = sheet(150, seed) if seed % 2 else rng.normal(size=(120, 3))
+    points = ClassPoints(X)
+    lists = neighbor_lists(points, 4)
+    cut = coarse._Cut(X, lists, coarse._links(lists), np.arange(len(X)))
+    np.testing.assert_array_equal(cut.made()[0], literal_cut(X, lists))
+
+
 def test_far_groups_are_never_in_one_patch():
     X = cases()["far apart"]
     group = np.rint(X[:, 0] / 1e4).astype(int)
