@@ -73,7 +73,7 @@ def test_patches_cover_the_class_and_the_tree_tells_how(kind, part_size):
 
 def literal_cut(X, lists):
     """One coarse cut written out with loops."""
-    n, k = lists.indices.shape
+    n = len(lists.indices)
     links = np.full((n, n), np.inf)
     for i in range(n):
         for j, length in zip(lists.indices[i], lists.distances[i], strict=True):
