@@ -17,12 +17,13 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.fft import dctn, idctn
 from sklearn.exceptions import FitFailedWarning
 
 from mpda._typing import Floats, Ints
@@ -34,7 +35,15 @@ from mpda.model_selection import DiscriminantSearchCV
 from mpda.search._fold import PointScores
 from mpda.search._grid import SearchGrid, wanted_dimensions
 from mpda.search._walk import walk
-from mpda.selection import RULES, GridScores, _pooled_means, robust
+from mpda.selection import (
+    RULES,
+    Choice,
+    GridScores,
+    _over_dimensions,
+    _over_points,
+    _pooled_means,
+    robust,
+)
 from protocol import FIRST_SEED, TRAIN_SHARE, Split, data_argument, load, provenance, split
 
 SETS = ("vehicle", "semeion", "coil20", "face_detection", "mnist_2k2k", "optdigits", "coil100")
@@ -48,6 +57,63 @@ IDEAL = "ideal validation"
 NESTED = "robust, its usual point and price from the other sets"
 PRICES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 SEEN = "best fixed choice, seen on the test parts"
+
+
+def _largest(values: Floats) -> Choice:
+    point, place = np.unravel_index(int(np.argmax(values)), values.shape)
+    return Choice(int(point), int(place))
+
+
+def _priced(grid: GridScores, values: Floats, price: float) -> Choice:
+    return _largest(values - price * grid.standard_error * grid.steps[:, None])
+
+
+def _centre(grid: GridScores, share: float) -> Choice:
+    """The middle of the best points and dimensions: the nearest point, the median dimension."""
+    means = grid.means
+    points, places = np.nonzero(means >= np.quantile(means, 1.0 - share))
+    shape = [axis.size for axis in grid.axes[0]]
+    where = np.array(np.unravel_index(np.arange(len(means)), shape)).T
+    gaps = ((where - where[points].mean(axis=0)) ** 2).sum(axis=1)
+    return Choice(int(np.argmin(gaps)), int(np.median(places)))
+
+
+def _shrunken(grid: GridScores) -> Choice:
+    """Components of the score surface (which parameters, which band of frequencies over the
+    dimensions) shrunk by what their variance over folds says of their noise."""
+    scores = grid.scores[:, :, np.isfinite(grid.scores).all(axis=(0, 1))]
+    shape = [axis.size for axis in grid.axes[0]]
+    waves = dctn(
+        scores.reshape(len(scores), *shape, -1), axes=range(1, 2 + len(shape)), norm="ortho"
+    )
+    mean, noise = waves.mean(axis=0), waves.var(axis=0, ddof=1) / len(waves)
+    band = np.ceil(np.log2(np.arange(mean.shape[-1]) + 1)).astype(int)
+    key = np.zeros(mean.shape, dtype=int)
+    for axis, n in enumerate(mean.shape):
+        kind = band if axis == len(shape) else np.minimum(np.arange(n), 1)
+        key = 10 * key + kind.reshape([-1 if i == axis else 1 for i in range(mean.ndim)])
+    _, group = np.unique(key.ravel(), return_inverse=True)
+    power = np.bincount(group, (mean**2).ravel())
+    kept = np.maximum(0.0, 1.0 - np.bincount(group, noise.ravel()) / np.maximum(power, 1e-300))
+    kept[group[0]] = 1.0
+    smooth = idctn(mean * kept[group].reshape(mean.shape), norm="ortho")
+    return _largest(smooth.reshape(scores.shape[1], -1))
+
+
+ATTEMPTS: dict[str, Callable[[GridScores], Choice]] = {
+    "price 0.3 without pooling": lambda g: _priced(g, g.means, 0.3),
+    "price 0.1 with pooling": lambda g: robust(g, 0.1),
+    "price 0.5 with pooling": lambda g: robust(g, 0.5),
+    "price 1 with pooling": lambda g: robust(g, 1.0),
+    "pooled over dimensions only": lambda g: _largest(_over_dimensions(g.means, g.dimensions)),
+    "pooled over points only": lambda g: _largest(_over_points(g.means, g.axes)),
+    "pooled over points twice": lambda g: _largest(
+        _over_points(_over_points(_over_dimensions(g.means, g.dimensions), g.axes), g.axes)
+    ),
+    "centre of the best 0.5 %": lambda g: _centre(g, 0.005),
+    "centre of the best 5 %": lambda g: _centre(g, 0.05),
+    "shrunken components": _shrunken,
+}
 
 
 @dataclass(frozen=True)
@@ -213,7 +279,19 @@ def report(study: Study) -> list[str]:
     splits = [str(len(by_set[name][LEAST])) for name in names]
     lines.append("| splits | " + " | ".join(splits) + " | |")
     others = [f"{name}: {rule}" for name, rule in zip(names, chosen, strict=True)]
-    return [*lines, "", "Best rule of the other sets, for " + "; ".join(others) + "."]
+    lines += ["", "Best rule of the other sets, for " + "; ".join(others) + "."]
+    return [*lines, "", "Other rules that were tried:", "", *attempts(study, names)]
+
+
+def attempts(study: Study, names: list[str]) -> list[str]:
+    found: dict[str, list[float]] = {title: [] for title in ATTEMPTS}
+    for name in names:
+        splits = list(scored(study, name))
+        for title, choose in ATTEMPTS.items():
+            choices = [(choose(table), test) for table, test in splits]
+            found[title].append(float(np.mean([test[c.point, c.place] for c, test in choices])))
+    header = ["| rule | " + " | ".join(names) + " | mean |", "|---|" + "---|" * (len(names) + 1)]
+    return header + [_line(title, np.array(row)) for title, row in found.items()]
 
 
 def nested_regret(study: Study, left_out: str, others: list[str]) -> float:
