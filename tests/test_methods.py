@@ -169,6 +169,24 @@ def test_eigenvalue_power(name):
     np.testing.assert_allclose(powered.components_, plain.components_ * shares[:, None] ** 2)
 
 
+@pytest.mark.parametrize("name", ["LLTSA", "LPFE"])
+def test_eigenvalue_power_where_the_smallest_come_first(name):
+    plain = OURS[name](eigenvalue_power=0.0).fit(X, Y)
+    powered = OURS[name](eigenvalue_power=0.5).fit(X, Y)
+    values = np.maximum(plain.eigenvalues_, 1e-10)
+    assert (np.diff(plain.eigenvalues_) >= -1e-12).all()
+    shares = np.sqrt(values[0] / values)
+    np.testing.assert_allclose(powered.components_, plain.components_ * shares[:, None])
+    fewer = OURS[name](2, eigenvalue_power=0.5)
+    if name == "LPFE":  # the tangent spaces of LLTSA follow the number of components
+        np.testing.assert_allclose(fewer.fit(X, Y).components_, powered.components_[:2])
+
+
+def test_every_method_with_an_eigenproblem_has_the_power():
+    for name, estimator in OURS.items():
+        assert ("eigenvalue_power" in estimator().get_params()) == (name != "LSDR")
+
+
 @pytest.mark.parametrize("each", [m for m in METHODS if m.is_ours], ids=lambda m: m.name)
 def test_scale_is_the_published_one(each):
     if each.scale == "unit":

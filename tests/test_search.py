@@ -73,9 +73,9 @@ GRIDS = [
     (LFDA(), [{"affinity": ["knn"]}, {"orthonormal": [True, False], "alpha": [0.1]}]),
     (MFA(), {"n_neighbors": [3, 5], "n_pairs": [10, 40], "alpha": [0.0, 0.1]}),
     (LSDA(), {"n_neighbors": [3, 9], "between_share": [0.1, 0.7], "alpha": [0.0, 1.0]}),
-    (LLTSA(), {"n_neighbors": [5, 12], "alpha": [0.0, 0.1]}),
+    (LLTSA(), {"n_neighbors": [5, 12], "alpha": [0.0, 0.1], "eigenvalue_power": [0.0, 0.5]}),
     (LLTSA(tangent_dimension=2), {"n_neighbors": [5, 12]}),
-    (LPFE(), {"n_neighbors": [5, 9], "alpha": [0.0, 0.2]}),
+    (LPFE(), {"n_neighbors": [5, 9], "alpha": [0.0, 0.2], "eigenvalue_power": [0.0, 0.25]}),
     (GraphDiscriminant("local", "pairs"), {"n_pairs": [20, 60], "alpha": [0.0, 0.1]}),
     (LSDR(max_iter=5, init="pca", n_folds=3), {"n_centers": [30, 60]}),
 ]

@@ -34,11 +34,12 @@ class EigenMethod(LinearMap):
     """
 
     _unit_rows = False
+    _increasing = False  # whether the smallest eigenvalues come first
 
     # Set by the constructors of the subclasses.
     n_components: int | None
     alpha: float
-    eigenvalue_power: float = 0.0  # of the methods that maximise
+    eigenvalue_power: float
     orthonormal: bool
     n_jobs: int | None = None
     verbose: int
@@ -96,7 +97,7 @@ class EigenMethod(LinearMap):
 
     def _keep(self, view: Frame, dtype: np.dtype[Any], solution: Solution) -> None:
         """Set the attributes that all these methods have."""
-        scale = Scale(self.eigenvalue_power, self._unit_rows, self.orthonormal)
+        scale = Scale(self.eigenvalue_power, self._unit_rows, self.orthonormal, self._increasing)
         self.components_ = scale.applied(solution.directions).T.astype(dtype, order="C")
         self.eigenvalues_ = solution.directions.eigenvalues
         self.mean_ = view.mean.astype(dtype, copy=False)

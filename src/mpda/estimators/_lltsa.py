@@ -45,8 +45,12 @@ class LLTSA(EigenMethod):
         variance on average; either is cut to what is allowed.
     alpha : float, default=0.0
         Ridge on X'BX, in units of its mean diagonal. The authors have none.
+    eigenvalue_power : float, default=0.0
+        Component r is multiplied by (lambda_1 / lambda_r) to this power; eigenvalues increase here,
+        and those below 1e-10 count as that.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order.
+        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
+        part in their scale.
     n_jobs : int, default=None
         Groups of 1000 neighbourhoods worked on at the same time, by joblib.
     verbose : int, default=0
@@ -89,6 +93,8 @@ class LLTSA(EigenMethod):
     (150, 2)
     """
 
+    _increasing = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -96,6 +102,7 @@ class LLTSA(EigenMethod):
         n_neighbors: int = 12,
         tangent_dimension: int | None = None,
         alpha: float = 0.0,
+        eigenvalue_power: float = 0.0,
         orthonormal: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -104,6 +111,7 @@ class LLTSA(EigenMethod):
         self.n_neighbors = n_neighbors
         self.tangent_dimension = tangent_dimension
         self.alpha = alpha
+        self.eigenvalue_power = eigenvalue_power
         self.orthonormal = orthonormal
         self.n_jobs = n_jobs
         self.verbose = verbose

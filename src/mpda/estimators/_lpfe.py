@@ -37,8 +37,12 @@ class LPFE(EigenMethod):
         Share of the variance of a neighbourhood that its tangent space keeps.
     alpha : float, default=0.0
         Ridge of the least squares, in units of the mean diagonal of its matrix.
+    eigenvalue_power : float, default=0.0
+        Component r is multiplied by (lambda_1 / lambda_r) to this power; eigenvalues increase here,
+        and those below 1e-10 count as that.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order.
+        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
+        part in their scale.
     n_jobs : int, default=None
         Classes worked on at the same time, by joblib.
     verbose : int, default=0
@@ -85,6 +89,8 @@ class LPFE(EigenMethod):
     (150, 2)
     """
 
+    _increasing = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -92,6 +98,7 @@ class LPFE(EigenMethod):
         n_neighbors: int = 12,
         tangent_energy: float = 0.95,
         alpha: float = 0.0,
+        eigenvalue_power: float = 0.0,
         orthonormal: bool = False,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -100,6 +107,7 @@ class LPFE(EigenMethod):
         self.n_neighbors = n_neighbors
         self.tangent_energy = tangent_energy
         self.alpha = alpha
+        self.eigenvalue_power = eigenvalue_power
         self.orthonormal = orthonormal
         self.n_jobs = n_jobs
         self.verbose = verbose

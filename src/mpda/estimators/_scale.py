@@ -9,6 +9,10 @@ import numpy as np
 from mpda._typing import Floats
 from mpda.pencils import Directions, signed
 
+# What counts for eigenvalues that are nothing but rounding where the smallest come first; those of
+# the methods here do not depend on the scale of the samples.
+_LEAST_EIGENVALUE = 1e-10
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -17,11 +21,13 @@ class Scale:
     power : of the eigenvalues relative to the first, by which directions are multiplied
     unit : whether they are first brought to length 1
     orthonormal : whether they are made orthonormal instead
+    increasing : whether the first eigenvalue is the smallest; then it is the inverse ratio
     """
 
     power: float
     unit: bool
     orthonormal: bool
+    increasing: bool = False
 
     def applied(self, directions: Directions) -> Floats:
         """The columns (d, r)."""
@@ -30,7 +36,10 @@ class Scale:
         vectors = _unit(directions.vectors) if self.unit else directions.vectors
         if self.power == 0.0:
             return vectors
-        return vectors * (directions.eigenvalues / directions.eigenvalues[:1]) ** self.power
+        values = directions.eigenvalues
+        if self.increasing:
+            values = 1.0 / np.maximum(values, _LEAST_EIGENVALUE)
+        return vectors * (values / values[:1]) ** self.power
 
 
 def _unit(vectors: Floats) -> Floats:

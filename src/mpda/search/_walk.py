@@ -75,6 +75,7 @@ def _scale(method: Any) -> Scale:
         getattr(method, "eigenvalue_power", 0.0),
         getattr(method, "_unit_rows", False),
         getattr(method, "orthonormal", False),
+        getattr(method, "_increasing", False),
     )
 
 
