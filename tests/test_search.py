@@ -1,7 +1,6 @@
-"""The search against refitting every point from scratch, its rules, and what it refuses."""
+"""The search against refitting every point from scratch, and what it refuses."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -19,19 +18,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, curves, sharing
-from mpda.curves import nearest_by_dimension
+from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, sharing
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.search._grid import SearchGrid, _away, _ordered, _places
 from mpda.selection import (
     RULES,
     Choice,
-    GridScores,
-    one_standard_error,
-    pooled,
-    robust,
-    smallest_error,
 )
 
 # Folds of small data have small classes, and LSDR is given five iterations here; both warnings have
@@ -324,84 +317,6 @@ def test_progress_inside_a_long_fold(capsys, monkeypatch):
     assert "fold 3: 2/3 grid points" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("first", [1, 3, 20])
-@pytest.mark.parametrize("kind", ["spread", "ties", "far", "copies", "huge", "tiny", "falling"])
-def test_nearest_by_dimension(monkeypatch, first, kind):
-    rng = np.random.default_rng(1)
-    r = 40
-    Z, Z_test = rng.normal(size=(31, r)), rng.normal(size=(17, r))
-    if kind == "ties":
-        Z, Z_test = np.rint(0.7 * Z), np.rint(0.7 * Z_test)
-        Z[20:] = Z[:11]
-    elif kind == "far":
-        Z, Z_test = Z + 1e7, Z_test + 1e7
-    elif kind == "copies":
-        Z[1] = Z[0]
-        Z_test[:5] = Z[:5]
-        Z_test[5] = Z[0] + 1e-12
-    elif kind == "falling":
-        Z, Z_test = (each * 0.5 ** np.arange(r) for each in (Z, Z_test))
-    scale = {"huge": 2.0**700, "tiny": 2.0**-700}.get(kind, 1.0)
-    monkeypatch.setattr(curves, "_BLOCK_ENTRIES", 100)
-    found = nearest_by_dimension(scale * Z, scale * Z_test, first)
-    assert found.shape == (r - first + 1, 17)
-    for row, kept in enumerate(range(first, r + 1)):
-        for i in range(17):
-            gaps = [sum((Z_test[i, c] - z[c]) ** 2 for c in range(kept)) for z in Z]
-            assert found[row, i] == int(np.argmin(gaps))
-
-
-def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=None):
-    means = np.asarray(means, dtype=float)
-    scores = np.stack([means - spread, means + spread])
-    ridges = np.zeros(len(means)) if ridges is None else np.asarray(ridges, dtype=float)
-    dimensions = np.arange(1, means.shape[1] + 1) if dimensions is None else dimensions
-    steps = np.zeros(len(means), dtype=int) if steps is None else np.asarray(steps)
-    axes = [tuple(np.arange(n) for n in shape) for shape in shapes]
-    return GridScores(scores, np.asarray(dimensions), axes, ridges, steps)
-
-
-def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
-    grid = grid_scores([[0.5, 0.9, 0.9], [0.5, 0.9, 0.8]], [(2,)], ridges=[0.1, 1.0])
-    assert smallest_error(grid) == Choice(1, 1)
-    grid = grid_scores([[0.5, 0.9, 0.91], [0.5, 0.9, 0.8]], [(2,)])
-    assert smallest_error(grid) == Choice(0, 2)
-    grid = grid_scores([[0.5, np.nan, 0.6]], [(1,)])
-    assert smallest_error(grid) == Choice(0, 2)
-
-
-def test_one_standard_error_takes_the_simplest_that_is_near():
-    grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.03)
-    assert one_standard_error(grid) == Choice(0, 1)
-    grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.01)
-    assert one_standard_error(grid) == Choice(0, 2)
-
-
-def test_the_standard_error_is_that_of_the_spread_over_splits_whatever_is_repeated():
-    means = [[0.5, 0.88], [0.9, np.nan], [np.nan, np.nan]]
-    grid = grid_scores(means, [(3,)], spread=0.03)
-    # Two splits, 0.03 below and above: the standard deviation is 0.03 sqrt(2), and of a mean 0.03.
-    assert grid.standard_error == pytest.approx(0.03)
-    again = replace(grid, scores=np.concatenate([grid.scores] * 50), n_repeats=50)
-    assert again.standard_error == pytest.approx(0.03 * np.sqrt(0.5 * 100 / 99))
-    assert replace(grid, scores=grid.scores[:1]).standard_error == 0.0
-
-
-def test_robust_leaves_the_usual_parameters_only_for_a_gain():
-    def chosen(gain, away):
-        # One dimension, and grids of their own: nothing to pool.
-        means = [[0.8], [0.8 + gain]]
-        return robust(grid_scores(means, [(1,), (1,)], spread=0.1, steps=[0, away])).point
-
-    assert chosen(0.02, 1) == 0
-    assert chosen(0.04, 1) == 1
-    assert chosen(0.04, 2) == 0
-    assert chosen(0.07, 2) == 1
-    # The number of components has no usual value.
-    curve = [[0.5, 0.8, 0.8, 0.801, 0.801, 0.801]]
-    assert robust(grid_scores(curve, [(1,)], spread=0.1)).place > 2
-
-
 @pytest.mark.parametrize(
     ("values", "usual", "places", "steps"),
     [
@@ -492,28 +407,6 @@ def test_the_curve_checks_its_labels():
     for labels in ((Y[:-1], Y), (Y, Y[:1])):
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             classification_curve(model, X, labels[0], X, labels[1])
-
-
-def test_pooled_prefers_a_broad_top_to_a_lonely_one():
-    means = np.full((5, 1), 0.8)
-    means[0] = 0.95  # alone
-    means[3:] = 0.93
-    means[1] = 0.5
-    assert pooled(grid_scores(means, [(5,)])).point == 4
-    curve = [[0.5, 0.5, 0.5, 0.95, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9, 0.9, 0.9]]
-    assert pooled(grid_scores(curve, [(1,)])).place in (9, 10, 11)
-
-
-def test_pooled_does_not_mix_grids_of_a_list():
-    means = np.array([[0.9], [0.2], [0.9], [0.88]])
-    assert pooled(grid_scores(means, [(2,), (2,)])).point == 2
-
-
-def test_pooled_takes_nothing_that_a_fold_lacks():
-    grid = grid_scores([[0.9, 0.9, np.nan, 0.5]], [(1,)])
-    assert pooled(grid).place < 2
-    lonely = grid_scores([[np.nan, 0.5, np.nan], [0.9, np.nan, 0.9], [0.9, np.nan, 0.9]], [(3,)])
-    assert np.isfinite(lonely.means[pooled(lonely).point, pooled(lonely).place])
 
 
 def test_neighbours_in_the_grid_are_those_of_the_points():
