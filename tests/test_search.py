@@ -1,6 +1,7 @@
 """The search against refitting every point from scratch, and what it refuses."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -267,6 +268,12 @@ def test_small_classes_are_named_with_their_fold():
     labels = np.where(np.arange(90) < 8, 3, Y)
     with pytest.warns(SmallClassWarning, match=r"class 3 of fold 0 \(6 in all\)"):
         DiscriminantSearchCV(MPDA(), {"n_neighbors": [4, 10]}, n_components=2).fit(X, labels)
+
+
+def test_the_default_grid_does_not_warn_of_numbers_that_no_one_asked_for():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DiscriminantSearchCV(LFDA(), n_components=2, refit=False).fit(X, Y)
 
 
 def test_points_without_an_answer_are_left_out():

@@ -157,7 +157,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     because it loses least there.
 
     In a fold, classes may be too small for a number of neighbours; it is then cut to what there
-    is, and a warning names the class and the fold.
+    is, and where ``param_grid`` was given a warning names the class and the fold.
 
     Examples
     --------
@@ -320,7 +320,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
 
     def _report_failures(self, results: list[FoldScores]) -> None:
         small = [line for fold in results for line in fold.small_classes]
-        if small:
+        if small and self.param_grid is not None:  # no one asked for the default grid's numbers
             rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
             warnings.warn(
                 f"n_neighbors is cut to the number of other samples in {', '.join(small[:5])}"
