@@ -97,20 +97,24 @@ def test_blocks_of_the_form_are_those_of_the_sum_of_squares(seed, block, monkeyp
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3])
 @pytest.mark.parametrize("beta", [0.0, 1e-6, 0.2])
-@pytest.mark.parametrize("solver", ["dense", "iterations", "direct"])
+@pytest.mark.parametrize("solver", ["dense", "single", "iterative", "sparse"])
 def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
     if solver != "dense":
         monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
-    if solver == "direct":
+    if solver in ("iterative", "sparse"):
+        monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
+    if solver == "sparse":
         monkeypatch.setattr(reduction, "_MAX_STEPS", 0)
     X, labels = case(3)
     d = X.shape[1]
     _, form, S = form_and_definition(X, labels, gamma)
     C = S[d:, d:] + beta * np.eye(form.size)
     expected = S[:d, d:] @ np.linalg.pinv(C, rcond=1e-12) @ S[d:, :d]
-    taken = eliminated(form, gamma, beta)
-    np.testing.assert_allclose(taken, expected, atol=1e-9 * np.abs(expected).max())
-    assert (taken == taken.T).all()
+    found = eliminated(form, gamma, beta)
+    np.testing.assert_allclose(found.taken, expected, atol=1e-9 * np.abs(expected).max())
+    assert (found.taken == found.taken.T).all()
+    if beta == 0.2:
+        assert found.solver == solver
 
 
 def test_nothing_is_eliminated_where_nothing_is_tied():
@@ -119,17 +123,18 @@ def test_nothing_is_eliminated_where_nothing_is_tied():
     nothing = class_graph(ClassPoints(np.eye(2)), 0)
     form = tangent_form(PlacedGraph(np.eye(2), nothing), np.zeros(2, dtype=int), bundle)
     assert form.size == 1
-    np.testing.assert_array_equal(eliminated(form, 0.0, 0.0), np.zeros((2, 2)))
+    np.testing.assert_array_equal(eliminated(form, 0.0, 0.0).taken, np.zeros((2, 2)))
 
 
 def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
     X, labels = case(3)
     graph = class_graph(ClassPoints(X), 4)
     form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
-    exact = eliminated(form, 0.3, 0.01)
+    exact = eliminated(form, 0.3, 0.01).taken
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
     monkeypatch.setattr(reduction, "_TOLERANCE", 1e-3)
-    loose = eliminated(form, 0.3, 0.01)
+    loose = eliminated(form, 0.3, 0.01).taken
     error = np.abs(loose - exact).max() / np.abs(exact).max()
     assert 1e-13 < error < 1e-5
 

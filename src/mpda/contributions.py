@@ -26,7 +26,7 @@ from mpda.graphs import (
     union_graph,
 )
 from mpda.partition import Partition
-from mpda.reduction import eliminated
+from mpda.reduction import Elimination, eliminated
 from mpda.scatter import (
     BetweenSums,
     ClassScatter,
@@ -145,8 +145,10 @@ def _as_found(points: ClassPoints, lists: NeighborLists, *, partition: Partition
     return partition
 
 
-def class_reduction(source: TangentForm | tuple[Any, ...], gamma: float, beta: float) -> Floats:
-    """What eliminating v takes off S_tt in one class (d, d).
+def class_reduction(
+    source: TangentForm | tuple[Any, ...], gamma: float, beta: float
+) -> Elimination:
+    """What eliminating v takes off S_tt in one class.
 
     The source is the form or, where it was not kept, the arguments of ``class_contribution``.
     """

@@ -74,6 +74,7 @@ class Discriminant:
     strengths : gamma, alpha and beta in the units of the samples
     patches : the patches of each class, None where samples have their own tangent spaces
     dimensions : the dimensions of the tangent spaces of each class
+    solvers : what eliminated the tangent vectors of each class
     """
 
     directions: Directions
@@ -82,6 +83,7 @@ class Discriminant:
     strengths: Strengths
     patches: list[Partition | None]
     dimensions: list[Ints]
+    solvers: list[str]
 
 
 def fit_discriminant(
@@ -101,7 +103,7 @@ def fit_discriminant(
     with one_blas_thread(view.dimension <= SMALL):
         summed = _summed(view, classes, patch_rules, plan, n_jobs, report)
         used = penalties.strengths(summed.totals, view)
-        taken = _eliminated(view, classes, summed, plan, used, n_jobs, report)
+        taken, solvers = _eliminated(view, classes, summed, plan, used, n_jobs, report)
         pencil = reduced_pencil(summed.totals, taken, used)
         found = solved(pencil, used, two_stage)
         kept = found.first(number_kept(found.eigenvalues.size, n_components))
@@ -115,6 +117,7 @@ def fit_discriminant(
         ),
         patches=summed.patches,
         dimensions=summed.dimensions,
+        solvers=solvers,
     )
 
 
@@ -174,14 +177,16 @@ def _eliminated(
     used: Strengths,
     n_jobs: int | None,
     report: str | None,
-) -> Floats:
-    """The second pass: what eliminating v takes off S_tt, summed over classes (d, d)."""
+) -> tuple[Floats, list[str]]:
+    """The second pass: what eliminating v takes off S_tt (d, d), and the solver of each class."""
     work = (
         (form or (*view.part(members), plan, remembered(patches)), used.gamma, used.beta)
         for form, members, patches in zip(summed.forms, classes, summed.patches, strict=True)
     )
     title = report and f"{report}, reduction (2/2)"
     taken = np.zeros((view.dimension, view.dimension))
+    solvers = []
     for part in in_order(class_reduction, work, len(classes), n_jobs=n_jobs, report=title):
-        taken += part
-    return taken
+        taken += part.taken
+        solvers.append(part.solver)
+    return taken, solvers

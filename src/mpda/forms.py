@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import bsr_array, csr_array
 
 from mpda._typing import Bools, Floats, Ints
 from mpda.graphs import PlacedGraph
@@ -101,11 +101,12 @@ class TangentForm:
         blocks = np.concatenate(
             [self.diagonal_blocks(gamma, beta), couplings, couplings.transpose(0, 2, 1)]
         )
-        kept = self.used[p][:, :, None] & self.used[q][:, None, :]
-        position = (np.cumsum(self.used) - 1).reshape(n_patches, m)
-        rows = np.broadcast_to(position[p][:, :, None], blocks.shape)[kept]
-        columns = np.broadcast_to(position[q][:, None, :], blocks.shape)[kept]
-        return coo_array((blocks[kept], (rows, columns)), shape=(self.size, self.size)).tocsr()
+        order = np.lexsort((q, p))
+        starts = np.searchsorted(p[order], np.arange(n_patches + 1))
+        square = (n_patches * m, n_patches * m)
+        whole = bsr_array((blocks[order], q[order], starts), shape=square).tocsr()
+        used = self.used.ravel().nonzero()[0]
+        return whole if used.size == n_patches * m else whole[used][:, used]
 
 
 def tangent_form(placed: PlacedGraph, patches: Ints, bundle: TangentBundle) -> TangentForm:

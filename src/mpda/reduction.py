@@ -1,11 +1,22 @@
-"""From a form over (t, v) to one over t: v is eliminated exactly, class by class."""
+"""From a form over (t, v) to one over t: v is eliminated exactly, class by class.
+
+The solver follows the block at hand. A small one is factored as it is. A larger one is solved in
+single precision, again and again for what is left of the right sides in double precision: by a
+dense factor where that costs no more than an iteration would, by preconditioned conjugate gradients
+where the unknowns are many and their links few. What neither brings below the tolerance goes to a
+factor in double precision.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dtrtrs
+from scipy.linalg.lapack import dpotrf, dtrtrs, spotrf, spotrs
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 
@@ -13,15 +24,40 @@ from mpda._typing import Floats
 from mpda.forms import TangentForm
 from mpda.scatter import symmetric
 
-# Up to this many unknowns a dense factor is fastest and takes at most 32 MB; above, iterations.
+# Up to this many unknowns a dense factor in double precision is fastest.
 _DENSE_LIMIT = 2000
+# Up to this many unknowns there may be a dense factor in single precision; it takes 256 MB then.
+_FACTOR_LIMIT = 8192
+# Conjugate gradients take about so many steps, and an operation in a product with a sparse matrix
+# takes about so many times as long as one in a dense factor.
+_USUAL_STEPS, _SPARSE_PRICE = 20, 6
 _MAX_STEPS = 300
 # The residual of the solution beside the right side; the reduction has the square of its error.
 _TOLERANCE = 1e-5
 _MAX_CORRECTIONS = 5
 
 
-def eliminated(form: TangentForm, gamma: float, beta: float) -> Floats:
+@dataclass(frozen=True)
+class Elimination:
+    """What minimising over v takes off S_tt in one class, and how it was found.
+
+    taken : (d, d)
+    solver : "dense", a factor in double precision; "range", the same where the block is singular;
+        "single", a factor in single precision, corrected; "iterative", conjugate gradients,
+        corrected; "sparse", a sparse factor; "none", where there is no v
+    residual : the largest residual of a corrected solution beside its right side
+    """
+
+    taken: Floats
+    solver: str
+    residual: float = 0.0
+
+
+Solve = Callable[[Floats], Floats | None]
+"""Approximate solutions for right sides in single precision; None where there are none."""
+
+
+def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     """S_tv (S_vv + beta I)^-1 S_tv' (d, d): what minimising over v takes off S_tt.
 
     Where S_vv + beta I is singular (beta = 0) its pseudo-inverse takes the place of the inverse;
@@ -29,29 +65,42 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Floats:
     """
     B = form.cross_columns()
     if form.size == 0:
-        return np.zeros((len(B), len(B)))
+        return Elimination(np.zeros((len(B), len(B))), "none")
     if form.size <= _DENSE_LIMIT:
         return _eliminated_dense(form.tangent_block(gamma, beta), B)
     C = form.sparse_tangent_block(gamma, beta)
-    found = _iterated(C, B, form, form.diagonal_blocks(gamma, beta))
-    if found is not None:
-        return found
+    # With ones on the diagonal no scale is too large or too small for single precision.
+    diagonal = C.diagonal()
+    sides = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    C.data *= np.repeat(sides, np.diff(C.indptr)) * sides[C.indices]
+    B = B * sides
+    single = C.astype(np.float32)
+    makers: dict[str, Callable[[csr_array], Solve | None]] = {
+        "single": _factored,
+        "iterative": partial(_iterating, form=form),
+    }
+    for solver in _solvers(C, len(B)):
+        solve = makers[solver](single)
+        found = None if solve is None else _corrected(C, B, solve, solver)
+        if found is not None:
+            return found
     if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
         return _eliminated_dense(C.toarray(), B)
     X = splu(csc_array(C)).solve(np.ascontiguousarray(B.T))
-    return _corrected(B, X, C @ X)
+    return Elimination(_product(B, X, C @ X), "sparse")
 
 
-def _eliminated_dense(C: Floats, B: Floats) -> Floats:
+def _eliminated_dense(C: Floats, B: Floats) -> Elimination:
     """B C^-1 B' by Cholesky, or on the range of C where it is singular."""
     factor, failed = dpotrf(C, lower=1)
     pivots = np.diagonal(factor)
     rounding = C.shape[0] * np.finfo(float).eps
-    if failed or pivots.min() ** 2 <= rounding * pivots.max() ** 2:
+    singular = bool(failed or pivots.min() ** 2 <= rounding * pivots.max() ** 2)
+    if singular:
         values, vectors = eigh(C, check_finite=False)
         kept = values > rounding * values[-1]
         if not kept.any():
-            return np.zeros((len(B), len(B)))
+            return Elimination(np.zeros((len(B), len(B))), "range")
         half = vectors[:, kept].T @ B.T / np.sqrt(values[kept])[:, None]
     else:
         half, _ = dtrtrs(factor, B.T, lower=1)
@@ -60,41 +109,59 @@ def _eliminated_dense(C: Floats, B: Floats) -> Floats:
     lower = dsyrk(1.0, half, trans=1, lower=1)  # zero above the diagonal
     product = lower + lower.T
     np.fill_diagonal(product, np.diagonal(lower))
-    return product
+    return Elimination(product, "range" if singular else "dense")
 
 
-def _iterated(C: csr_array, B: Floats, form: TangentForm, blocks: Floats) -> Floats | None:
-    """B C^-1 B' by conjugate gradients in single precision; None if they are too slow.
+def _solvers(C: csr_array, d: int) -> tuple[str, ...]:
+    """The solvers to try for d right sides, the one that should be faster first."""
+    n = C.shape[0]
+    if n > _FACTOR_LIMIT:
+        return ("iterative",)
+    factor = n**3 / 3.0
+    iteration = _USUAL_STEPS * _SPARSE_PRICE * 2.0 * C.nnz * d
+    return ("single", "iterative") if factor <= iteration else ("iterative", "single")
 
-    Residuals are taken in double precision, and what is left of them is solved for again, so the
-    precision of the iterations only decides how often.
-    """
+
+def _corrected(C: csr_array, B: Floats, solve: Solve, solver: str) -> Elimination | None:
+    """B C^-1 B' from rough solutions for what is left of the right sides; None if they fail."""
     rhs = np.ascontiguousarray(B.T)
-    scale = np.linalg.norm(rhs, axis=0)
-    scale[scale == 0.0] = 1.0
-    smooth = _BlockJacobi(blocks.astype(np.float32), form)
-    single = C.astype(np.float32)
+    lengths = np.linalg.norm(rhs, axis=0)
+    lengths[lengths == 0.0] = 1.0
     X = np.zeros_like(rhs)
-    residual, image = rhs, X
+    residual = rhs
     for _ in range(_MAX_CORRECTIONS):
-        step = _conjugate_gradients(single, (residual / scale).astype(np.float32), smooth)
+        step = solve((residual / lengths).astype(np.float32))
         if step is None:
             return None
-        X += step * scale
+        X += step * lengths
         image = C @ X
         residual = rhs - image
-        if (np.linalg.norm(residual, axis=0) <= _TOLERANCE * scale).all():
-            return _corrected(B, X, image)
+        left = float((np.linalg.norm(residual, axis=0) / lengths).max())
+        if left <= _TOLERANCE:
+            return Elimination(_product(B, X, image), solver, left)
     return None
 
 
-def _corrected(B: Floats, X: Floats, image: Floats) -> Floats:
+def _product(B: Floats, X: Floats, image: Floats) -> Floats:
     """B C^-1 B' from X close to C^-1 B' and its image C X.
 
     X'B' + B X - X'C X has the square of the error of X.
     """
     product = B @ X
     return symmetric(product + product.T - X.T @ image)
+
+
+def _factored(C: csr_array) -> Solve | None:
+    """Solutions by a dense factor; None where the block is singular in single precision."""
+    factor, failed = spotrf(C.toarray(order="F"), lower=1, clean=0, overwrite_a=1)
+    if failed:
+        return None
+    return lambda rhs: spotrs(factor, rhs, lower=1)[0]
+
+
+def _iterating(C: csr_array, form: TangentForm) -> Solve:
+    """Solutions by conjugate gradients."""
+    return partial(_conjugate_gradients, C, smooth=_BlockJacobi(C, form))
 
 
 def _conjugate_gradients(C: csr_array, rhs: Floats, smooth: _BlockJacobi) -> Floats | None:
@@ -122,13 +189,20 @@ def _conjugate_gradients(C: csr_array, rhs: Floats, smooth: _BlockJacobi) -> Flo
 
 
 class _BlockJacobi:
-    """Solves with the diagonal blocks of S_vv + beta I, each on its own range."""
+    """Solves with the diagonal blocks of C, one for each patch, each on its own range."""
 
-    def __init__(self, blocks: Floats, form: TangentForm) -> None:
+    def __init__(self, C: csr_array, form: TangentForm) -> None:
         self._used = form.used
+        patch, place = form.used.nonzero()
+        entries = C.tocoo()
+        own = patch[entries.row] == patch[entries.col]
+        row, column = entries.row[own], entries.col[own]
+        n_patches, m = form.used.shape
+        blocks = np.zeros((n_patches, m, m), dtype=C.dtype)
+        blocks[patch[row], place[row], place[column]] = entries.data[own]
         values, vectors = np.linalg.eigh(blocks)
-        floor = values[:, -1:] * blocks.shape[1] * np.finfo(blocks.dtype).eps
-        inverse = np.where(values > floor, 1.0 / np.maximum(values, floor), 0.0)
+        floor = values[:, -1:] * m * np.finfo(C.dtype).eps
+        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > floor)
         self._inverses = (vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1)
 
     def __call__(self, residual: Floats) -> Floats:

@@ -154,7 +154,7 @@ class _Reductions:
         weights = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0.0)
         taken = (self._columns * weights) @ self._columns.T
         for form in self._others:
-            taken += eliminated(form, self._gamma, beta)
+            taken += eliminated(form, self._gamma, beta).taken
         return symmetric(taken)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 
+import numpy as np
+
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.contributions import PatchRule, Plan
@@ -93,6 +95,7 @@ class TangentDiscriminant(LinearMap):
         self.components_ = scale.applied(found.directions).T.astype(samples.dtype, order="C")
         self.eigenvalues_ = found.directions.eigenvalues
         self.residual_ = found.residual
+        self.class_solvers_ = np.array(found.solvers)
         self.units_ = {
             "gamma": found.strengths.gamma,
             "alpha": found.strengths.alpha,

@@ -98,6 +98,11 @@ class MPDA(TangentDiscriminant):
     residual_ : float
         Largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions, M the reduced
         within-class matrix.
+    class_solvers_ : ndarray of shape (n_classes,)
+        What eliminated the tangent vectors of each class: "dense" (a Cholesky factor), "single"
+        (one in single precision, corrected in double), "iterative" (conjugate gradients,
+        likewise), "range" (a singular block, on its range), "sparse" (a sparse factor, where
+        corrections did not converge) or "none" (there are no tangent vectors).
     patch_labels_ : ndarray of shape (n_samples,)
         Patch of each training sample, 0 to n_patches - 1.
     patch_classes_ : ndarray of shape (n_patches,)

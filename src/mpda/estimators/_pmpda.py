@@ -60,6 +60,8 @@ class PMPDA(TangentDiscriminant):
         The absolute gamma, alpha and beta that were used.
     residual_ : float
         How well the directions solve the reduced eigenproblem, as in :class:`MPDA`.
+    class_solvers_ : ndarray of shape (n_classes,)
+        What eliminated the tangent vectors of each class, as in :class:`MPDA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
