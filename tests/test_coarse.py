@@ -115,13 +115,28 @@ def literal_cut(X, lists):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_coarse_cut_is_what_its_definition_says(seed):
+def test_a_coarse_cut_is_what_its_definition_says(seed, monkeypatch):
+    monkeypatch.setattr(coarse, "_MEASURED", 1000)
     rng = np.random.default_rng(seed)
     X = sheet(150, seed) if seed % 2 else rng.normal(size=(120, 3))
     points = ClassPoints(X)
     lists = neighbor_lists(points, 4)
-    cut = coarse._Cut(X, lists, coarse._links(lists), np.arange(len(X)))
+    cut = coarse._Cuts(X, lists, coarse._links(lists), [np.arange(len(X))])
     np.testing.assert_array_equal(cut.made()[0], literal_cut(X, lists))
+
+
+def test_parts_are_cut_as_if_each_were_alone():
+    points = ClassPoints(sheet(900))
+    lists = neighbor_lists(points, 5)
+    parts = np.array_split(np.argsort(points.X[:, 1]), [100, 400])
+    parts = [np.sort(part) for part in parts]
+    links = coarse._links(lists)
+    together, ratios = coarse._Cuts(points.X, lists, links, parts).made()
+    for part, ratio in zip(parts, ratios, strict=True):
+        alone, own_ratio = coarse._Cuts(points.X, lists, links, [part]).made()
+        np.testing.assert_array_equal(together[part], alone[part])
+        assert own_ratio[0] == pytest.approx(ratio)
+        assert 0 < together[part].sum() < part.size
 
 
 def test_far_groups_are_never_in_one_patch():

@@ -1,12 +1,18 @@
 """The manifold partition of large classes: coarse cuts without all pairs, then the exact rule.
 
 A part of more than ``PART_SIZE`` samples is cut in two as the rule does it, by growing from two far
-samples over the neighbour lists, but the samples come from three sweeps of shortest paths instead
-of all of them, and the tortuosity R that decides who gets joint neighbours is that of the paths of
-these sweeps. Below, the rule itself goes on, with the shortest paths inside the part.
+samples over the neighbour lists, but these seeds come from three sweeps of shortest paths instead
+of all paths, and the tortuosity R that decides who gets joint neighbours is sampled from the paths
+to the seeds. Below, the rule itself goes on, with the shortest paths inside the part.
+
+All parts that are still too large are cut at the same time: no link joins two of them, so one sweep
+with a source in each serves them all, and a level of the tree takes the time of a few sweeps over
+the class.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,7 +26,13 @@ from mpda.partition import Partition, SplitTree, leaves_in_order, manifold_parti
 # Classes of more samples are cut coarsely first: all pairs of this many take a tenth of a second.
 CLASS_SIZE = 1000
 # The largest part to which the exact rule is applied after coarse cuts.
-PART_SIZE = 250
+PART_SIZE = 100
+# Samples of a part whose tortuosity is measured.
+_MEASURED = 64
+
+
+_Seeds = tuple[Ints, Ints]
+_Paths = tuple[Floats, Floats]
 
 
 def coarse_partition(
@@ -33,21 +45,34 @@ def coarse_partition(
     n, k = lists.indices.shape
     links = _links(lists)
     nodes = [np.arange(n)]
-    children: list[tuple[int, int]] = []
-    linearity: list[float] = []
-    parts: list[tuple[int, Partition]] = []
-    for node, members in enumerate(nodes):  # grows while it is read
-        children.append((-1, -1))
-        if members.size <= max(part_size, max_patch_size):
+    children: list[tuple[int, int]] = [(-1, -1)]
+    linearity = [1.0]
+    limit = max(part_size, max_patch_size)
+    level = [0] if n > limit else []
+    while level:
+        cut = _Cuts(points.X, lists, links, [nodes[node] for node in level])
+        falls_right, ratios = cut.made()
+        below = []
+        for node, ratio in zip(level, ratios, strict=True):
+            members = nodes[node]
+            right = falls_right[members]
+            linearity[node] = float(ratio)
+            children[node] = (len(nodes), len(nodes) + 1)
+            for half in (members[~right], members[right]):
+                if half.size > limit:
+                    below.append(len(nodes))
+                nodes.append(half)
+                children.append((-1, -1))
+                linearity.append(1.0)
+        links = cut.links
+        level = below
+    parts = []
+    for node, members in enumerate(nodes):
+        if children[node][0] < 0:
             part = _exact(points.X[members], k, max_patch_size)
             assert part.tree is not None
-            linearity.append(float(part.tree.linearity[0]))
+            linearity[node] = float(part.tree.linearity[0])
             parts.append((node, part))
-            continue
-        falls_right, ratio = _Cut(points.X, lists, links, members).made()
-        linearity.append(ratio)
-        children[node] = (len(nodes), len(nodes) + 1)
-        nodes += [members[~falls_right], members[falls_right]]
     return _grafted(nodes, children, linearity, parts)
 
 
@@ -70,87 +95,136 @@ def _links(lists: NeighborLists) -> csr_array:
     return csr_array((lengths, *indices), shape=(n, n))
 
 
-class _Cut:
-    """One part of a class, to be cut in two."""
+class _Cuts:
+    """Disjoint parts of a class, each to be cut in two.
 
-    def __init__(self, X: Floats, lists: NeighborLists, links: csr_array, members: Ints) -> None:
-        self._X = X[members]
-        self._links = links if members.size == len(X) else links[members][:, members]
-        place = np.full(len(X), -1, dtype=np.intp)
-        place[members] = np.arange(members.size)
-        self._listed = place[lists.indices[members]]  # -1 for neighbours outside the part
+    group : (n,) the part of each sample, -1 outside
+    links : the links inside parts
+    """
 
-    def made(self) -> tuple[Bools, float]:
-        """What falls to the right part (s,), and the mean tortuosity of the sampled paths."""
-        left, right = self._seeds()
-        paths = np.stack([self._sweep(left), self._sweep(right)])
-        ratios = self._ratios(paths, (left, right))
-        falls_right = self._grown((left, right), paths, ratios)
-        found = ratios[np.isfinite(ratios)]
-        return falls_right, float(found.mean()) if found.size else 1.0
+    def __init__(
+        self, X: Floats, lists: NeighborLists, links: csr_array, parts: list[Ints]
+    ) -> None:
+        self._X = X
+        self._lists = lists.indices
+        self._members = np.concatenate(parts)
+        sizes = np.array([part.size for part in parts])
+        self._starts = np.cumsum(sizes) - sizes
+        self.group = np.full(len(X), -1, dtype=np.intp)
+        self.group[self._members] = np.repeat(np.arange(sizes.size), sizes)
+        step = -(-sizes // _MEASURED)
+        place = np.arange(self._members.size) - np.repeat(self._starts, sizes)
+        self._measured = self._members[place % np.repeat(step, sizes) == 0]
+        self.links = self._inside(links)
 
-    def _sweep(self, source: int) -> Floats:
-        return np.asarray(dijkstra(self._links, indices=[source]))[0]
+    def _inside(self, links: csr_array) -> csr_array:
+        tails = np.repeat(self.group, np.diff(links.indptr))
+        kept = (tails == self.group[links.indices]) & (tails >= 0)
+        starts = np.concatenate([[0], np.cumsum(kept)])[links.indptr].astype(np.int32)
+        return csr_array((links.data[kept], links.indices[kept], starts), shape=links.shape)
 
-    def _seeds(self) -> tuple[int, int]:
-        """The sample farthest from the first, and the one farthest from that; the lower first.
+    def made(self) -> tuple[Bools, Floats]:
+        """What falls to the right part (n,), and the mean tortuosity in each part before."""
+        one = self._farthest(self._sweep(self._members[self._starts]))
+        from_one = self._sweep(one)
+        other = self._farthest(from_one)
+        # Copies of one point: any two of them.
+        first, second = self._members[self._starts], self._members[self._starts + 1]
+        other = np.where(one == other, np.where(one == first, second, first), other)
+        from_other = self._sweep(other)
+        swapped = (one > other)[self.group] & (self.group >= 0)
+        seeds = np.minimum(one, other), np.maximum(one, other)
+        paths = (
+            np.where(swapped, from_other, from_one),
+            np.where(swapped, from_one, from_other),
+        )
+        ratios = [self._ratios(*each) for each in zip(paths, seeds, strict=True)]
+        falls_right = self._grown(seeds, paths, ratios)
+        return falls_right, sum(self._sums(each, self._measured) for each in ratios) / (
+            2 * self._sums(None, self._measured)
+        )
+
+    def _sweep(self, sources: Ints) -> Floats:
+        """The length of the path (n,) to each sample from the source in its part."""
+        return np.asarray(dijkstra(self.links, indices=sources, min_only=True))
+
+    def _farthest(self, lengths: Floats) -> Ints:
+        """The sample of each part with the longest path, the first of several.
 
         What no path reaches is farther than all else.
         """
-        one = int(np.argmax(self._sweep(0)))
-        other = int(np.argmax(self._sweep(one)))
-        if one == other:  # copies of one point
-            other = (one + 1) % len(self._X)
-        return min(one, other), max(one, other)
+        found = lengths[self._members]
+        longest = np.maximum.reduceat(found, self._starts)
+        places = (found == longest[self.group[self._members]]).nonzero()[0]
+        return self._members[places[np.searchsorted(places, self._starts)]]
 
-    def _ratios(self, paths: Floats, seeds: tuple[int, int]) -> Floats:
-        """R (2, s) between each seed and every sample; nan where no path leads there."""
-        straight = np.stack([np.linalg.norm(self._X - self._X[seed], axis=1) for seed in seeds])
-        ratios = np.divide(paths, straight, out=np.ones_like(paths), where=straight > 0.0)
-        return np.where(np.isfinite(ratios), np.maximum(ratios, 1.0), np.nan)
+    def _ratios(self, lengths: Floats, seeds: Ints) -> Floats:
+        """R (n,) between the measured samples and the seeds; 0 for others, 1 without a path."""
+        rows = self._measured
+        straight = np.linalg.norm(self._X[rows] - self._X[seeds[self.group[rows]]], axis=1)
+        known = (straight > 0.0) & np.isfinite(lengths[rows])
+        ratios = np.zeros(len(self._X))
+        ratios[rows] = np.divide(lengths[rows], straight, out=np.ones_like(straight), where=known)
+        return np.maximum(ratios, ratios > 0.0)
 
-    def _grown(self, seeds: tuple[int, int], paths: Floats, ratios: Floats) -> Bools:
-        """Grow two parts round by round over the lists, as the rule does."""
-        side = np.full(len(self._X), -1, dtype=np.int8)
-        sums = [0.0, 0.0]
-        sizes = [0, 0]
-        fronts = [np.array([seed]) for seed in seeds]
+    def _sums(self, values: Floats | None, rows: Ints) -> Floats:
+        """The sums over each part of values (n,), or the number, of some samples."""
+        weights = None if values is None else values[rows]
+        return np.bincount(self.group[rows], weights, self._starts.size).astype(float)
 
-        def join(which: int, new: Ints) -> None:
-            side[new] = which
-            sums[which] += float(np.nansum(ratios[which][new]))
-            sizes[which] += new.size
+    def _grown(self, seeds: _Seeds, paths: _Paths, ratios: Sequence[Floats]) -> Bools:
+        """Grow two sides of every part round by round over the lists, as the rule does."""
+        free = self.group >= 0
+        right = np.zeros(len(free), dtype=bool)
+        counts, measured, totals = np.zeros((3, 2, self._starts.size))
+        is_measured = np.zeros(len(free))
+        is_measured[self._measured] = 1.0
 
-        for which, front in enumerate(fronts):
-            join(which, front)
+        def join(side: int, new: Ints) -> None:
+            free[new] = False
+            right[new] = side == 1
+            counts[side] += self._sums(None, new)
+            measured[side] += self._sums(is_measured, new)
+            totals[side] += self._sums(ratios[side], new)
+
+        fronts = list(seeds)
+        for side in (0, 1):
+            join(side, fronts[side])
         while fronts[0].size or fronts[1].size:
-            near = [self._free_neighbors(front, side) for front in fronts]
-            joint = np.intersect1d(near[0], near[1], assume_unique=True)
+            near = [self._free_neighbors(front, free) for front in fronts]
+            joint = (near[0] & near[1]).nonzero()[0]
+            near[0][joint] = near[1][joint] = False
+            fronts = [each.nonzero()[0] for each in near]
+            for side in (0, 1):
+                join(side, fronts[side])
             if joint.size:
-                near = [np.setdiff1d(each, joint, assume_unique=True) for each in near]
-                # R^p N_p with what is about to join; the sum over its samples stands for both.
-                weights = [sums[i] + float(np.nansum(ratios[i][near[i]])) for i in (0, 1)]
-                gets = 1 if weights[0] > weights[1] else 0
-                near[gets] = np.union1d(near[gets], joint)
-            for which in (0, 1):
-                join(which, near[which])
-            fronts = near
-        left_over = np.flatnonzero(side < 0)
-        if left_over.size:
-            side[left_over] = self._nearer(left_over, seeds, paths)
-        return side == 1
+                # R^p N_p with what has just joined, R^p from the samples that are measured.
+                weights = counts * np.divide(
+                    totals, measured, out=np.ones_like(totals), where=measured > 0.0
+                )
+                to_right = (weights[0] > weights[1])[self.group[joint]]
+                for side, new in enumerate((joint[~to_right], joint[to_right])):
+                    join(side, new)
+                    fronts[side] = np.concatenate([fronts[side], new])
+        left_over = free.nonzero()[0]
+        right[left_over] = self._nearer(left_over, seeds, paths)
+        return right
 
-    def _free_neighbors(self, front: Ints, side: np.ndarray[tuple[int], np.dtype[np.int8]]) -> Ints:
-        reached = np.unique(self._listed[front])
-        reached = reached[reached >= 0]
-        return reached[side[reached] < 0]
+    def _free_neighbors(self, front: Ints, free: Bools) -> Bools:
+        """The free samples (n,) of the same part that are listed by one of the front."""
+        reached = self._lists[front]
+        alike = self.group[reached] == self.group[front][:, None]
+        near = np.zeros_like(free)
+        near[reached[alike]] = True
+        return near & free
 
-    def _nearer(self, points: Ints, seeds: tuple[int, int], paths: Floats) -> Bools:
+    def _nearer(self, rows: Ints, seeds: _Seeds, paths: _Paths) -> Bools:
         """Whether samples that no list reaches are nearer to the right seed, by paths or lines."""
-        to_left, to_right = paths[:, points]
+        to_left, to_right = (each[rows] for each in paths)
         lost = np.isinf(to_left) & np.isinf(to_right)
         for gaps, seed in ((to_left, seeds[0]), (to_right, seeds[1])):
-            gaps[lost] = np.linalg.norm(self._X[points[lost]] - self._X[seed], axis=1)
+            from_seed = self._X[rows[lost]] - self._X[seed[self.group[rows[lost]]]]
+            gaps[lost] = np.linalg.norm(from_seed, axis=1)
         return to_right < to_left
 
 
