@@ -1,9 +1,9 @@
-"""Keeping BLAS to one thread where matrices are small."""
+"""Threads: few where matrices are small, one for each core where classes are large."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 
@@ -11,6 +11,22 @@ from threadpoolctl import ThreadpoolController
 
 # Up to this many dimensions a fit gains nothing from threads inside BLAS.
 SMALL = 256
+# From this many samples on, most of the work on a class is in NumPy, SciPy and scikit-learn, which
+# let other threads go on.
+_LARGE_CLASS = 1000
+
+
+def class_threads(sizes: Iterable[int]) -> int:
+    """How many classes of the given sizes to work on at the same time, in threads.
+
+    As many as BLAS would use by itself, which honours OMP_NUM_THREADS and the limits of joblib and
+    threadpoolctl; 1 in a thread that is not the main one, where others may be at work already.
+    """
+    n_large = sum(size >= _LARGE_CLASS for size in sizes)
+    if n_large < 2 or threading.current_thread() is not threading.main_thread():
+        return 1
+    known = [each["num_threads"] for each in _controller().info() if each["user_api"] == "blas"]
+    return min(max(known, default=1), n_large)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from mpda.partition import Partition, SplitTree, leaves_in_order, manifold_parti
 # Classes of more samples are cut coarsely first: all pairs of this many take a tenth of a second.
 CLASS_SIZE = 1000
 # The largest part to which the exact rule is applied after coarse cuts.
-PART_SIZE = 100
+PART_SIZE = 64
 # Samples of a part whose tortuosity is measured.
 _MEASURED = 64
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from mpda._threads import SMALL, one_blas_thread
+from mpda._threads import SMALL, class_threads, one_blas_thread
 from mpda._typing import Floats, Ints
 from mpda.contributions import (
     PatchRule,
@@ -100,10 +102,12 @@ def fit_discriminant(
 ) -> Discriminant:
     """Directions from the samples X (n, d), the indices of each class and its patch rule."""
     view = frame(X)
-    with one_blas_thread(view.dimension <= SMALL):
-        summed = _summed(view, classes, patch_rules, plan, n_jobs, report)
+    n_threads = class_threads(members.size for members in classes)
+    each = partial(in_order, n=len(classes), n_jobs=n_jobs, n_threads=n_threads)
+    with one_blas_thread(view.dimension <= SMALL or n_threads > 1):
+        summed = _summed(view, classes, patch_rules, plan, each, report)
         used = penalties.strengths(summed.totals, view)
-        taken, solvers = _eliminated(view, classes, summed, plan, used, n_jobs, report)
+        taken, solvers = _eliminated(view, classes, summed, plan, used, each, report)
         pencil = reduced_pencil(summed.totals, taken, used)
         found = solved(pencil, used, two_stage)
         kept = found.first(number_kept(found.eigenvalues.size, n_components))
@@ -148,7 +152,7 @@ def _summed(
     classes: Sequence[Ints],
     patch_rules: Sequence[PatchRule | None],
     plan: Plan,
-    n_jobs: int | None,
+    each: Callable[..., Iterator[Any]],
     report: str | None,
 ) -> _Summed:
     """The first pass: graphs, patches, tangents and forms, and the sums over classes."""
@@ -160,7 +164,7 @@ def _summed(
     totals = Totals.empty(view.dimension)
     summed = _Summed(totals, [], [], [])
     kept_bytes = 0
-    for part in in_order(class_contribution, work, len(classes), n_jobs=n_jobs, report=title):
+    for part in each(class_contribution, work, report=title):
         totals += part
         kept_bytes += part.form.nbytes
         summed.forms.append(part.form if kept_bytes <= _KEPT_BYTES else None)
@@ -175,7 +179,7 @@ def _eliminated(
     summed: _Summed,
     plan: Plan,
     used: Strengths,
-    n_jobs: int | None,
+    each: Callable[..., Iterator[Any]],
     report: str | None,
 ) -> tuple[Floats, list[str]]:
     """The second pass: what eliminating v takes off S_tt (d, d), and the solver of each class."""
@@ -186,7 +190,7 @@ def _eliminated(
     title = report and f"{report}, reduction (2/2)"
     taken = np.zeros((view.dimension, view.dimension))
     solvers = []
-    for part in in_order(class_reduction, work, len(classes), n_jobs=n_jobs, report=title):
+    for part in each(class_reduction, work, report=title):
         taken += part.taken
         solvers.append(part.solver)
     return taken, solvers

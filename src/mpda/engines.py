@@ -21,16 +21,24 @@ def in_order(
     n_jobs: int | None = None,
     report: str | None = None,
     unit: str = "classes",
+    n_threads: int = 1,
 ) -> Iterator[Result]:
     """Yield ``work(*a)`` for each a of the n arguments, in their order, whatever finishes first.
+
+    With one job the work may still go on in several threads.
 
     With ``report``, a line goes to stderr at most every two seconds and after the last piece;
     ``unit`` is what the pieces are.
     """
-    if effective_n_jobs(n_jobs) == 1 or n == 1:
-        results: Iterator[Result] = (work(*a) for a in arguments)
+    calls = (delayed(work)(*a) for a in arguments)
+    if n == 1 or max(effective_n_jobs(n_jobs), n_threads) == 1:
+        results: Iterator[Result] = (call(*a) for call, a, _ in calls)
+    elif effective_n_jobs(n_jobs) == 1:
+        threads = Parallel(
+            n_jobs=n_threads, backend="threading", return_as="generator", pre_dispatch="n_jobs"
+        )
+        results = iter(threads(calls))
     else:
-        calls = (delayed(work)(*a) for a in arguments)
         streams = getattr(get_active_backend()[0], "supports_return_generator", False)
         returned = "generator" if streams else "list"
         results = iter(Parallel(n_jobs=n_jobs, return_as=returned)(calls))

@@ -22,6 +22,8 @@ _DIRECT_SEARCH_LIMIT = 3e8
 _BLOCK_ENTRIES = 4_000_000
 # Distances at a time in a search: rows of a block fit in the cache.
 _SEARCH_ENTRIES = 250_000
+# Squared distances so far above the rounding of a search by Gram products are right to 1e-10.
+_CLEARLY_ABOVE = 1e10
 _DENSE_LIMIT = 500
 # Sums of squares of the offsets over those of the edges: 2e-16 of this is the rounding allowed.
 _LARGEST_EXTENT = 1e3
@@ -233,33 +235,47 @@ def _nearest(D: Floats, rows: Ints, k: int) -> NeighborLists:
 
 
 def _candidate_search(X: Floats, k: int) -> NeighborLists:
-    """Search by Gram products for more than k candidates, then rank them from differences.
+    """Search by Gram products for more than k candidates; what their rounding leaves open is
+    settled from differences.
 
-    Gram products lose small distances, so a row is trusted only if its last candidate is farther
-    than its k-th by more than the rounding of the search; the other rows are searched directly.
+    A row is clear if its distances are far above the rounding of the search and farther apart than
+    it. The candidates of other rows are ranked from differences; and if then the last of them is
+    not clearly farther than the k-th, the row is searched directly.
     """
-    n = X.shape[0]
+    n, d = X.shape
     centred = X - X.mean(axis=0)
     n_candidates = min(n, k + 1 + max(8, k // 2))
     search = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(centred)
-    gram_distances, candidates = search.kneighbors(centred)
-    rows = np.repeat(np.arange(n), n_candidates)
-    distances = pair_distances(X, rows, candidates.ravel()).reshape(candidates.shape)
-    distances[candidates == np.arange(n)[:, None]] = np.inf
+    distances, candidates = search.kneighbors(centred)
+    squared_norms = np.einsum("ij,ij->i", centred, centred)
+    rounding = 8 * d * np.finfo(float).eps * (squared_norms + squared_norms.max())
+    squares = distances[:, 1 : k + 2] ** 2
+    clear = (np.diff(squares, axis=1) > 2.0 * rounding[:, None]).all(axis=1)
+    clear &= (squares[:, 0] > _CLEARLY_ABOVE * rounding) & (candidates[:, 0] == np.arange(n))
+    clear &= squares.shape[1] > k  # so that the first that is not listed is known
+    lists = NeighborLists(candidates[:, 1 : k + 1].copy(), distances[:, 1 : k + 1].copy())
+    rows = np.flatnonzero(~clear)
+    ranked = _ranked(X, rows, candidates[rows], k)
+    if n_candidates < n:
+        unsafe = distances[rows, -1] ** 2 - rounding[rows] <= ranked.distances[:, -1] ** 2
+        exact = _direct_search(X, rows[unsafe], k)
+        ranked.indices[unsafe] = exact.indices
+        ranked.distances[unsafe] = exact.distances
+    lists.indices[rows] = ranked.indices
+    lists.distances[rows] = ranked.distances
+    return lists
+
+
+def _ranked(X: Floats, rows: Ints, candidates: Ints, k: int) -> NeighborLists:
+    """The k nearest among the candidates (r, c) of some rows, without the row itself."""
+    tails = np.repeat(rows, candidates.shape[1])
+    distances = pair_distances(X, tails, candidates.ravel()).reshape(candidates.shape)
+    distances[candidates == rows[:, None]] = np.inf
     order = np.lexsort((candidates, distances), axis=1)[:, :k]
-    lists = NeighborLists(
+    return NeighborLists(
         np.take_along_axis(candidates, order, axis=1),
         np.take_along_axis(distances, order, axis=1),
     )
-    if n_candidates < n:
-        squared_norms = np.einsum("ij,ij->i", centred, centred)
-        rounding = 8 * X.shape[1] * np.finfo(float).eps * (squared_norms + squared_norms.max())
-        unsafe = gram_distances[:, -1] ** 2 - rounding <= lists.distances[:, -1] ** 2
-        rows = np.flatnonzero(unsafe)
-        exact = _direct_search(X, rows, k)
-        lists.indices[rows] = exact.indices
-        lists.distances[rows] = exact.distances
-    return lists
 
 
 def pair_distances(X: Floats, tails: Ints, heads: Ints) -> Floats:

@@ -1,15 +1,14 @@
 """From a form over (t, v) to one over t: v is eliminated exactly, class by class.
 
 The solver follows the block at hand. A small one is factored as it is. A larger one is solved in
-single precision, again and again for what is left of the right sides in double precision: by a
-dense factor where that costs no more than an iteration would, by preconditioned conjugate gradients
-where the unknowns are many and their links few. What neither brings below the tolerance goes to a
-factor in double precision.
+single precision, again and again for what is left of the right sides in double precision: by
+preconditioned conjugate gradients, as long as they cost no more than a dense factor would, and then
+by that factor. What neither brings below the tolerance goes to a factor in double precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,9 +27,10 @@ from mpda.scatter import symmetric
 _DENSE_LIMIT = 2000
 # Up to this many unknowns there may be a dense factor in single precision; it takes 256 MB then.
 _FACTOR_LIMIT = 8192
-# Conjugate gradients take about so many steps, and an operation in a product with a sparse matrix
-# takes about so many times as long as one in a dense factor.
-_USUAL_STEPS, _SPARSE_PRICE = 20, 6
+# An operation in a product with a sparse matrix takes about six times as long as in a dense factor.
+_SPARSE_PRICE = 6.0
+# Conjugate gradients are not begun for fewer steps than this, after which their speed is known.
+_FEWEST_STEPS = 4
 _MAX_STEPS = 300
 # The residual of the solution beside the right side; the reduction has the square of its error.
 _TOLERANCE = 1e-5
@@ -75,12 +75,11 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     C.data *= np.repeat(sides, np.diff(C.indptr)) * sides[C.indices]
     B = B * sides
     single = C.astype(np.float32)
-    makers: dict[str, Callable[[csr_array], Solve | None]] = {
-        "single": _factored,
-        "iterative": partial(_iterating, form=form),
-    }
-    for solver in _solvers(C, len(B)):
-        solve = makers[solver](single)
+    for solver, max_steps in _attempts(C, len(B)):
+        if solver == "single":
+            solve = _factored(single)
+        else:
+            solve = partial(_conjugate_gradients, single, _BlockJacobi(single, form), max_steps)
         found = None if solve is None else _corrected(C, B, solve, solver)
         if found is not None:
             return found
@@ -112,14 +111,15 @@ def _eliminated_dense(C: Floats, B: Floats) -> Elimination:
     return Elimination(product, "range" if singular else "dense")
 
 
-def _solvers(C: csr_array, d: int) -> tuple[str, ...]:
-    """The solvers to try for d right sides, the one that should be faster first."""
+def _attempts(C: csr_array, d: int) -> Iterator[tuple[str, int]]:
+    """The solvers to try in turn for d right sides, with the steps that an iteration may take."""
     n = C.shape[0]
-    if n > _FACTOR_LIMIT:
-        return ("iterative",)
-    factor = n**3 / 3.0
-    iteration = _USUAL_STEPS * _SPARSE_PRICE * 2.0 * C.nnz * d
-    return ("single", "iterative") if factor <= iteration else ("iterative", "single")
+    if n <= _FACTOR_LIMIT:
+        steps = int(n**3 / 3.0 / (_SPARSE_PRICE * 2.0 * C.nnz * d))
+        if steps >= _FEWEST_STEPS:
+            yield "iterative", min(steps, _MAX_STEPS)
+        yield "single", 0
+    yield "iterative", _MAX_STEPS
 
 
 def _corrected(C: csr_array, B: Floats, solve: Solve, solver: str) -> Elimination | None:
@@ -159,22 +159,27 @@ def _factored(C: csr_array) -> Solve | None:
     return lambda rhs: spotrs(factor, rhs, lower=1)[0]
 
 
-def _iterating(C: csr_array, form: TangentForm) -> Solve:
-    """Solutions by conjugate gradients."""
-    return partial(_conjugate_gradients, C, smooth=_BlockJacobi(C, form))
-
-
-def _conjugate_gradients(C: csr_array, rhs: Floats, smooth: _BlockJacobi) -> Floats | None:
-    """C^-1 rhs for all columns at once, preconditioned; None if too slow."""
+def _conjugate_gradients(
+    C: csr_array, smooth: _BlockJacobi, max_steps: int, rhs: Floats
+) -> Floats | None:
+    """C^-1 rhs for all columns at once, preconditioned; None if it would take more steps."""
     X = np.zeros_like(rhs)
     residual = rhs.copy()
     target = 0.5 * _TOLERANCE * np.maximum(np.linalg.norm(rhs, axis=0), _TOLERANCE)
     step = smooth(residual)
     direction = step
     energy = np.einsum("ij,ij->j", residual, step)
-    for _ in range(_MAX_STEPS):
-        if (np.linalg.norm(residual, axis=0) <= target).all():
+    begin = 1.0
+    for taken in range(max_steps + 1):
+        left = float((np.linalg.norm(residual, axis=0) / target).max())  # to be brought to 1
+        if left <= 1.0:
             return X
+        begin = begin if taken else left
+        if taken >= _FEWEST_STEPS and max_steps < _MAX_STEPS:  # there is another way
+            # At the mean pace so far; conjugate gradients become faster rather than slower.
+            needed = taken * np.log(left) / np.log(begin / left) if left < begin else np.inf
+            if needed > 1.5 * (max_steps - taken):
+                return None
         image = C @ direction
         curvature = np.einsum("ij,ij->j", direction, image)
         length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0.0)

@@ -35,7 +35,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
     ----------
     partition : {"auto", "geodesic", "euclidean"}, default="auto"
         "geodesic" measures along the neighbour graph. "auto" is the same for classes of up to 1000
-        samples; larger ones are first cut into parts of at most 250 along a few shortest paths.
+        samples; larger ones are first cut into parts of at most 64 along a few shortest paths.
         "euclidean" takes straight distances for geodesic ones, and 1 for every ratio.
     partition_neighbors : int, default=6
         Neighbours for the geodesics and for growing patches.

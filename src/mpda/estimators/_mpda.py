@@ -64,7 +64,7 @@ class MPDA(TangentDiscriminant):
     partition : {"auto", "geodesic", "euclidean"} or clusterer, default="auto"
         How classes are cut into patches. "geodesic" is the paper's manifold partition. "auto" is
         the same for classes of up to 1000 samples; larger ones are first cut along a few shortest
-        paths into parts of at most 100, in time and memory that grow with the class and not with
+        paths into parts of at most 64, in time and memory that grow with the class and not with
         its pairs, and the rule goes on inside the parts. "euclidean" leaves the geodesics out. A
         scikit-learn clusterer is cloned and run on each class; its label -1 makes a patch of one
         sample.
