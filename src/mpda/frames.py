@@ -7,7 +7,7 @@ the centred samples, which has fewer dimensions and in which every wanted direct
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,50 +17,70 @@ from mpda._typing import Floats, Ints
 _LEAST_EXPONENT = -500
 
 
+# Entries of the samples that are scaled at a time where all of them are gone through.
+_BLOCK_ENTRIES = 1_000_000
+
+
 @dataclass(frozen=True)
 class Frame:
     """The samples in the coordinates of a fit.
 
-    points : (n, d) the samples times 2^-exponent
-    rotated : (n, r) the points in the basis, from the first of them; None where there is no basis
+    samples : (n, d) as they were given; perhaps in single precision, perhaps not in memory
+    exponent : the points are the samples times 2^-exponent, in double precision
+    origin : (d,) the point from which coordinates count
+    rotated : (n, r) the coordinates in the basis; None where there is no basis
     basis : (d, r) orthonormal, or None
     """
 
-    points: Floats
-    rotated: Floats | None
-    basis: Floats | None
+    samples: Floats
     exponent: int
+    origin: Floats
+    rotated: Floats | None = None
+    basis: Floats | None = None
 
     @property
     def dimension(self) -> int:
         """r, the number of coordinates."""
-        return self.points.shape[1] if self.rotated is None else self.rotated.shape[1]
+        return self.samples.shape[1] if self.rotated is None else self.rotated.shape[1]
 
     @property
     def n_varying(self) -> int:
         """The number of features that are not constant."""
-        return int(np.count_nonzero(np.ptp(self.points, axis=0)))
+        return int(np.count_nonzero(np.ptp(self.samples, axis=0)))
 
     @property
     def mean(self) -> Floats:
         """The mean of the samples in their own units (d,)."""
-        return np.ldexp(self.points.mean(axis=0), self.exponent)
+        n, d = self.samples.shape
+        total = np.zeros(d)
+        step = max(1, _BLOCK_ENTRIES // d)
+        for start in range(0, n, step):
+            total += self._scaled(self.samples[start : start + step]).sum(axis=0)
+        return np.ldexp(total / n, self.exponent)
+
+    @property
+    def points(self) -> Floats:
+        """All points (n, d)."""
+        return self._scaled(self.samples)
 
     @property
     def all_coordinates(self) -> Floats:
         """The coordinates of every sample (n, r), as ``part`` has them."""
-        return self.points - self.points[0] if self.rotated is None else self.rotated
+        return self.points - self.origin if self.rotated is None else self.rotated
 
     def part(self, members: Ints) -> tuple[Floats, Floats]:
         """The points (m, d) of some samples and their coordinates (m, r).
 
-        Coordinates count from the first point: differences of near numbers are exact, so samples
-        far from the origin lose nothing. Points keep their values, and with them ties in distance.
+        Coordinates count from one of the points: differences of near numbers are exact, so samples
+        far from zero lose nothing. Points keep their values, and with them ties in distance.
         """
-        points = self.points.take(members, axis=0)
+        points = self._scaled(self.samples.take(members, axis=0))
         if self.rotated is None:
-            return points, points - self.points[0]
+            return points, points - self.origin
         return points, self.rotated[members]
+
+    def _scaled(self, samples: Floats) -> Floats:
+        return np.ldexp(samples.astype(np.float64), -self.exponent, order="C")
 
     def scaled(self, value: float) -> float:
         """A quantity in squared units of the samples, in squared units of the points."""
@@ -82,21 +102,21 @@ class Frame:
 def frame(X: Floats) -> Frame:
     """The frame of the samples X (n, d)."""
     exponent = max(scale_exponent(X), _LEAST_EXPONENT)
-    points = np.ldexp(X, -exponent, order="C")
     n, d = X.shape
+    plain = Frame(X, exponent, np.ldexp(X[0].astype(np.float64), -exponent))
     if n > d:
-        return Frame(points, None, None, exponent)
+        return plain
     # Equal samples must stay equal to the last bit, so each distinct one is rotated once.
-    distinct, copies = np.unique(points, axis=0, return_inverse=True)
-    offsets = distinct - points[0]
+    distinct, copies = np.unique(plain.points, axis=0, return_inverse=True)
+    offsets = distinct - plain.origin
     _, singular, directions = np.linalg.svd(offsets, full_matrices=False)
     basis = directions[singular > d * np.finfo(float).eps * singular[0]].T
-    return Frame(points, (offsets @ basis)[copies.ravel()], basis, exponent)
+    return replace(plain, rotated=(offsets @ basis)[copies.ravel()], basis=basis)
 
 
 def scale_exponent(X: Floats) -> int:
     """The power of two above the largest magnitude in X."""
-    return int(np.frexp(np.abs(X).max())[1])
+    return int(np.frexp(max(abs(float(X.min())), abs(float(X.max()))))[1])
 
 
 def _shifted(value: float, exponent: int) -> float:

@@ -185,7 +185,7 @@ def lsda_forms(view: Frame, classes: Sequence[Ints], lists: NeighborLists) -> Ls
     W_w are its edges inside classes, W_b those across.
     """
     edges = union_graph(lists).edges
-    codes = class_codes(classes, len(view.points))
+    codes = class_codes(classes, len(view.samples))
     alike = codes[edges[:, 0]] == codes[edges[:, 1]]
     inside, across = edges[alike], edges[~alike]
     Z = view.all_coordinates

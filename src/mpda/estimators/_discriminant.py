@@ -91,8 +91,8 @@ class TangentDiscriminant(LinearMap):
         )
         scale = Scale(power, unit=False, orthonormal=False)
         self.classes_ = samples.classes
-        self.mean_ = found.mean.astype(samples.dtype, copy=False)
-        self.components_ = scale.applied(found.directions).T.astype(samples.dtype, order="C")
+        self.mean_ = found.mean.astype(samples.X.dtype, copy=False)
+        self.components_ = scale.applied(found.directions).T.astype(samples.X.dtype, order="C")
         self.eigenvalues_ = found.directions.eigenvalues
         self.residual_ = found.residual
         self.class_solvers_ = np.array(found.solvers)

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
-import numpy as np
-
 from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
@@ -53,7 +51,7 @@ class EigenMethod(LinearMap):
         with one_blas_thread(view.dimension <= SMALL):
             solution = self._solution(view, self._forms(view, samples, {}))
         self.classes_ = samples.classes
-        self._keep(view, samples.dtype, solution)
+        self._keep(view, solution)
         return self
 
     def _check(self) -> None:
@@ -80,7 +78,7 @@ class EigenMethod(LinearMap):
         k = max(n_neighbors, memo.get(MOST_NEIGHBORS, 0))
 
         def search() -> NeighborLists:
-            self._say(f"neighbours of {len(view.points)} samples")
+            self._say(f"neighbours of {len(view.samples)} samples")
             return searched_lists(view.points, k)
 
         lists: NeighborLists = remembered(memo, ("lists", k), search)
@@ -95,8 +93,9 @@ class EigenMethod(LinearMap):
         if self.verbose:
             print(f"{type(self).__name__}, {what}", file=sys.stderr)
 
-    def _keep(self, view: Frame, dtype: np.dtype[Any], solution: Solution) -> None:
+    def _keep(self, view: Frame, solution: Solution) -> None:
         """Set the attributes that all these methods have."""
+        dtype = view.samples.dtype
         scale = Scale(self.eigenvalue_power, self._unit_rows, self.orthonormal, self._increasing)
         self.components_ = scale.applied(solution.directions).T.astype(dtype, order="C")
         self.eigenvalues_ = solution.directions.eigenvalues

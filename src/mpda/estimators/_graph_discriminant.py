@@ -217,7 +217,7 @@ def _weights_form(
     view: Frame, samples: LabelledSamples, graph: Callable[..., Any], name: str
 ) -> Floats:
     """The form of the weights that a callable returns, which are checked."""
-    weights = graph(samples.X.copy(), samples.y.copy())
+    weights = graph(samples.X.astype(np.float64), samples.y.copy())
     if not issparse(weights):
         try:
             weights = np.asarray(weights)

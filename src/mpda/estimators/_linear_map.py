@@ -19,11 +19,10 @@ from mpda.exceptions import SmallClassWarning
 
 @dataclass(frozen=True)
 class LabelledSamples:
-    """X : (n, d) float64; y : (n,); classes : the distinct labels; members : indices by class."""
+    """X : (n, d) as given; y : (n,); classes : the distinct labels; members : indices by class."""
 
     X: Floats
     y: Labels
-    dtype: np.dtype[Any]
     classes: Labels
     members: list[Ints]
 
@@ -75,12 +74,12 @@ class LinearMap(
             )
         _refuse_identical(X)
         members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        return LabelledSamples(X.astype(np.float64), y, X.dtype, classes, members)
+        return LabelledSamples(X, y, classes, members)
 
-    def _unlabelled(self, X: ArrayLike) -> tuple[Floats, np.dtype[Any]]:
+    def _unlabelled(self, X: ArrayLike) -> Floats:
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         _refuse_identical(X)
-        return X.astype(np.float64), X.dtype
+        return X
 
 
 def _lengths(components: Floats) -> Floats:

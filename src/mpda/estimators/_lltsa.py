@@ -118,14 +118,14 @@ class LLTSA(EigenMethod):
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the map from the samples X (n_samples, n_features); y is not used."""
-        X, dtype = self._unlabelled(X)
+        X = self._unlabelled(X)
         self._check()
         view = frame(X)
         with one_blas_thread(view.dimension <= SMALL):
             forms = self._forms(view, None, {})
             solution = self._solution(view, forms)
         self.tangent_dimension_ = forms.dimension
-        self._keep(view, dtype, solution)
+        self._keep(view, solution)
         return self
 
     def _check(self) -> None:

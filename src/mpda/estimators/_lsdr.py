@@ -153,8 +153,8 @@ class LSDR(LinearMap):
             samples.X, samples.members, self.n_components, self.init, plan, rng
         )
         self.classes_ = samples.classes
-        self.mean_ = found.mean.astype(samples.dtype, copy=False)
-        self.components_ = found.components.astype(samples.dtype, order="C")
+        self.mean_ = found.mean.astype(samples.X.dtype, copy=False)
+        self.components_ = found.components.astype(samples.X.dtype, order="C")
         self.width_ = found.width
         self.ridge_ = found.ridge
         record = found.ascent.record

@@ -205,7 +205,7 @@ class MPDA(TangentDiscriminant):
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
         if hasattr(self.partition, "fit_predict"):
             work = (
-                (self.partition, samples.X[each], label)
+                (self.partition, samples.X[each].astype(np.float64), label)
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
             )
             found = in_order(clustered, work, len(samples.members), n_jobs=check_jobs(self.n_jobs))

@@ -89,7 +89,7 @@ class PointScores:
         most: int | None,
         score: Score | None,
     ) -> None:
-        mean = samples.X.mean(axis=0)
+        mean = samples.X.mean(axis=0, dtype=np.float64)
         self._X, self._X_test = samples.X - mean, X_test - mean
         self._y, self._y_test = samples.y, y_test
         self._most = most

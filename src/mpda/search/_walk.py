@@ -147,7 +147,7 @@ def _plain_walk(
     variants: list[_Variant], samples: LabelledSamples, wanted: Dimensions
 ) -> Iterator[Solved]:
     """Methods whose directions are not nested: one fit for every number of components."""
-    rank = int(np.linalg.matrix_rank(samples.X - samples.X.mean(axis=0)))
+    rank = int(np.linalg.matrix_rank(samples.X - samples.X.mean(axis=0, dtype=np.float64)))
     tried = wanted.given or range(1, (wanted.most or rank) + 1)
     for variant in variants:
         for r in (r for r in tried if r <= rank):
