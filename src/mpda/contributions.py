@@ -3,13 +3,14 @@
 W never joins two classes, so a fit is one independent piece of work per class, a sum, and one
 d x d eigenproblem. ``class_contribution`` is that piece of work and ``Totals`` the sum. Eliminating
 v (``class_reduction``) is a second piece per class, because gamma and the ridges in relative
-units are known only after the first sum.
+units are known only after the first sum; where they are known before, both are one
+(``class_share``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +35,7 @@ from mpda.scatter import (
     full_affinity_scatter,
     graph_scatter,
     neighbor_spread,
+    symmetric,
 )
 from mpda.tangents import TangentBundle, neighborhood_tangents, patch_tangents
 
@@ -66,14 +68,18 @@ class ClassContribution:
     scatter : its part of the between-class form
     within : (d, d) S_tt
     n_edges : number of edges of W
-    form : the blocks of S with v
+    form : the blocks of S with v; None where they were not kept
+    dimensions : (P,) those of the tangent spaces
+    tangent_trace : the trace of the first-order part of S_vv
     patches : its patches; None where every sample has its own tangent space
     """
 
     scatter: ClassScatter
     within: Floats
     n_edges: int
-    form: TangentForm
+    form: TangentForm | None
+    dimensions: Ints
+    tangent_trace: float
     patches: Partition | None
 
 
@@ -120,12 +126,11 @@ def _contribution(
     patches: Partition | None,
 ) -> ClassContribution:
     """The contribution with W on placed vertices, which belong to the patches owners (v,)."""
+    form = tangent_form(placed, owners, bundle)
+    trace = float(np.trace(form.first_order, axis1=1, axis2=2).sum())
+    edges = placed.graph.edges
     return ClassContribution(
-        scatter,
-        graph_scatter(placed),
-        len(placed.graph.edges),
-        tangent_form(placed, owners, bundle),
-        patches,
+        scatter, graph_scatter(placed), len(edges), form, form.dimensions, trace, patches
     )
 
 
@@ -153,7 +158,22 @@ def class_reduction(
     The source is the form or, where it was not kept, the arguments of ``class_contribution``.
     """
     form = source if isinstance(source, TangentForm) else class_contribution(*source).form
+    assert form is not None
     return eliminated(form, gamma, beta)
+
+
+def class_share(
+    points: Floats,
+    coordinates: Floats,
+    plan: Plan,
+    patch_rule: PatchRule | None,
+    gamma: float,
+    beta: float,
+) -> tuple[ClassContribution, Elimination]:
+    """Both pieces of work on a class at once, where gamma and beta are known; no form is kept."""
+    part = class_contribution(points, coordinates, plan, patch_rule)
+    assert part.form is not None
+    return replace(part, form=None), eliminated(part.form, gamma, beta)
 
 
 @dataclass(frozen=True)
@@ -196,8 +216,37 @@ class Totals:
             self.between + part.scatter,
             self.within + part.within,
             self.n_edges + part.n_edges,
-            self.tangent_trace + float(np.trace(part.form.first_order, axis1=1, axis2=2).sum()),
-            self.tangent_size + part.form.size,
+            self.tangent_trace + part.tangent_trace,
+            self.tangent_size + int(part.dimensions.sum()),
+        )
+
+    def moved(self, basis: Floats) -> Totals:
+        """The same sums in the axes (D, D) in which the present ones are the basis (D, d)."""
+        between = self.between
+        return replace(
+            self,
+            between=BetweenSums(
+                between.counts,
+                between.means @ basis.T,
+                symmetric(basis @ between.spread @ basis.T),
+                symmetric(basis @ between.mean_spread @ basis.T),
+            ),
+            within=symmetric(basis @ self.within @ basis.T),
+        )
+
+    def scaled(self, exponent: int) -> Totals:
+        """The same sums for coordinates that are larger by 2^exponent."""
+        between = self.between
+        return replace(
+            self,
+            between=BetweenSums(
+                between.counts,
+                np.ldexp(between.means, exponent),
+                np.ldexp(between.spread, 2 * exponent),
+                np.ldexp(between.mean_spread, 2 * exponent),
+            ),
+            within=np.ldexp(self.within, 2 * exponent),
+            tangent_trace=float(np.ldexp(self.tangent_trace, 2 * exponent)),
         )
 
     def units(self, n_varying: int, one: float) -> Units:

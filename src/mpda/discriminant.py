@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,27 @@ import numpy as np
 from mpda._threads import SMALL, class_threads, one_blas_thread
 from mpda._typing import Floats, Ints
 from mpda.contributions import (
+    ClassContribution,
     PatchRule,
     Plan,
     Totals,
     Units,
     class_contribution,
     class_reduction,
+    class_share,
     remembered,
 )
 from mpda.engines import in_order
 from mpda.forms import TangentForm
-from mpda.frames import Frame, frame
+from mpda.frames import Frame, frame, scale_exponent
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
+from mpda.reduction import Elimination
 from mpda.scatter import symmetric
 from mpda.solutions import LARGEST_STRENGTH, Pencil, number_kept
 
 # Forms that are kept from the first pass for the second; those beyond are made twice.
-_KEPT_BYTES = 256 * 2**20
+_KEPT_BYTES = 192 * 2**20
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Strengths:
     gamma: float
     alpha: float
     beta: float
+
+    def changed(self, change: Callable[[float], float]) -> Strengths:
+        """The same in other units."""
+        return Strengths(change(self.gamma), change(self.alpha), change(self.beta))
 
 
 @dataclass(frozen=True)
@@ -50,10 +56,13 @@ class Penalties:
     tangent_alpha: float | None
     relative: bool
 
-    def strengths(self, totals: Totals, view: Frame) -> Strengths:
-        """The absolute strengths, in the units of the points."""
+    def strengths(self, totals: Totals | None, view: Frame) -> Strengths:
+        """The absolute strengths, in the units of the points; relative units need the totals."""
         one = view.scaled(1.0)
-        units = totals.units(view.n_varying, one) if self.relative else Units(one, one, one)
+        units = Units(one, one, one)
+        if self.relative:
+            assert totals is not None
+            units = totals.units(view.n_varying, one)
         alpha = self.alpha * units.alpha
         beta = alpha if self.tangent_alpha is None else self.tangent_alpha * units.beta
         used = Strengths(self.gamma * units.gamma, alpha, beta)
@@ -67,6 +76,52 @@ class Penalties:
 
 
 @dataclass(frozen=True)
+class Sums:
+    """What a fit has added up, to which classes can be added.
+
+    totals : the sums over classes
+    taken : (r, r) what eliminating v takes off S_tt
+    used : the strengths in the units of the points
+    exponent, origin, basis : where the coordinates are, as in a ``Frame``
+    """
+
+    totals: Totals
+    taken: Floats
+    used: Strengths
+    exponent: int
+    origin: Floats
+    basis: Floats | None
+
+    @property
+    def mean(self) -> Floats:
+        """The mean of all samples in their own units (d,)."""
+        between = self.totals.between
+        offset = between.counts @ between.means / between.counts.sum()
+        if self.basis is not None:
+            offset = self.basis @ offset
+        return np.ldexp(self.origin + offset, self.exponent)
+
+    def ready_for(self, X: Floats) -> tuple[Sums, Frame]:
+        """The sums in the axes of the samples and at a scale that suits X (n, d) too; its frame."""
+        totals, taken = self.totals, self.taken
+        if self.basis is not None:
+            totals = totals.moved(self.basis)
+            taken = symmetric(self.basis @ taken @ self.basis.T)
+        exponent = max(self.exponent, scale_exponent(X))
+        shift = self.exponent - exponent
+        origin = np.ldexp(self.origin, shift)
+        sums = Sums(
+            totals.scaled(shift),
+            np.ldexp(taken, 2 * shift),
+            self.used.changed(lambda value: float(np.ldexp(value, 2 * shift))),
+            exponent,
+            origin,
+            None,
+        )
+        return sums, Frame(X, exponent, origin)
+
+
+@dataclass(frozen=True)
 class Discriminant:
     """A fit.
 
@@ -74,6 +129,7 @@ class Discriminant:
     mean : (d,) of the samples
     residual : how well the directions solve the pencil
     strengths : gamma, alpha and beta in the units of the samples
+    sums : what classes can be added to
     patches : the patches of each class, None where samples have their own tangent spaces
     dimensions : the dimensions of the tangent spaces of each class
     solvers : what eliminated the tangent vectors of each class
@@ -83,46 +139,169 @@ class Discriminant:
     mean: Floats
     residual: float
     strengths: Strengths
+    sums: Sums
     patches: list[Partition | None]
     dimensions: list[Ints]
     solvers: list[str]
 
 
+@dataclass(frozen=True)
+class ClassWork:
+    """What the work on classes starts from: their indices, their patch rules, and how it is done.
+
+    With ``report``, progress goes to stderr under this title.
+    """
+
+    classes: Sequence[Ints]
+    rules: Sequence[PatchRule | None]
+    plan: Plan
+    n_jobs: int | None = None
+    report: str | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How many directions are wanted, None for all, and whether only in the range of S'."""
+
+    n_components: int | None
+    two_stage: bool
+
+
 def fit_discriminant(
     X: Floats,
-    classes: Sequence[Ints],
-    patch_rules: Sequence[PatchRule | None],
-    plan: Plan,
+    work: ClassWork,
     penalties: Penalties,
-    *,
-    two_stage: bool = False,
-    n_components: int | None = None,
-    n_jobs: int | None = None,
-    report: str | None = None,
+    wanted: Wanted,
 ) -> Discriminant:
-    """Directions from the samples X (n, d), the indices of each class and its patch rule."""
+    """Directions from the samples X (n, d)."""
     view = frame(X)
-    n_threads = class_threads(members.size for members in classes)
-    each = partial(in_order, n=len(classes), n_jobs=n_jobs, n_threads=n_threads)
-    with one_blas_thread(view.dimension <= SMALL or n_threads > 1):
-        summed = _summed(view, classes, patch_rules, plan, each, report)
-        used = penalties.strengths(summed.totals, view)
-        taken, solvers = _eliminated(view, classes, summed, plan, used, each, report)
-        pencil = reduced_pencil(summed.totals, taken, used)
-        found = solved(pencil, used, two_stage)
-        kept = found.first(number_kept(found.eigenvalues.size, n_components))
-        residual = pencil_residual(pencil.numerator, pencil.denominator, kept)
-    return Discriminant(
-        directions=Directions(kept.eigenvalues, signed(view.directions(kept.vectors))),
-        mean=view.mean,
-        residual=residual,
-        strengths=Strengths(
-            view.unscaled(used.gamma), view.unscaled(used.alpha), view.unscaled(used.beta)
-        ),
-        patches=summed.patches,
-        dimensions=summed.dimensions,
-        solvers=solvers,
-    )
+    passes = _Passes(view, work)
+    with passes.blas:
+        if penalties.relative:
+            forms = passes.sum_up()
+            used = penalties.strengths(passes.totals, view)
+            passes.eliminate(forms, used)
+        else:
+            used = penalties.strengths(None, view)
+            passes.do_both(used)
+        place = view.exponent, view.origin, view.basis
+        sums = Sums(passes.totals, passes.taken, used, *place)
+        return passes.solution(sums, view.mean, wanted)
+
+
+def extended_discriminant(
+    sums: Sums,
+    X: Floats,
+    work: ClassWork,
+    wanted: Wanted,
+) -> Discriminant:
+    """Directions from the classes of a fit and other classes, which are the samples X (n, d).
+
+    The strengths are those of the fit; patches, dimensions and solvers are those of the new
+    classes.
+    """
+    sums, view = sums.ready_for(X)
+    passes = _Passes(view, work, sums.totals, sums.taken)
+    with passes.blas:
+        passes.do_both(sums.used)
+        sums = replace(sums, totals=passes.totals, taken=passes.taken)
+        return passes.solution(sums, sums.mean, wanted)
+
+
+class _Passes:
+    """The work on the classes of a fit, in one pass or two, and what it adds up to."""
+
+    def __init__(
+        self,
+        view: Frame,
+        work: ClassWork,
+        totals: Totals | None = None,
+        taken: Floats | None = None,
+    ) -> None:
+        self._view = view
+        self._work = work
+        self._n_threads = class_threads(members.size for members in work.classes)
+        self.blas = one_blas_thread(view.dimension <= SMALL or self._n_threads > 1)
+        d = view.dimension
+        self.totals = Totals.empty(d) if totals is None else totals
+        self.taken = np.zeros((d, d)) if taken is None else taken
+        self._patches: list[Partition | None] = []
+        self._dimensions: list[Ints] = []
+        self._solvers: list[str] = []
+
+    def sum_up(self) -> list[TangentForm | None]:
+        """Graphs, patches, tangents and forms; the forms that are kept."""
+        forms: list[TangentForm | None] = []
+        kept_bytes = 0
+        for part in self._each(class_contribution, self._sources(), "graphs and forms (1/2)"):
+            self._add(part)
+            kept_bytes += part.form.nbytes
+            forms.append(part.form if kept_bytes <= _KEPT_BYTES else None)
+        return forms
+
+    def eliminate(self, forms: list[TangentForm | None], used: Strengths) -> None:
+        """What eliminating v takes off S_tt; forms that were not kept are made again."""
+        again = self._sources(map(remembered, self._patches))
+        arguments = (
+            (form or source, used.gamma, used.beta)
+            for form, source in zip(forms, again, strict=True)
+        )
+        for part in self._each(class_reduction, arguments, "reduction (2/2)"):
+            self._take(part)
+
+    def do_both(self, used: Strengths) -> None:
+        """Both passes in one, where gamma and beta are known."""
+        arguments = ((*source, used.gamma, used.beta) for source in self._sources())
+        for part, elimination in self._each(class_share, arguments, "graphs, forms, reduction"):
+            self._add(part)
+            self._take(elimination)
+
+    def solution(self, sums: Sums, mean: Floats, wanted: Wanted) -> Discriminant:
+        """The directions from all sums."""
+        pencil = reduced_pencil(sums.totals, sums.taken, sums.used)
+        found = solved(pencil, sums.used, wanted.two_stage)
+        kept = found.first(number_kept(found.eigenvalues.size, wanted.n_components))
+        directions = self._view.directions(kept.vectors)
+        return Discriminant(
+            directions=Directions(kept.eigenvalues, signed(directions)),
+            mean=mean,
+            residual=pencil_residual(pencil.numerator, pencil.denominator, kept),
+            strengths=sums.used.changed(self._view.unscaled),
+            sums=sums,
+            patches=self._patches,
+            dimensions=self._dimensions,
+            solvers=self._solvers,
+        )
+
+    def _sources(
+        self, rules: Iterator[PatchRule | None] | None = None
+    ) -> Iterator[tuple[Any, ...]]:
+        """The arguments of ``class_contribution`` for each class."""
+        given = iter(self._work.rules) if rules is None else rules
+        for members, rule in zip(self._work.classes, given, strict=True):
+            yield *self._view.part(members), self._work.plan, rule
+
+    def _each(
+        self, piece: Callable[..., Any], arguments: Iterator[tuple[Any, ...]], what: str
+    ) -> Iterator[Any]:
+        work = self._work
+        return in_order(
+            piece,
+            arguments,
+            len(work.classes),
+            n_jobs=work.n_jobs,
+            report=work.report and f"{work.report}, {what}",
+            n_threads=self._n_threads,
+        )
+
+    def _add(self, part: ClassContribution) -> None:
+        self.totals += part
+        self._patches.append(part.patches)
+        self._dimensions.append(part.dimensions)
+
+    def _take(self, part: Elimination) -> None:
+        self.taken = self.taken + part.taken
+        self._solvers.append(part.solver)
 
 
 def reduced_pencil(totals: Totals, taken: Floats, used: Strengths) -> Pencil:
@@ -135,62 +314,3 @@ def solved(pencil: Pencil, used: Strengths, two_stage: bool) -> Directions:
     """Every direction of the reduced pencil."""
     solve = solve_two_stage if two_stage else solve_pencil
     return solve(pencil.numerator, pencil.denominator, used.alpha)
-
-
-@dataclass(frozen=True)
-class _Summed:
-    """What the first pass over the classes leaves; a form that is not kept is None."""
-
-    totals: Totals
-    forms: list[TangentForm | None]
-    patches: list[Partition | None]
-    dimensions: list[Ints]
-
-
-def _summed(
-    view: Frame,
-    classes: Sequence[Ints],
-    patch_rules: Sequence[PatchRule | None],
-    plan: Plan,
-    each: Callable[..., Iterator[Any]],
-    report: str | None,
-) -> _Summed:
-    """The first pass: graphs, patches, tangents and forms, and the sums over classes."""
-    work = (
-        (*view.part(members), plan, rule)
-        for members, rule in zip(classes, patch_rules, strict=True)
-    )
-    title = report and f"{report}, graphs and forms (1/2)"
-    totals = Totals.empty(view.dimension)
-    summed = _Summed(totals, [], [], [])
-    kept_bytes = 0
-    for part in each(class_contribution, work, report=title):
-        totals += part
-        kept_bytes += part.form.nbytes
-        summed.forms.append(part.form if kept_bytes <= _KEPT_BYTES else None)
-        summed.patches.append(part.patches)
-        summed.dimensions.append(part.form.dimensions)
-    return replace(summed, totals=totals)
-
-
-def _eliminated(
-    view: Frame,
-    classes: Sequence[Ints],
-    summed: _Summed,
-    plan: Plan,
-    used: Strengths,
-    each: Callable[..., Iterator[Any]],
-    report: str | None,
-) -> tuple[Floats, list[str]]:
-    """The second pass: what eliminating v takes off S_tt (d, d), and the solver of each class."""
-    work = (
-        (form or (*view.part(members), plan, remembered(patches)), used.gamma, used.beta)
-        for form, members, patches in zip(summed.forms, classes, summed.patches, strict=True)
-    )
-    title = report and f"{report}, reduction (2/2)"
-    taken = np.zeros((view.dimension, view.dimension))
-    solvers = []
-    for part in each(class_reduction, work, report=title):
-        taken += part.taken
-        solvers.append(part.solver)
-    return taken, solvers

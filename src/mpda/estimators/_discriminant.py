@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 
-from mpda._typing import ArrayLike
+from mpda._typing import ArrayLike, Floats, Labels
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.contributions import PatchRule, Plan
-from mpda.discriminant import Discriminant, Penalties, fit_discriminant
+from mpda.discriminant import (
+    ClassWork,
+    Discriminant,
+    Penalties,
+    Sums,
+    Wanted,
+    extended_discriminant,
+    fit_discriminant,
+)
 from mpda.estimators._linear_map import LabelledSamples, LinearMap, warn_of_small_classes
 from mpda.estimators._scale import Scale
 from mpda.sharing import Setting
@@ -33,9 +43,21 @@ class TangentDiscriminant(LinearMap):
     n_jobs: int | None
     verbose: int
 
+    # Set by a fit, for the classes that may be added to it.
+    classes_: Labels
+    class_solvers_: Labels
+    components_: Floats
+    _sums: Sums
+    _fixed: tuple[Any, ...]
+    _marks: dict[Any, bytes]
+
     @abstractmethod
     def fit(self, X: ArrayLike, y: ArrayLike) -> TangentDiscriminant:
         """Learn the map from the samples X (n, d) and their labels y (n,)."""
+
+    @abstractmethod
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> TangentDiscriminant:
+        """Add the classes of the samples X (n, d) with labels y (n,) to what was learnt."""
 
     @abstractmethod
     def _plan(self) -> Plan:
@@ -70,35 +92,91 @@ class TangentDiscriminant(LinearMap):
             anchors=anchors,
         )
 
-    def _learn(self, samples: LabelledSamples, rules: Sequence[PatchRule | None]) -> Discriminant:
-        """Fit, and set the attributes that all discriminants have."""
+    def _more(self, X: ArrayLike, y: ArrayLike) -> LabelledSamples | None:
+        """Samples of classes that come after those of a fit, None where there are none.
+
+        A class that comes a second time with the very same samples is passed over, so that a call
+        of which one does not know whether it was carried out can be repeated.
+        """
+        samples = self._labelled(X, y, more=True)
+        if _is_number(samples.classes) != _is_number(self.classes_):
+            raise TypeError(
+                f"y must hold labels of one kind in all calls, got {samples.classes[:1].tolist()} "
+                f"after {self.classes_[:1].tolist()}."
+            )
+        marks = _marks(samples)
+        split = [label for label in marks if marks[label] != self._marks.get(label, marks[label])]
+        if split:
+            raise ValueError(
+                f"y holds classes of an earlier call: {split[:5]}. A class cannot be learnt in "
+                "pieces, because its neighbours and patches depend on all its samples: give all "
+                "samples of a class in one call, or call fit with everything."
+            )
+        new = ~np.isin(samples.y, self.classes_)
+        if new.all():
+            return samples
+        return samples.part(new) if new.any() else None
+
+    def _learn(
+        self,
+        samples: LabelledSamples,
+        rules: Sequence[PatchRule | None],
+        *,
+        more: bool = False,
+    ) -> Discriminant:
+        """Fit, or add classes to a fit, and set the attributes that all discriminants have."""
         n_components = self.n_components
         if n_components is not None:
             n_components = check_count("n_components", n_components)
         setting = self._setting(rules)
         power = check_number("eigenvalue_power", self.eigenvalue_power)
+        fixed = (setting.plan, setting.penalties, repr(setting.cut))
+        if more and fixed != self._fixed:
+            raise ValueError(
+                "partial_fit adds to what was summed up with other parameters. Only n_components, "
+                "solver, eigenvalue_power, n_jobs and verbose may change between calls; call fit "
+                "to begin anew."
+            )
         warn_of_small_classes(samples, setting.plan.n_neighbors)
-        found = fit_discriminant(
-            samples.X,
-            samples.members,
-            rules,
-            setting.plan,
-            setting.penalties,
-            two_stage=setting.two_stage,
-            n_components=n_components,
-            n_jobs=check_jobs(self.n_jobs),
-            report=type(self).__name__ if self.verbose else None,
-        )
+        report = type(self).__name__ if self.verbose else None
+        work = ClassWork(samples.members, rules, setting.plan, check_jobs(self.n_jobs), report)
+        wanted = Wanted(n_components, setting.two_stage)
+        if more:
+            found = extended_discriminant(self._sums, samples.X, work, wanted)
+        else:
+            found = fit_discriminant(samples.X, work, setting.penalties, wanted)
+        classes, solvers, dtype = samples.classes, np.array(found.solvers), samples.X.dtype
+        if more:
+            classes = np.concatenate([self.classes_, classes])
+            solvers = np.concatenate([self.class_solvers_, solvers])
+            dtype = np.result_type(self.components_, dtype)
+        order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
-        self.classes_ = samples.classes
-        self.mean_ = found.mean.astype(samples.X.dtype, copy=False)
-        self.components_ = scale.applied(found.directions).T.astype(samples.X.dtype, order="C")
+        self.classes_ = classes[order]
+        self.class_solvers_ = solvers[order]
+        self.mean_ = found.mean.astype(dtype, copy=False)
+        self.components_ = scale.applied(found.directions).T.astype(dtype, order="C")
         self.eigenvalues_ = found.directions.eigenvalues
         self.residual_ = found.residual
-        self.class_solvers_ = np.array(found.solvers)
         self.units_ = {
             "gamma": found.strengths.gamma,
             "alpha": found.strengths.alpha,
             "beta": found.strengths.beta,
         }
+        self._sums = found.sums
+        self._marks = {**(self._marks if more else {}), **_marks(samples)}
+        self._fixed = fixed
         return found
+
+
+def _marks(samples: LabelledSamples) -> dict[Any, bytes]:
+    """What tells the samples of each class from any others."""
+    labels = samples.classes.tolist()
+    return {
+        label: blake2b(samples.X.take(members, axis=0).tobytes(), digest_size=16).digest()
+        for label, members in zip(labels, samples.members, strict=True)
+    }
+
+
+def _is_number(labels: Labels) -> bool:
+    return labels.dtype.kind in "biuf"

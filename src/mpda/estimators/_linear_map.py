@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from mpda._typing import ArrayLike, Floats, Ints, Labels
+from mpda._typing import ArrayLike, Bools, Floats, Ints, Labels
 from mpda.exceptions import SmallClassWarning
 
 
@@ -25,6 +25,16 @@ class LabelledSamples:
     y: Labels
     classes: Labels
     members: list[Ints]
+
+    @classmethod
+    def made(cls, X: Floats, y: Labels) -> LabelledSamples:
+        classes, codes = distinct_labels(y)
+        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        return cls(X, y, classes, members)
+
+    def part(self, rows: Bools) -> LabelledSamples:
+        """Some of the samples, given by a mask (n,)."""
+        return LabelledSamples.made(self.X[rows], self.y[rows])
 
 
 class LinearMap(
@@ -64,17 +74,26 @@ class LinearMap(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _labelled(self, X: ArrayLike, y: ArrayLike) -> LabelledSamples:
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        classes, codes = distinct_labels(y)
-        if classes.size < 2:
+    def _labelled(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> LabelledSamples:
+        """The samples and labels, checked; more to what was learnt before, or all there are."""
+        least = 1 if more else 2
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=not more,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=least,
+        )
+        samples = LabelledSamples.made(X, y)
+        if samples.classes.size < least:
             raise ValueError(
                 f"{type(self).__name__} separates classes, but y has only 1 class: "
-                f"{classes.tolist()!r}. Give labels of at least 2 classes."
+                f"{samples.classes.tolist()!r}. Give labels of at least 2 classes."
             )
-        _refuse_identical(X)
-        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        return LabelledSamples(X, y, classes, members)
+        if not more:
+            _refuse_identical(X)
+        return samples
 
     def _unlabelled(self, X: ArrayLike) -> Floats:
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)

@@ -11,6 +11,7 @@ import numpy as np
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_patches
 from mpda.contributions import PatchRule, Plan
+from mpda.discriminant import Discriminant
 from mpda.engines import in_order
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._linear_map import LabelledSamples
@@ -104,7 +105,7 @@ class MPDA(TangentDiscriminant):
         likewise), "range" (a singular block, on its range), "sparse" (a sparse factor, where
         corrections did not converge) or "none" (there are no tangent vectors).
     patch_labels_ : ndarray of shape (n_samples,)
-        Patch of each training sample, 0 to n_patches - 1.
+        Patch of each training sample, 0 to n_patches - 1, in the order of all calls.
     patch_classes_ : ndarray of shape (n_patches,)
         Class of each patch.
     patch_linearity_ : ndarray of shape (n_patches,)
@@ -178,19 +179,58 @@ class MPDA(TangentDiscriminant):
             Known patches, in place of ``partition``; -1 makes a patch of one sample.
         """
         samples = self._labelled(X, y)
+        self._keep_patches(samples, self._learn(samples, self._rules(samples, patches)))
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
+        """Add classes to what was learnt.
+
+        The first call is :meth:`fit`. After it, the samples of other classes may come in any number
+        of calls, each class whole in one of them, and the map is that of a fit on all samples: what
+        a class contributes does not depend on the others. So data may be larger than memory. With
+        relative units, gamma, alpha and beta stay what the first call found in absolute terms
+        (``units_``), and the map is that of a fit on all samples with ``units="absolute"`` and
+        these values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of classes that have not been seen; at least two classes in the first call. A
+            class that comes again with the very same samples is passed over, with others refused.
+        patches : array-like of int of shape (n_samples,), default=None
+            Known patches, as in :meth:`fit`.
+        """
+        more = hasattr(self, "components_")
+        samples = self._more(X, y) if more else self._labelled(X, y)
+        if samples is None:
+            return self
+        found = self._learn(samples, self._rules(samples, patches), more=more)
+        self._keep_patches(samples, found, more=more)
+        return self
+
+    def _rules(self, samples: LabelledSamples, patches: ArrayLike | None) -> Sequence[PatchRule]:
         if patches is None:
-            rules = self._patch_rules(samples)
-        else:
-            labels = check_patches(patches, samples.y)
-            rules = [partial(known_patches, labels=labels[each]) for each in samples.members]
-        found = self._learn(samples, rules)
+            return self._patch_rules(samples)
+        labels = check_patches(patches, samples.y)
+        return [partial(known_patches, labels=labels[each]) for each in samples.members]
+
+    def _keep_patches(
+        self, samples: LabelledSamples, found: Discriminant, *, more: bool = False
+    ) -> None:
         parts = [part for part in found.patches if part is not None]
         whole = joined(parts, samples.members)
-        self.patch_labels_ = whole.labels
-        self.patch_classes_ = np.repeat(samples.classes, [part.linearity.size for part in parts])
-        self.patch_linearity_ = whole.linearity
-        self.tangent_dimensions_ = np.concatenate(found.dimensions)
-        return self
+        kept = {
+            "patch_labels_": whole.labels,
+            "patch_classes_": np.repeat(samples.classes, [part.linearity.size for part in parts]),
+            "patch_linearity_": whole.linearity,
+            "tangent_dimensions_": np.concatenate(found.dimensions),
+        }
+        if more:
+            kept["patch_labels_"] = whole.labels + self.patch_linearity_.size
+            kept = {name: np.concatenate([getattr(self, name), kept[name]]) for name in kept}
+        for name, values in kept.items():
+            setattr(self, name, values)
 
     def _plan(self) -> Plan:
         return self._made_plan(

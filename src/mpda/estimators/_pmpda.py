@@ -114,5 +114,29 @@ class PMPDA(TangentDiscriminant):
         self._learn(samples, self._patch_rules(samples))
         return self
 
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Add classes to what was learnt.
+
+        The first call is :meth:`fit`. After it, the samples of other classes may come in any number
+        of calls, each class whole in one of them, and the map is that of a fit on all samples: what
+        a class contributes does not depend on the others. So data may be larger than memory. With
+        relative units, gamma, alpha and beta stay what the first call found in absolute terms
+        (``units_``), and the map is that of a fit on all samples with ``units="absolute"`` and
+        these values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels of classes that have not been seen; at least two classes in the first call. A
+            class that comes again with the very same samples is passed over, with others refused.
+        """
+        more = hasattr(self, "components_")
+        samples = self._more(X, y) if more else self._labelled(X, y)
+        if samples is None:
+            return self
+        self._learn(samples, self._patch_rules(samples), more=more)
+        return self
+
     def _plan(self) -> Plan:
         return self._made_plan()
