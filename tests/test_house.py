@@ -16,7 +16,7 @@ SOURCE = Path(mpda.__file__).parent
 ORDER = [
     ["exceptions", "_typing", "_validation", "_threads"],
     ["datasets"],
-    ["frames", "graphs"],
+    ["frames", "graphs", "cells"],
     ["geodesics"],
     ["partition"],
     ["coarse"],

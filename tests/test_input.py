@@ -49,6 +49,7 @@ def refused(estimator, message, X=X, y=Y, error=ValueError, **fit):
         ({"units": "metric"}, "units must be one of 'relative', 'absolute', got 'metric'"),
         ({"affinity": "dense"}, "affinity must be one of 'knn', 'full'"),
         ({"affinity": None}, "affinity must be one of 'knn', 'full'"),
+        ({"neighbor_search": "fast"}, "neighbor_search must be one of 'auto', 'exact', 'cells'"),
         ({"alpha": 1e308}, "alpha=1e.308 .* is too large for samples of this scale"),
         ({"n_jobs": 0}, "n_jobs must be None or an int other than 0"),
         ({"n_jobs": "two"}, "n_jobs must be None or an int"),

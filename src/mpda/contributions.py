@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from mpda._typing import Floats, Ints
+from mpda.cells import class_lists
 from mpda.forms import TangentForm, tangent_form
 from mpda.graphs import (
     ClassPoints,
     NeighborLists,
     PlacedGraph,
     class_graph,
-    neighbor_lists,
     union_graph,
 )
 from mpda.partition import Partition
@@ -52,6 +52,7 @@ class Plan:
     tangent_energy : share of the variance that a tangent space keeps
     full_affinity : whether the affinity joins all pairs of a class or only neighbours
     anchors : whether the within-class form lives on the patch means instead of the samples
+    neighbor_search : how neighbours are found, one of ``cells.SEARCHES``
     """
 
     n_neighbors: int
@@ -59,6 +60,7 @@ class Plan:
     tangent_energy: float
     full_affinity: bool
     anchors: bool
+    neighbor_search: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class ClassContribution:
     dimensions : (P,) those of the tangent spaces
     tangent_trace : the trace of the first-order part of S_vv
     patches : its patches; None where every sample has its own tangent space
+    recall : the share of the true neighbours in the neighbour lists
     """
 
     scatter: ClassScatter
@@ -81,6 +84,7 @@ class ClassContribution:
     dimensions: Ints
     tangent_trace: float
     patches: Partition | None
+    recall: float
 
 
 def class_contribution(
@@ -97,8 +101,10 @@ def class_contribution(
     lists may be given if they are long enough for the plan.
     """
     class_points = ClassPoints(points)
+    recall = 1.0
     if lists is None:
-        lists = neighbor_lists(class_points, max(plan.n_neighbors, plan.partition_neighbors))
+        k = max(plan.n_neighbors, plan.partition_neighbors)
+        lists, recall = class_lists(class_points, k, plan.neighbor_search)
     placed = PlacedGraph(coordinates, union_graph(lists.first(plan.n_neighbors)))
     if plan.full_affinity:
         spread = full_affinity_scatter(placed, points).spread
@@ -107,15 +113,15 @@ def class_contribution(
     scatter = class_scatter(coordinates, spread)
     if patch_rule is None:
         bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, plan.tangent_energy)
-        return _contribution(scatter, placed, np.arange(len(points)), bundle, None)
+        return _contribution(scatter, placed, np.arange(len(points)), bundle, None, recall)
     patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
         anchors = ClassPoints(_patch_means(points, patches.labels))
         placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
-        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches)
-    return _contribution(scatter, placed, patches.labels, bundle, patches)
+        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches, recall)
+    return _contribution(scatter, placed, patches.labels, bundle, patches, recall)
 
 
 def _contribution(
@@ -124,13 +130,14 @@ def _contribution(
     owners: Ints,
     bundle: TangentBundle,
     patches: Partition | None,
+    recall: float,
 ) -> ClassContribution:
     """The contribution with W on placed vertices, which belong to the patches owners (v,)."""
     form = tangent_form(placed, owners, bundle)
     trace = float(np.trace(form.first_order, axis1=1, axis2=2).sum())
     edges = placed.graph.edges
     return ClassContribution(
-        scatter, graph_scatter(placed), len(edges), form, form.dimensions, trace, patches
+        scatter, graph_scatter(placed), len(edges), form, form.dimensions, trace, patches, recall
     )
 
 

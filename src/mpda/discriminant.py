@@ -133,6 +133,7 @@ class Discriminant:
     patches : the patches of each class, None where samples have their own tangent spaces
     dimensions : the dimensions of the tangent spaces of each class
     solvers : what eliminated the tangent vectors of each class
+    recalls : the share of the true neighbours in the lists of each class
     """
 
     directions: Directions
@@ -143,6 +144,7 @@ class Discriminant:
     patches: list[Partition | None]
     dimensions: list[Ints]
     solvers: list[str]
+    recalls: list[float]
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,7 @@ class _Passes:
         self._patches: list[Partition | None] = []
         self._dimensions: list[Ints] = []
         self._solvers: list[str] = []
+        self._recalls: list[float] = []
 
     def sum_up(self) -> list[TangentForm | None]:
         """Graphs, patches, tangents and forms; the forms that are kept."""
@@ -271,6 +274,7 @@ class _Passes:
             patches=self._patches,
             dimensions=self._dimensions,
             solvers=self._solvers,
+            recalls=self._recalls,
         )
 
     def _sources(
@@ -298,6 +302,7 @@ class _Passes:
         self.totals += part
         self._patches.append(part.patches)
         self._dimensions.append(part.dimensions)
+        self._recalls.append(part.recall)
 
     def _take(self, part: Elimination) -> None:
         self.taken = self.taken + part.taken

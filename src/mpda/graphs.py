@@ -200,11 +200,11 @@ def searched_lists(X: Floats, n_neighbors: int) -> NeighborLists:
     n, d = X.shape
     k = min(n_neighbors, n - 1)
     if n * n * d <= _DIRECT_SEARCH_LIMIT:
-        return _direct_search(X, np.arange(n), k)
+        return direct_lists(X, np.arange(n), k)
     return _candidate_search(X, k)
 
 
-def _direct_search(X: Floats, rows: Ints, k: int) -> NeighborLists:
+def direct_lists(X: Floats, rows: Ints, k: int) -> NeighborLists:
     """The lists of the given rows, every distance from differences, in blocks of rows."""
     indices = np.empty((rows.size, k), dtype=np.intp)
     distances = np.empty((rows.size, k))
@@ -255,10 +255,10 @@ def _candidate_search(X: Floats, k: int) -> NeighborLists:
     clear &= squares.shape[1] > k  # so that the first that is not listed is known
     lists = NeighborLists(candidates[:, 1 : k + 1].copy(), distances[:, 1 : k + 1].copy())
     rows = np.flatnonzero(~clear)
-    ranked = _ranked(X, rows, candidates[rows], k)
+    ranked = ranked_lists(X, rows, candidates[rows], k)
     if n_candidates < n:
         unsafe = distances[rows, -1] ** 2 - rounding[rows] <= ranked.distances[:, -1] ** 2
-        exact = _direct_search(X, rows[unsafe], k)
+        exact = direct_lists(X, rows[unsafe], k)
         ranked.indices[unsafe] = exact.indices
         ranked.distances[unsafe] = exact.distances
     lists.indices[rows] = ranked.indices
@@ -266,7 +266,7 @@ def _candidate_search(X: Floats, k: int) -> NeighborLists:
     return lists
 
 
-def _ranked(X: Floats, rows: Ints, candidates: Ints, k: int) -> NeighborLists:
+def ranked_lists(X: Floats, rows: Ints, candidates: Ints, k: int) -> NeighborLists:
     """The k nearest among the candidates (r, c) of some rows, without the row itself."""
     tails = np.repeat(rows, candidates.shape[1])
     distances = pair_distances(X, tails, candidates.ravel()).reshape(candidates.shape)

@@ -19,6 +19,7 @@ from itertools import groupby
 import numpy as np
 
 from mpda._typing import Floats, Ints
+from mpda.cells import class_lists
 from mpda.contributions import (
     ClassContribution,
     PatchRule,
@@ -31,7 +32,7 @@ from mpda.discriminant import Penalties, Strengths, reduced_pencil, solved
 from mpda.exceptions import SingularFormError
 from mpda.forms import TangentForm
 from mpda.frames import Frame
-from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists
+from mpda.graphs import ClassPoints, NeighborLists
 from mpda.partition import Partition
 from mpda.pencils import Directions, signed
 from mpda.reduction import eliminated
@@ -122,7 +123,9 @@ class _Shared:
     def _contribution(self, setting: Setting, c: int) -> ClassContribution:
         points, coordinates = self._view.part(self._classes[c])
         if c not in self._lists:
-            self._lists[c] = neighbor_lists(ClassPoints(points), self._k)
+            self._lists[c], _ = class_lists(
+                ClassPoints(points), self._k, setting.plan.neighbor_search
+            )
         known = self._patches.get((setting.cut, c))
         rule = setting.rules[c] if known is None else remembered(known)
         part = class_contribution(points, coordinates, setting.plan, rule, self._lists[c])

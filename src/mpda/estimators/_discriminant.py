@@ -11,6 +11,7 @@ import numpy as np
 
 from mpda._typing import ArrayLike, Floats, Labels
 from mpda._validation import check_count, check_jobs, check_number, check_option
+from mpda.cells import SEARCHES
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import (
     ClassWork,
@@ -39,6 +40,7 @@ class TangentDiscriminant(LinearMap):
     units: str
     tangent_energy: float
     affinity: str
+    neighbor_search: str
     solver: str
     n_jobs: int | None
     verbose: int
@@ -46,6 +48,7 @@ class TangentDiscriminant(LinearMap):
     # Set by a fit, for the classes that may be added to it.
     classes_: Labels
     class_solvers_: Labels
+    neighbor_recall_: Floats
     components_: Floats
     _sums: Sums
     _fixed: tuple[Any, ...]
@@ -90,6 +93,7 @@ class TangentDiscriminant(LinearMap):
             tangent_energy=check_number("tangent_energy", self.tangent_energy, most=1.0),
             full_affinity=check_option("affinity", self.affinity, ("knn", "full")) == "full",
             anchors=anchors,
+            neighbor_search=check_option("neighbor_search", self.neighbor_search, SEARCHES),
         )
 
     def _more(self, X: ArrayLike, y: ArrayLike) -> LabelledSamples | None:
@@ -145,15 +149,18 @@ class TangentDiscriminant(LinearMap):
             found = extended_discriminant(self._sums, samples.X, work, wanted)
         else:
             found = fit_discriminant(samples.X, work, setting.penalties, wanted)
-        classes, solvers, dtype = samples.classes, np.array(found.solvers), samples.X.dtype
+        classes, dtype = samples.classes, samples.X.dtype
+        solvers, recalls = np.array(found.solvers), np.array(found.recalls)
         if more:
             classes = np.concatenate([self.classes_, classes])
             solvers = np.concatenate([self.class_solvers_, solvers])
+            recalls = np.concatenate([self.neighbor_recall_, recalls])
             dtype = np.result_type(self.components_, dtype)
         order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
         self.classes_ = classes[order]
         self.class_solvers_ = solvers[order]
+        self.neighbor_recall_ = recalls[order]
         self.mean_ = found.mean.astype(dtype, copy=False)
         self.components_ = scale.applied(found.directions).T.astype(dtype, order="C")
         self.eigenvalues_ = found.directions.eigenvalues

@@ -43,6 +43,8 @@ class PMPDA(TangentDiscriminant):
         Share of the variance of a neighbourhood that its tangent space keeps.
     affinity : {"knn", "full"}, default="knn"
         Whether the affinity joins neighbours (the paper) or all pairs of a class.
+    neighbor_search : {"auto", "exact", "cells"}, default="auto"
+        How neighbours inside a class are found, as in :class:`MPDA`.
     solver : {"reduced", "two-stage"}, default="reduced"
         "two-stage" seeks t in the range of the between-class form only.
     n_jobs : int, default=None
@@ -62,6 +64,8 @@ class PMPDA(TangentDiscriminant):
         How well the directions solve the reduced eigenproblem, as in :class:`MPDA`.
     class_solvers_ : ndarray of shape (n_classes,)
         What eliminated the tangent vectors of each class, as in :class:`MPDA`.
+    neighbor_recall_ : ndarray of shape (n_classes,)
+        The share of the true neighbours in the neighbour lists of each class, as in :class:`MPDA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -91,6 +95,7 @@ class PMPDA(TangentDiscriminant):
         units: str = "relative",
         tangent_energy: float = 0.95,
         affinity: str = "knn",
+        neighbor_search: str = "auto",
         solver: str = "reduced",
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -104,6 +109,7 @@ class PMPDA(TangentDiscriminant):
         self.units = units
         self.tangent_energy = tangent_energy
         self.affinity = affinity
+        self.neighbor_search = neighbor_search
         self.solver = solver
         self.n_jobs = n_jobs
         self.verbose = verbose

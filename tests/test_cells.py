@@ -1,0 +1,132 @@
+"""Neighbours by cells: near the exact lists, honest about what they miss."""
+
+import numpy as np
+import pytest
+
+from mpda import MPDA, PMPDA, cells
+from mpda.cells import cell_lists, class_lists
+from mpda.graphs import ClassPoints, neighbor_lists, searched_lists
+
+
+def sheet(n, d=12, seed=0):
+    rng = np.random.default_rng(seed)
+    u = rng.uniform(-1.0, 1.0, size=(n, 3))
+    bent = np.column_stack([u, u**2, np.sin(3.0 * u)])
+    return bent @ rng.normal(size=(bent.shape[1], d)) + 0.01 * rng.normal(size=(n, d))
+
+
+@pytest.fixture
+def small_cells(monkeypatch):
+    """Cells as small beside the class as they are beside a class of a hundred thousand."""
+    monkeypatch.setattr(cells, "_CELL_SIZE", 20)
+    monkeypatch.setattr(cells, "_LARGEST_CELL", 40)
+
+
+def share_found(lists, exact):
+    return np.mean(
+        [np.isin(a, b).mean() for a, b in zip(exact.indices, lists.indices, strict=True)]
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_few_neighbours_are_missed_and_the_recall_says_how_few(seed, small_cells):
+    X = sheet(3000, seed=seed)
+    lists, recall = cell_lists(X, 8)
+    exact = searched_lists(X, 8)
+    found = share_found(lists, exact)
+    assert found >= 0.96
+    assert recall == pytest.approx(found, abs=0.02)
+    assert lists.indices.shape == lists.distances.shape == (3000, 8)
+
+
+def test_lists_are_in_order_without_the_sample_and_with_exact_distances(small_cells):
+    X = sheet(2000)
+    lists, _ = cell_lists(X, 6)
+    assert (lists.indices != np.arange(2000)[:, None]).all()
+    assert (np.diff(lists.distances, axis=1) >= 0.0).all()
+    apart = np.linalg.norm(X[:, None] - X[lists.indices], axis=2)
+    np.testing.assert_allclose(lists.distances, apart, rtol=1e-12)
+    again, _ = cell_lists(X, 6)
+    np.testing.assert_array_equal(lists.indices, again.indices)
+    for row in lists.indices:
+        assert np.unique(row).size == 6
+
+
+def test_more_cells_are_probed_until_few_are_missed(small_cells, monkeypatch):
+    monkeypatch.setattr(cells, "_PROBES", 1)
+    monkeypatch.setattr(cells, "_LEAST_RECALL", 0.999)
+    X = sheet(4000)
+    probes = []
+    nearest = cells._Cells.nearest
+
+    def watched(self, rows, k, n_probes):
+        probes.append(n_probes)
+        return nearest(self, rows, k, n_probes)
+
+    monkeypatch.setattr(cells._Cells, "nearest", watched)
+    _, recall = cell_lists(X, 8)
+    assert recall >= 0.999
+    assert len(probes) > 2
+    assert (np.array(probes[1:-1]) == 2 * np.array(probes[:-2])).all()
+    assert probes[-1] == probes[-2]
+
+
+def test_where_cells_do_not_help_all_pairs_are_compared(small_cells):
+    X = np.random.default_rng(0).normal(size=(800, 60))  # everything is equally far
+    lists, recall = cell_lists(X, 8)
+    exact = searched_lists(X, 8)
+    assert recall == 1.0
+    np.testing.assert_array_equal(lists.indices, exact.indices)
+
+
+@pytest.mark.parametrize("kind", ["one point", "two points", "lattice", "line", "outlier"])
+def test_awkward_classes(kind, small_cells):
+    rng = np.random.default_rng(0)
+    X = {
+        "one point": np.ones((700, 3)),
+        "two points": np.repeat([[0.0, 0.0], [1.0, 1.0]], 350, axis=0),
+        "lattice": rng.integers(0, 4, size=(900, 3)).astype(float),
+        "line": np.arange(1200.0)[:, None],
+        "outlier": np.vstack([rng.normal(size=(900, 2)), [[1e6, 1e6]]]),
+    }[kind]
+    lists, recall = cell_lists(X, 5)
+    exact = searched_lists(X, 5)
+    assert recall >= 0.97
+    assert (lists.distances[:, -1] <= exact.distances[:, -1]).mean() >= 0.95
+    assert (lists.indices != np.arange(len(X))[:, None]).all()
+
+
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_small_classes_have_all_their_samples(n):
+    X = sheet(n)
+    lists, recall = cell_lists(X, 20)
+    exact = neighbor_lists(ClassPoints(X), 20)
+    assert recall == 1.0
+    np.testing.assert_array_equal(lists.indices, exact.indices)
+
+
+def test_auto_is_exact_up_to_its_size(monkeypatch, small_cells):
+    points = ClassPoints(sheet(1500))
+    exact = neighbor_lists(points, 6).indices
+    monkeypatch.setattr(cells, "EXACT_SIZE", 1500)
+    lists, recall = class_lists(points, 6)
+    assert recall == 1.0
+    np.testing.assert_array_equal(lists.indices, exact)
+    np.testing.assert_array_equal(class_lists(points, 6, "exact")[0].indices, exact)
+    monkeypatch.setattr(cells, "EXACT_SIZE", 1499)
+    by_cells = class_lists(points, 6, "cells")[0].indices
+    np.testing.assert_array_equal(class_lists(points, 6)[0].indices, by_cells)
+    np.testing.assert_array_equal(class_lists(points, 6, "exact")[0].indices, exact)
+
+
+@pytest.mark.parametrize("method", [MPDA, PMPDA])
+def test_a_fit_says_how_many_neighbours_it_found(method, small_cells):
+    X = np.concatenate([sheet(1200, seed=0), sheet(900, seed=1) + 0.5, sheet(40, seed=2)])
+    y = np.repeat([0, 1, 2], [1200, 900, 40])
+    exact = method(3, n_neighbors=6).fit(X, y)
+    np.testing.assert_array_equal(exact.neighbor_recall_, 1.0)
+    near = method(3, n_neighbors=6, neighbor_search="cells").fit(X, y)
+    assert (near.neighbor_recall_ >= 0.97).all()
+    assert near.neighbor_recall_.shape == (3,)
+    ours, theirs = (np.linalg.qr(m.components_.T)[0] for m in (near, exact))
+    assert np.linalg.svd(ours.T @ theirs, compute_uv=False).min() > 0.999
