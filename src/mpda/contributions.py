@@ -74,7 +74,8 @@ class ClassContribution:
     dimensions : (P,) those of the tangent spaces
     tangent_trace : the trace of the first-order part of S_vv
     patches : its patches; None where every sample has its own tangent space
-    recall : the share of the true neighbours in the neighbour lists
+    lists : its neighbour lists; None where they were not kept
+    recall : the share of the true neighbours in the lists
     """
 
     scatter: ClassScatter
@@ -84,6 +85,7 @@ class ClassContribution:
     dimensions: Ints
     tangent_trace: float
     patches: Partition | None
+    lists: NeighborLists | None
     recall: float
 
 
@@ -113,15 +115,15 @@ def class_contribution(
     scatter = class_scatter(coordinates, spread)
     if patch_rule is None:
         bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, plan.tangent_energy)
-        return _contribution(scatter, placed, np.arange(len(points)), bundle, None, recall)
+        return _contribution(scatter, placed, np.arange(len(points)), bundle, None, lists, recall)
     patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
         anchors = ClassPoints(_patch_means(points, patches.labels))
         placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
-        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches, recall)
-    return _contribution(scatter, placed, patches.labels, bundle, patches, recall)
+        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches, lists, recall)
+    return _contribution(scatter, placed, patches.labels, bundle, patches, lists, recall)
 
 
 def _contribution(
@@ -130,6 +132,7 @@ def _contribution(
     owners: Ints,
     bundle: TangentBundle,
     patches: Partition | None,
+    lists: NeighborLists,
     recall: float,
 ) -> ClassContribution:
     """The contribution with W on placed vertices, which belong to the patches owners (v,)."""
@@ -137,7 +140,15 @@ def _contribution(
     trace = float(np.trace(form.first_order, axis1=1, axis2=2).sum())
     edges = placed.graph.edges
     return ClassContribution(
-        scatter, graph_scatter(placed), len(edges), form, form.dimensions, trace, patches, recall
+        scatter,
+        graph_scatter(placed),
+        len(edges),
+        form,
+        form.dimensions,
+        trace,
+        patches,
+        lists,
+        recall,
     )
 
 
@@ -180,7 +191,7 @@ def class_share(
     """Both pieces of work on a class at once, where gamma and beta are known; no form is kept."""
     part = class_contribution(points, coordinates, plan, patch_rule)
     assert part.form is not None
-    return replace(part, form=None), eliminated(part.form, gamma, beta)
+    return replace(part, form=None, lists=None), eliminated(part.form, gamma, beta)
 
 
 @dataclass(frozen=True)

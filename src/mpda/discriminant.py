@@ -24,14 +24,16 @@ from mpda.contributions import (
 from mpda.engines import in_order
 from mpda.forms import TangentForm
 from mpda.frames import Frame, frame, scale_exponent
+from mpda.graphs import NeighborLists
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
 from mpda.reduction import Elimination
 from mpda.scatter import symmetric
 from mpda.solutions import LARGEST_STRENGTH, Pencil, number_kept
 
-# Forms that are kept from the first pass for the second; those beyond are made twice.
-_KEPT_BYTES = 192 * 2**20
+# Forms that are kept from the first pass for the second; those beyond are made twice, from
+# neighbour lists that are kept up to another limit.
+_KEPT_BYTES, _KEPT_LISTS = 96 * 2**20, 32 * 2**20
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,9 @@ def fit_discriminant(
     passes = _Passes(view, work)
     with passes.blas:
         if penalties.relative:
-            forms = passes.sum_up()
+            kept = passes.sum_up()
             used = penalties.strengths(passes.totals, view)
-            passes.eliminate(forms, used)
+            passes.eliminate(kept, used)
         else:
             used = penalties.strengths(None, view)
             passes.do_both(used)
@@ -232,23 +234,31 @@ class _Passes:
         self._solvers: list[str] = []
         self._recalls: list[float] = []
 
-    def sum_up(self) -> list[TangentForm | None]:
-        """Graphs, patches, tangents and forms; the forms that are kept."""
-        forms: list[TangentForm | None] = []
-        kept_bytes = 0
+    def sum_up(self) -> list[TangentForm | NeighborLists | None]:
+        """Graphs, patches, tangents and forms; what is kept of each class for the second pass."""
+        kept: list[TangentForm | NeighborLists | None] = []
+        form_bytes = list_bytes = 0
         for part in self._each(class_contribution, self._sources(), "graphs and forms (1/2)"):
             self._add(part)
-            kept_bytes += part.form.nbytes
-            forms.append(part.form if kept_bytes <= _KEPT_BYTES else None)
-        return forms
+            if form_bytes + part.form.nbytes <= _KEPT_BYTES:
+                form_bytes += part.form.nbytes
+                kept.append(part.form)
+            elif list_bytes + part.lists.nbytes <= _KEPT_LISTS:
+                list_bytes += part.lists.nbytes
+                kept.append(part.lists)
+            else:
+                kept.append(None)
+        return kept
 
-    def eliminate(self, forms: list[TangentForm | None], used: Strengths) -> None:
+    def eliminate(self, kept: list[TangentForm | NeighborLists | None], used: Strengths) -> None:
         """What eliminating v takes off S_tt; forms that were not kept are made again."""
-        again = self._sources(map(remembered, self._patches))
-        arguments = (
-            (form or source, used.gamma, used.beta)
-            for form, source in zip(forms, again, strict=True)
+        sources = (
+            each
+            if isinstance(each, TangentForm)
+            else (*self._source(c, remembered(self._patches[c])), each)
+            for c, each in enumerate(kept)
         )
+        arguments = ((source, used.gamma, used.beta) for source in sources)
         for part in self._each(class_reduction, arguments, "reduction (2/2)"):
             self._take(part)
 
@@ -277,13 +287,12 @@ class _Passes:
             recalls=self._recalls,
         )
 
-    def _sources(
-        self, rules: Iterator[PatchRule | None] | None = None
-    ) -> Iterator[tuple[Any, ...]]:
-        """The arguments of ``class_contribution`` for each class."""
-        given = iter(self._work.rules) if rules is None else rules
-        for members, rule in zip(self._work.classes, given, strict=True):
-            yield *self._view.part(members), self._work.plan, rule
+    def _sources(self) -> Iterator[tuple[Any, ...]]:
+        return (self._source(c, rule) for c, rule in enumerate(self._work.rules))
+
+    def _source(self, c: int, rule: PatchRule | None) -> tuple[Any, ...]:
+        """The arguments of ``class_contribution`` for one class."""
+        return *self._view.part(self._work.classes[c]), self._work.plan, rule
 
     def _each(
         self, piece: Callable[..., Any], arguments: Iterator[tuple[Any, ...]], what: str

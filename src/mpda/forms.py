@@ -95,16 +95,18 @@ class TangentForm:
         n_patches, m = self.used.shape
         patches = np.arange(n_patches)
         low, high = self.pairs.T
-        couplings = gamma * self.couplings
         p = np.concatenate([patches, low, high])
         q = np.concatenate([patches, high, low])
-        blocks = np.concatenate(
-            [self.diagonal_blocks(gamma, beta), couplings, couplings.transpose(0, 2, 1)]
-        )
         order = np.lexsort((q, p))
+        diagonal, upper, lower = np.split(np.argsort(order), [n_patches, n_patches + len(low)])
+        blocks = np.empty((order.size, m, m))
+        blocks[diagonal] = self.diagonal_blocks(gamma, beta)
+        blocks[upper] = gamma * self.couplings
+        blocks[lower] = blocks[upper].transpose(0, 2, 1)
         starts = np.searchsorted(p[order], np.arange(n_patches + 1))
         square = (n_patches * m, n_patches * m)
-        whole = bsr_array((blocks[order], q[order], starts), shape=square).tocsr()
+        whole = bsr_array((blocks, q[order], starts), shape=square).tocsr()
+        del blocks  # as large as what comes
         used = self.used.ravel().nonzero()[0]
         return whole if used.size == n_patches * m else whole[used][:, used]
 

@@ -52,6 +52,11 @@ class NeighborLists:
     indices: Ints
     distances: Floats
 
+    @property
+    def nbytes(self) -> int:
+        """The memory that the lists take."""
+        return self.indices.nbytes + self.distances.nbytes
+
     def first(self, k: int) -> NeighborLists:
         """The lists cut to their k nearest."""
         return NeighborLists(self.indices[:, :k], self.distances[:, :k])
