@@ -2,14 +2,15 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench format clean
+.PHONY: demo test check bench bench-large format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits"
 	@echo "make test    set up and run the tests"
 	@echo "make check   format, lint, types, then the tests"
-	@echo "make bench   ratios of time and peak memory, printed as one table"
+	@echo "make bench   ratios of time, growth and peak memory, printed as tables"
+	@echo "make bench-large   full MNIST and a million samples (needs MPDA_DATA, ten minutes)"
 
 .venv/.demo: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mpda needs Python 3.11 or newer: make demo PYTHON=python3.12")'
@@ -35,6 +36,9 @@ check: .venv/.dev
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/bench.py
+
+bench-large: .venv/.dev
+	for study in precision patches mnist million; do $(BIN)/python benchmarks/scale.py $$study || exit 1; done
 
 format: .venv/.dev
 	$(BIN)/ruff format .

@@ -95,3 +95,18 @@ def provenance() -> str:
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
         f"scikit-learn {sklearn.__version__}, mpda {mpda.__version__}"
     )
+
+
+def resident() -> float:
+    """The memory of this process in MiB (on Linux)."""
+    return _status("VmRSS")
+
+
+def highest_resident() -> float:
+    """Its highest value so far; getrusage would count that of the parent before the start too."""
+    return _status("VmHWM")
+
+
+def _status(field: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return float(next(line for line in lines if line.startswith(field)).split()[1]) / 1024

@@ -1,0 +1,341 @@
+"""Large data: growth of time and memory, full MNIST, a million samples, and what scale costs.
+
+    python benchmarks/scale.py growth|mnist|million|patches|precision [--data DIR] [--out DIR]
+
+growth      exponents of MPDA's time in classes, class size and features, with peak memory
+mnist       the 60000 training images after PCA: MPDA and PMPDA against the k-NN inside classes, and
+            the 1-NN errors of the methods on the 10000 test images
+million     1,000,000 x 64 samples in single precision, 100 classes, in memory and on disk
+patches     what the coarse cuts of large classes change: sizes, linearity, error
+precision   subspace errors of single precision, where it is used and where it is not
+
+Every fit runs in a process of its own; its memory is the highest resident size above what stood
+before the samples were loaded, or above the samples where that is said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.linalg import subspace_angles
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+
+import mpda
+from mpda import LFDA, MPDA, PMPDA, ManifoldPartition
+from mpda import reduction as reductions
+from mpda.geodesics import geodesic_distances
+from mpda.graphs import ClassPoints, neighbor_lists
+from mpda.partition import known_partition
+from protocol import Array, data_argument, highest_resident, load, provenance, resident
+
+# A number for tangent_alpha: with None the tangent block fades as classes grow.
+NUMERIC: dict[str, Any] = {"tangent_alpha": 0.1}
+
+
+def write_sheets(path: Path, sizes: list[int], d: int) -> Array:
+    """Classes that are curved sheets, in single precision and mixed, written class by class."""
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    y = y[rng.permutation(y.size)]
+    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(y.size, d))
+    for c, size in enumerate(sizes):
+        u = rng.uniform(-1.0, 1.0, size=(size, 3))
+        bent = np.column_stack([u, u**2, np.sin(3.0 * u)])
+        turned = bent @ (rng.normal(size=(9, d)) / 3.0) + 0.7 * rng.normal(size=d)
+        X[y == c] = turned + 0.1 * rng.normal(size=(size, d))
+    X.flush()
+    return y
+
+
+def measured(folder: Path, fit: dict[str, Any], repeats: int = 1) -> dict[str, Any]:
+    """Seconds and MiB of a fit of X.npy and y.npy in a fresh process."""
+    order = json.dumps({"folder": str(folder), "repeats": repeats, **fit})
+    printed = subprocess.check_output([sys.executable, __file__, "fit", "--order", order])
+    return dict(json.loads(printed))
+
+
+def _fit_in_this_process(order: dict[str, Any]) -> None:
+    """What ``measured`` runs: print the seconds of the best fit and the highest resident MiB."""
+    folder = Path(order["folder"])
+    y = np.load(folder / "y.npy")
+    model = getattr(mpda, order["method"])(**order["parameters"])
+    warm = np.random.default_rng(0).normal(size=(300, 20))
+    MPDA(2).fit(warm, np.arange(300) % 3)
+    before = resident()
+    X = np.load(folder / "X.npy", mmap_mode="r" if order.get("mapped") else None)
+    loaded = resident()
+    seconds = []
+    for _ in range(order["repeats"]):
+        begin = time.perf_counter()
+        model.fit(X, y)
+        seconds.append(time.perf_counter() - begin)
+    peak = highest_resident()
+    result = {
+        "seconds": min(seconds),
+        "above_start": peak - before,
+        "above_data": peak - loaded,
+        "data": X.nbytes / 2**20,
+        "solvers": sorted(set(model.class_solvers_.tolist())),
+        "recall": float(model.neighbor_recall_.min()),
+    }
+    print(json.dumps(result))
+
+
+def exponent(sizes: list[int], seconds: list[float]) -> float:
+    """The slope of log(seconds) over the three largest sizes."""
+    return float(np.polyfit(np.log(sizes[-3:]), np.log(seconds[-3:]), 1)[0])
+
+
+def growth(data: Path | None) -> Iterator[str]:
+    exact = {"partition": "geodesic", "neighbor_search": "exact"}
+    scalable = {"partition": "auto", "neighbor_search": "cells"}
+    studies: list[tuple[str, list[int], Callable[[int], tuple[list[int], int]], Any, str]] = [
+        ("classes (of 200)", [20, 40, 80, 160], lambda n: ([200] * n, 50), {}, "<= 1.1"),
+        ("class size, exact", [500, 1000, 2000, 4000], lambda n: ([n, n], 50), exact, "<= 2.3"),
+        (
+            "class size, scalable",
+            [12_500, 25_000, 50_000, 100_000],
+            lambda n: ([n, 1000], 50),
+            scalable,
+            "<= 1.35",
+        ),
+        ("features", [50, 100, 200, 400], lambda n: ([200] * 10, n), {}, ""),
+    ]
+    yield "| growth in | sizes | seconds | MiB above the data | exponent | claim | |"
+    yield "|---|---|---|---|---|---|---|"
+    for what, sizes, shape, parameters, claim in studies:
+        found = []
+        for size in sizes:
+            with tempfile.TemporaryDirectory() as folder:
+                np.save(Path(folder) / "y.npy", write_sheets(Path(folder) / "X.npy", *shape(size)))
+                fit = {"method": "MPDA", "parameters": {"n_components": 5, **NUMERIC, **parameters}}
+                found.append(measured(Path(folder), fit, repeats=1 if size > 5000 else 5))
+            _say(f"{what} {size}: {found[-1]}")
+        slope = exponent(sizes, [each["seconds"] for each in found])
+        cells = [
+            what,
+            ", ".join(f"{size:,}" for size in sizes),
+            ", ".join(f"{each['seconds']:.2g}" for each in found),
+            ", ".join(f"{each['above_data']:.0f}" for each in found),
+            f"{slope:.2f}",
+            claim,
+            _verdict(slope, claim),
+        ]
+        yield f"| {' | '.join(cells)} |"
+
+
+def mnist(data: Path | None) -> Iterator[str]:
+    X, y = load(data, "mnist")
+    X = X / 255.0
+    X_test, y_test = X[60_000:], y[60_000:]
+    X, y = X[:60_000], y[:60_000]
+    pca = PCA(0.95, svd_solver="covariance_eigh").fit(X)
+    Z, Z_test = pca.transform(X), pca.transform(X_test)
+    floors = []
+    parameters = {"n_components": 40, "n_neighbors": 12, **NUMERIC}
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.save(folder / "X.npy", Z)
+        np.save(folder / "y.npy", y)
+        for method, most in (("MPDA", 2.5), ("PMPDA", 15.0)):
+            floors.append(_seconds(lambda: class_neighbors(Z, y, 12)))
+            found = measured(folder, {"method": method, "parameters": parameters})
+            _say(f"{method}: {found}, k-NN {floors[-1]:.2f} s")
+            rows.append((method, most, found, found["seconds"] / floors[-1]))
+    yield f"Full MNIST, {Z.shape[0]} x {Z.shape[1]} after PCA, k = 12; k-NN inside classes by"
+    yield f"scikit-learn's brute search: {floors[0]:.2f} s and {floors[1]:.2f} s."
+    yield ""
+    yield "| fit | seconds | times the k-NN | claim | MiB above the data | claim | |"
+    yield "|---|---|---|---|---|---|---|"
+    for method, most, found, ratio in rows:
+        holds = ratio <= most and found["above_data"] <= 1536
+        yield (
+            f"| {method} | {found['seconds']:.1f} | {ratio:.1f} | <= {most:g} | "
+            f"{found['above_data']:.0f} | <= 1536 | {'' if holds else 'does not hold'} |"
+        )
+    yield ""
+    yield "| 1-NN error in per cent on the 10000 test images, 40 dimensions | |"
+    yield "|---|---|"
+    methods: dict[str, Any] = {
+        "MPDA": MPDA(**parameters),
+        "PMPDA": PMPDA(**parameters),
+        "LFDA": LFDA(40),
+        "LDA (9 dimensions)": LinearDiscriminantAnalysis(),
+        "PCA": PCA(40, random_state=0),
+    }
+    for title, method in methods.items():
+        method.fit(Z, y)
+        wrong = _one_nn(method.transform(Z), y, method.transform(Z_test), y_test)
+        _say(f"{title}: {wrong:.2f} %")
+        yield f"| {title} | {wrong:.2f} |"
+    yield f"| raw pixels (784) | {_one_nn(X, y, X_test, y_test):.2f} |"
+
+
+def class_neighbors(X: Array, y: Array, k: int) -> None:
+    for c in np.unique(y):
+        part = X[y == c]
+        NearestNeighbors(n_neighbors=k + 1, algorithm="brute").fit(part).kneighbors(part)
+
+
+def _one_nn(X: Array, y: Array, X_test: Array, y_test: Array) -> float:
+    classifier = KNeighborsClassifier(1, algorithm="brute").fit(X, y)
+    return 100.0 * float(np.mean(classifier.predict(X_test) != y_test))
+
+
+def million(data: Path | None) -> Iterator[str]:
+    fit = {"method": "MPDA", "parameters": {"n_components": 20, **NUMERIC}}
+    yield (
+        "| 1,000,000 x 64, single precision, 100 classes | seconds | MiB above the start | "
+        "times X | claim | |"
+    )
+    yield "|---|---|---|---|---|---|"
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        np.save(folder / "y.npy", write_sheets(folder / "X.npy", [10_000] * 100, 64))
+        for title, mapped in (("in memory", False), ("on disk (memmap)", True)):
+            found = measured(folder, {**fit, "mapped": mapped})
+            _say(f"{title}: {found}")
+            times = found["above_start"] / found["data"]
+            yield (
+                f"| {title} | {found['seconds']:.0f} | {found['above_start']:.0f} | {times:.2f} | "
+                f"<= 3 | {'' if times <= 3.0 else 'does not hold'} |"
+            )
+
+
+def patches(data: Path | None) -> Iterator[str]:
+    """2500 samples of each digit: small enough for all geodesics, large enough for coarse cuts."""
+    X, y = load(data, "mnist")
+    X = X / 255.0
+    rng = np.random.default_rng(0)
+    train = np.concatenate(
+        [rng.permutation(np.flatnonzero(y[:60_000] == c))[:2500] for c in range(10)]
+    )
+    pca = PCA(0.95, svd_solver="covariance_eigh").fit(X[train])
+    Z, Z_test = pca.transform(X[train]), pca.transform(X[60_000:])
+    labels, labels_test = y[train], y[60_000:]
+    yield (
+        "| partition (MNIST, 10 classes of 2500) | seconds | patches | mean size | mean R | "
+        "MPDA's 1-NN error, 40 dimensions |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for name in ("geodesic", "auto", "euclidean"):
+        begin = time.perf_counter()
+        cut = ManifoldPartition(partition=name).fit(Z, labels)
+        seconds = time.perf_counter() - begin
+        linearity = _linearity(Z, labels, cut.labels_)
+        model = MPDA(40, n_neighbors=12, **NUMERIC).fit(Z, labels, patches=cut.labels_)
+        wrong = _one_nn(model.transform(Z), labels, model.transform(Z_test), labels_test)
+        sizes = np.bincount(cut.labels_)
+        yield (
+            f"| {name} | {seconds:.1f} | {sizes.size} | {sizes.mean():.2f} | "
+            f"{linearity:.4f} | {wrong:.2f} |"
+        )
+
+
+def _linearity(X: Array, y: Array, labels: Array) -> float:
+    """The mean R^p of patches by the geodesics of whole classes."""
+    found = []
+    for c in np.unique(y):
+        points = ClassPoints(X[y == c])
+        distances = geodesic_distances(points, neighbor_lists(points, 6))
+        found.append(known_partition(distances, labels[y == c]).linearity)
+    return float(np.concatenate(found).mean())
+
+
+def precision(data: Path | None) -> Iterator[str]:
+    digits, digit_labels = load_digits(return_X_y=True)
+    with tempfile.TemporaryDirectory() as name:
+        labels = write_sheets(Path(name) / "X.npy", [1500, 800, 600], 30)
+        sheets = np.load(Path(name) / "X.npy").astype(float)
+    yield "| largest principal angle to the fit in double precision | digits | curved sheets |"
+    yield "|---|---|---|"
+    cells: dict[str, list[str]] = {}
+    for X, y in ((digits, digit_labels), (sheets, labels)):
+        model = MPDA(10, n_neighbors=12, **NUMERIC)
+        double = model.fit(X, y).components_
+        for title, other in _other_precisions(X, y):
+            angle = subspace_angles(double.T, other.T).max()
+            cells.setdefault(title, []).append(f"{angle:.1e}")
+    for title, angles in cells.items():
+        yield f"| {title} | {' | '.join(angles)} |"
+
+
+def _other_precisions(X: Array, y: Array) -> Iterator[tuple[str, Array]]:
+    def fitted(samples: Array) -> Array:
+        return np.asarray(MPDA(10, n_neighbors=12, **NUMERIC).fit(samples, y).components_, float)
+
+    single = X.astype(np.float32)
+    yield "samples in single precision, sums in double (as it is)", fitted(single)
+    kept = reductions._DENSE_LIMIT, reductions._FACTOR_LIMIT
+    reductions._DENSE_LIMIT = 0
+    yield "tangent vectors solved for by a factor in single precision, corrected", fitted(X)
+    reductions._FACTOR_LIMIT = 0
+    yield "tangent vectors solved for by single-precision iterations, corrected", fitted(X)
+    reductions._DENSE_LIMIT, reductions._FACTOR_LIMIT = kept
+    dense = reductions._eliminated_dense
+
+    def uncorrected(C: Array, B: Array) -> Any:
+        found = np.linalg.solve(C.astype(np.float32), B.T.astype(np.float32))
+        taken = (B.astype(np.float32) @ found).astype(float)
+        return reductions.Elimination(0.5 * (taken + taken.T), "dense")
+
+    reductions._eliminated_dense = uncorrected
+    yield "the same without corrections (not done)", fitted(X)
+    reductions._eliminated_dense = dense
+
+
+def _seconds(action: Callable[[], Any]) -> float:
+    begin = time.perf_counter()
+    action()
+    return time.perf_counter() - begin
+
+
+def _verdict(value: float, claim: str) -> str:
+    return "does not hold" if claim and value > float(claim.split()[1]) else ""
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+STUDIES = {
+    "growth": growth,
+    "mnist": mnist,
+    "million": million,
+    "patches": patches,
+    "precision": precision,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("study", choices=[*STUDIES, "fit"])
+    parser.add_argument("--out", type=Path, help="directory for scale-STUDY.md")
+    parser.add_argument("--order", help=argparse.SUPPRESS)
+    data_argument(parser)
+    arguments = parser.parse_args()
+    if arguments.study == "fit":
+        _fit_in_this_process(json.loads(arguments.order))
+        return
+    lines = [*STUDIES[arguments.study](arguments.data), "", provenance()]
+    print("\n".join(lines))
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        (arguments.out / f"scale-{arguments.study}.md").write_text("\n".join([*lines, ""]))
+
+
+if __name__ == "__main__":
+    main()
