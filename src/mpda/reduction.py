@@ -35,6 +35,8 @@ _MAX_STEPS = 300
 # The residual of the solution beside the right side; the reduction has the square of its error.
 _TOLERANCE = 1e-5
 _MAX_CORRECTIONS = 5
+# Right sides at a time.
+_BLOCK_COLUMNS = 80
 
 
 @dataclass(frozen=True)
@@ -85,8 +87,8 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
             return found
     if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
         return _eliminated_dense(C.toarray(), B)
-    X = splu(csc_array(C)).solve(np.ascontiguousarray(B.T))
-    return Elimination(_product(B, X, C @ X), "sparse")
+    taken = B @ splu(csc_array(C)).solve(np.ascontiguousarray(B.T))
+    return Elimination(symmetric(taken), "sparse")
 
 
 def _eliminated_dense(C: Floats, B: Floats) -> Elimination:
@@ -123,32 +125,44 @@ def _attempts(C: csr_array, d: int) -> Iterator[tuple[str, int]]:
 
 
 def _corrected(C: csr_array, B: Floats, solve: Solve, solver: str) -> Elimination | None:
-    """B C^-1 B' from rough solutions for what is left of the right sides; None if they fail."""
-    rhs = np.ascontiguousarray(B.T)
-    lengths = np.linalg.norm(rhs, axis=0)
+    """B C^-1 B' from rough solutions for what is left of the right sides; None if they fail.
+
+    With solutions X that leave residuals r = B' - C X it is B X + X'r, up to r'C^-1 r: the square
+    of their error. Right sides are taken in blocks, for memory; and because r is small, single
+    precision is enough for the second term.
+    """
+    d, n = B.shape
+    lengths = np.linalg.norm(B, axis=1)
     lengths[lengths == 0.0] = 1.0
+    solutions, residuals = np.empty((2, n, d), dtype=np.float32)
+    product = np.empty((d, d))
+    largest = 0.0
+    for columns in np.array_split(np.arange(d), -(-d // _BLOCK_COLUMNS)):
+        block = slice(columns[0], columns[-1] + 1)
+        found = _solved(C, np.ascontiguousarray((B[block] / lengths[block, None]).T), solve)
+        if found is None:
+            return None
+        X, residual = found
+        product[:, block] = B @ (X * lengths[block])
+        solutions[:, block], residuals[:, block] = X, residual
+        largest = max(largest, float(np.linalg.norm(residual, axis=0).max()))
+    second = (solutions.T @ residuals).astype(float) * np.multiply.outer(lengths, lengths)
+    return Elimination(symmetric(product + second), solver, largest)
+
+
+def _solved(C: csr_array, rhs: Floats, solve: Solve) -> tuple[Floats, Floats] | None:
+    """Solutions (n, r) for right sides (n, r) of length one, and their residuals."""
     X = np.zeros_like(rhs)
     residual = rhs
     for _ in range(_MAX_CORRECTIONS):
-        step = solve((residual / lengths).astype(np.float32))
+        step = solve(residual.astype(np.float32))
         if step is None:
             return None
-        X += step * lengths
-        image = C @ X
-        residual = rhs - image
-        left = float((np.linalg.norm(residual, axis=0) / lengths).max())
-        if left <= _TOLERANCE:
-            return Elimination(_product(B, X, image), solver, left)
+        X += step
+        residual = rhs - C @ X
+        if (np.linalg.norm(residual, axis=0) <= _TOLERANCE).all():
+            return X, residual
     return None
-
-
-def _product(B: Floats, X: Floats, image: Floats) -> Floats:
-    """B C^-1 B' from X close to C^-1 B' and its image C X.
-
-    X'B' + B X - X'C X has the square of the error of X.
-    """
-    product = B @ X
-    return symmetric(product + product.T - X.T @ image)
 
 
 def _factored(C: csr_array) -> Solve | None:
