@@ -5,9 +5,10 @@ import threading
 import joblib
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from mpda._threads import one_blas_thread
+from mpda import _threads
+from mpda._threads import class_threads, one_blas_thread
 from mpda.engines import in_order
 
 
@@ -21,6 +22,33 @@ def doubled(x):
 def test_results_come_in_the_order_of_the_arguments(n_jobs):
     work = [(x,) for x in range(7)]
     assert list(in_order(doubled, work, 7, n_jobs=n_jobs)) == [0, 2, 4, 6, 8, 10, 12]
+
+
+def test_one_job_may_have_several_threads():
+    meeting = threading.Barrier(2, timeout=30)
+
+    def met(x):
+        meeting.wait()  # ends only if two are at work at the same time
+        return x, threading.current_thread() is threading.main_thread()
+
+    found = list(in_order(met, ((x,) for x in range(6)), 6, n_threads=2))
+    assert [x for x, _ in found] == list(range(6))
+    assert not any(in_main for _, in_main in found)
+
+
+def test_threads_are_for_several_large_classes_in_the_main_thread(monkeypatch):
+    monkeypatch.setattr(_threads, "_LARGE_CLASS", 100)
+    with threadpool_limits(4, user_api="blas"):
+        assert class_threads([100, 100, 99]) == 2
+        assert class_threads([100] * 9) == 4
+        assert class_threads([100, 99, 99]) == 1
+        elsewhere = []
+        thread = threading.Thread(target=lambda: elsewhere.append(class_threads([100] * 9)))
+        thread.start()
+        thread.join()
+        assert elsewhere == [1]
+    with threadpool_limits(1, user_api="blas"):
+        assert class_threads([100] * 9) == 1
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])

@@ -117,6 +117,49 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
         assert found.solver == solver
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_packed_form_is_the_same_form(seed, monkeypatch):
+    X, labels = case(seed)
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    assert form.packed() is form  # too small to be worth it
+    monkeypatch.setattr(forms, "_SMALL_BYTES", 0)
+    packed = form.packed()
+    assert packed.nbytes < form.nbytes
+    again = packed.unpacked()
+    used = form.used[:, :, None] & form.used[:, None, :]
+    np.testing.assert_array_equal(again.cross * form.used[:, None], form.cross * form.used[:, None])
+    np.testing.assert_array_equal(again.first_order * used, form.first_order * used)
+    np.testing.assert_array_equal(again.pairs, form.pairs)
+    np.testing.assert_array_equal(again.tangent_block(0.3, 0.1), form.tangent_block(0.3, 0.1))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+def test_the_sparse_block_does_not_depend_on_the_rows_made_at_a_time(rows, monkeypatch):
+    monkeypatch.setattr(forms, "_ROWS", rows)
+    X, labels = case(1)
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    sparse = form.sparse_tangent_block(0.3, 0.1).toarray()
+    np.testing.assert_array_equal(sparse, form.tangent_block(0.3, 0.1))
+
+
+def test_what_corrections_do_not_bring_close_goes_to_a_sparse_factor(monkeypatch):
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    monkeypatch.setattr(reduction, "_SPARSE_PRICE", 1e-9)  # so that iterations seem cheap
+    X, labels = case(3)
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    assert eliminated(form, 0.3, 0.01).solver == "iterative"
+    monkeypatch.setattr(reduction, "_TOLERANCE", 1e-7)  # below what single precision leaves
+    monkeypatch.setattr(reduction, "_MAX_CORRECTIONS", 1)
+    found = eliminated(form, 0.3, 1e-9)
+    assert found.solver == "sparse"
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 10**6)
+    exact = eliminated(form, 0.3, 1e-9).taken
+    np.testing.assert_allclose(found.taken, exact, atol=1e-9 * np.abs(exact).max())
+
+
 def test_nothing_is_eliminated_where_nothing_is_tied():
     # Two samples without edges: S_vv = 0, and no ridge.
     bundle = patch_tangents(np.eye(2), np.zeros(2, dtype=int), 0.95)

@@ -18,7 +18,7 @@ import numpy as np
 
 from mpda._typing import Floats, Ints
 from mpda.cells import class_lists
-from mpda.forms import TangentForm, tangent_form
+from mpda.forms import PackedForm, TangentForm, tangent_form
 from mpda.graphs import (
     ClassPoints,
     NeighborLists,
@@ -81,7 +81,7 @@ class ClassContribution:
     scatter: ClassScatter
     within: Floats
     n_edges: int
-    form: TangentForm | None
+    form: TangentForm | PackedForm | None
     dimensions: Ints
     tangent_trace: float
     patches: Partition | None
@@ -168,14 +168,23 @@ def _as_found(points: ClassPoints, lists: NeighborLists, *, partition: Partition
     return partition
 
 
+def packed_contribution(*arguments: Any) -> ClassContribution:
+    """``class_contribution`` with a form that takes less memory."""
+    part = class_contribution(*arguments)
+    assert isinstance(part.form, TangentForm)
+    return replace(part, form=part.form.packed())
+
+
 def class_reduction(
-    source: TangentForm | tuple[Any, ...], gamma: float, beta: float
+    source: TangentForm | PackedForm | tuple[Any, ...], gamma: float, beta: float
 ) -> Elimination:
     """What eliminating v takes off S_tt in one class.
 
     The source is the form or, where it was not kept, the arguments of ``class_contribution``.
     """
-    form = source if isinstance(source, TangentForm) else class_contribution(*source).form
+    form = class_contribution(*source).form if isinstance(source, tuple) else source
+    if isinstance(form, PackedForm):
+        form = form.unpacked()
     assert form is not None
     return eliminated(form, gamma, beta)
 
@@ -190,7 +199,7 @@ def class_share(
 ) -> tuple[ClassContribution, Elimination]:
     """Both pieces of work on a class at once, where gamma and beta are known; no form is kept."""
     part = class_contribution(points, coordinates, plan, patch_rule)
-    assert part.form is not None
+    assert isinstance(part.form, TangentForm)
     return replace(part, form=None, lists=None), eliminated(part.form, gamma, beta)
 
 

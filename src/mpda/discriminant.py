@@ -16,13 +16,13 @@ from mpda.contributions import (
     Plan,
     Totals,
     Units,
-    class_contribution,
     class_reduction,
     class_share,
+    packed_contribution,
     remembered,
 )
 from mpda.engines import in_order
-from mpda.forms import TangentForm
+from mpda.forms import PackedForm, TangentForm
 from mpda.frames import Frame, frame, scale_exponent
 from mpda.graphs import NeighborLists
 from mpda.partition import Partition
@@ -33,7 +33,7 @@ from mpda.solutions import LARGEST_STRENGTH, Pencil, number_kept
 
 # Forms that are kept from the first pass for the second; those beyond are made twice, from
 # neighbour lists that are kept up to another limit.
-_KEPT_BYTES, _KEPT_LISTS = 96 * 2**20, 32 * 2**20
+_KEPT_BYTES, _KEPT_LISTS = 96 * 2**20, 16 * 2**20
 
 
 @dataclass(frozen=True)
@@ -212,6 +212,10 @@ def extended_discriminant(
         return passes.solution(sums, sums.mean, wanted)
 
 
+_Kept = TangentForm | PackedForm | NeighborLists | None
+"""What is kept of a class between two passes: its form, its neighbour lists, or nothing."""
+
+
 class _Passes:
     """The work on the classes of a fit, in one pass or two, and what it adds up to."""
 
@@ -234,11 +238,11 @@ class _Passes:
         self._solvers: list[str] = []
         self._recalls: list[float] = []
 
-    def sum_up(self) -> list[TangentForm | NeighborLists | None]:
+    def sum_up(self) -> list[_Kept]:
         """Graphs, patches, tangents and forms; what is kept of each class for the second pass."""
-        kept: list[TangentForm | NeighborLists | None] = []
+        kept: list[_Kept] = []
         form_bytes = list_bytes = 0
-        for part in self._each(class_contribution, self._sources(), "graphs and forms (1/2)"):
+        for part in self._each(packed_contribution, self._sources(), "graphs and forms (1/2)"):
             self._add(part)
             if form_bytes + part.form.nbytes <= _KEPT_BYTES:
                 form_bytes += part.form.nbytes
@@ -250,12 +254,12 @@ class _Passes:
                 kept.append(None)
         return kept
 
-    def eliminate(self, kept: list[TangentForm | NeighborLists | None], used: Strengths) -> None:
+    def eliminate(self, kept: list[_Kept], used: Strengths) -> None:
         """What eliminating v takes off S_tt; forms that were not kept are made again."""
         sources = (
-            each
-            if isinstance(each, TangentForm)
-            else (*self._source(c, remembered(self._patches[c])), each)
+            (*self._source(c, remembered(self._patches[c])), each)
+            if each is None or isinstance(each, NeighborLists)
+            else each
             for c, each in enumerate(kept)
         )
         arguments = ((source, used.gamma, used.beta) for source in sources)

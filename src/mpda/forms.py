@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import bsr_array, csr_array
+from scipy.sparse import bsr_array, csr_array, vstack
 
 from mpda._typing import Bools, Floats, Ints
 from mpda.graphs import PlacedGraph
@@ -25,6 +25,10 @@ _BLOCK_ENTRIES = 128_000
 _VERTEX_LIMIT = 400
 # Up to this many tangent directions all their products at once are faster than pair by pair.
 _DENSE_LIMIT = 1000
+# Patches whose rows of S_vv are made at a time.
+_ROWS = 256
+# Forms of up to this size are kept as they are.
+_SMALL_BYTES = 2**21
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,20 @@ class TangentForm:
         parts = (self.cross, self.first_order, self.turning, self.couplings)
         return sum(part.nbytes for part in parts)
 
+    def packed(self) -> TangentForm | PackedForm:
+        """The same without the places of unused entries, where that saves memory worth the time."""
+        if self.nbytes <= _SMALL_BYTES:
+            return self
+        low, high = self.pairs.T
+        return PackedForm(
+            self.cross_columns(),
+            self.first_order[_squares(self.used, self.used)],
+            self.turning[_squares(self.used, self.used)],
+            self.pairs.astype(np.int32),
+            self.couplings[_squares(self.used[low], self.used[high])],
+            self.used,
+        )
+
     def cross_columns(self) -> Floats:
         """-S_tv as a matrix (d, sum m_p)."""
         d = self.cross.shape[1]
@@ -91,24 +109,89 @@ class TangentForm:
         return square.take(used, axis=0).take(used, axis=1)
 
     def sparse_tangent_block(self, gamma: float, beta: float) -> csr_array:
-        """S_vv + beta I, sparse (sum m_p, sum m_p)."""
+        """S_vv + beta I, sparse (sum m_p, sum m_p).
+
+        Rows are made from some patches at a time, because blocks with unused entries take several
+        times the memory of what is left of them.
+        """
         n_patches, m = self.used.shape
         patches = np.arange(n_patches)
         low, high = self.pairs.T
         p = np.concatenate([patches, low, high])
         q = np.concatenate([patches, high, low])
         order = np.lexsort((q, p))
-        diagonal, upper, lower = np.split(np.argsort(order), [n_patches, n_patches + len(low)])
-        blocks = np.empty((order.size, m, m))
-        blocks[diagonal] = self.diagonal_blocks(gamma, beta)
-        blocks[upper] = gamma * self.couplings
-        blocks[lower] = blocks[upper].transpose(0, 2, 1)
         starts = np.searchsorted(p[order], np.arange(n_patches + 1))
-        square = (n_patches * m, n_patches * m)
-        whole = bsr_array((blocks, q[order], starts), shape=square).tocsr()
-        del blocks  # as large as what comes
+        diagonal = self.diagonal_blocks(gamma, beta)
         used = self.used.ravel().nonzero()[0]
-        return whole if used.size == n_patches * m else whole[used][:, used]
+        parts = []
+        for begin in range(0, n_patches, _ROWS):
+            end = min(begin + _ROWS, n_patches)
+            chosen = order[starts[begin] : starts[end]]
+            blocks = np.empty((chosen.size, m, m))
+            on_diagonal, below = chosen < n_patches, chosen >= n_patches + len(low)
+            above = ~(on_diagonal | below)
+            blocks[on_diagonal] = diagonal[chosen[on_diagonal]]
+            blocks[above] = gamma * self.couplings[chosen[above] - n_patches]
+            transposed = self.couplings[chosen[below] - n_patches - len(low)].transpose(0, 2, 1)
+            blocks[below] = gamma * transposed
+            part = bsr_array(
+                (blocks, q[chosen], starts[begin : end + 1] - starts[begin]),
+                shape=((end - begin) * m, n_patches * m),
+            )
+            inside = self.used[begin:end].ravel().nonzero()[0]
+            parts.append(part.tocsr()[inside][:, used])
+        return csr_array(vstack(parts, format="csr"))
+
+
+@dataclass(frozen=True)
+class PackedForm:
+    """A form without the places of unused entries: what is kept takes half the memory.
+
+    cross : (d, sum m_p) the columns that are used; the other parts are their used entries in a row
+    """
+
+    cross: Floats
+    first_order: Floats
+    turning: Floats
+    pairs: Ints
+    couplings: Floats
+    used: Bools
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that the form takes."""
+        parts = (self.cross, self.first_order, self.turning, self.pairs, self.couplings, self.used)
+        return sum(part.nbytes for part in parts)
+
+    def unpacked(self) -> TangentForm:
+        """The form with its blocks."""
+        n_patches, m = self.used.shape
+        d = len(self.cross)
+        cross = np.zeros((d, n_patches * m))
+        cross[:, self.used.ravel()] = self.cross
+        low, high = self.pairs.T
+        inside = _squares(self.used, self.used)
+        joined = _squares(self.used[low], self.used[high])
+        return TangentForm(
+            cross.reshape(d, n_patches, m).transpose(1, 0, 2),
+            _spread(self.first_order, inside),
+            _spread(self.turning, inside),
+            self.pairs.astype(np.intp),
+            _spread(self.couplings, joined),
+            self.used,
+        )
+
+
+def _squares(rows: Bools, columns: Bools) -> Bools:
+    """Which entries of blocks (b, m, m) exist, from their rows and columns (b, m)."""
+    return rows[:, :, None] & columns[:, None, :]
+
+
+def _spread(values: Floats, places: Bools) -> Floats:
+    """Values at their places, and 0 elsewhere."""
+    blocks = np.zeros(places.shape)
+    blocks[places] = values
+    return blocks
 
 
 def tangent_form(placed: PlacedGraph, patches: Ints, bundle: TangentBundle) -> TangentForm:

@@ -95,7 +95,7 @@ def _with_gamma(
 ) -> Iterator[tuple[int, Directions | SingularFormError]]:
     betas = {used[i].beta for i in numbers}
     reductions = _Reductions(
-        [part.form for part in parts if part.form is not None], gamma, len(betas)
+        [part.form for part in parts if isinstance(part.form, TangentForm)], gamma, len(betas)
     )
     for i in sorted(numbers, key=lambda i: used[i].beta):
         pencil = reduced_pencil(totals, reductions.at(used[i].beta), used[i])
