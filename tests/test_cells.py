@@ -31,22 +31,24 @@ def share_found(lists, exact):
 @pytest.mark.parametrize("seed", range(3))
 def test_few_neighbours_are_missed_and_the_recall_says_how_few(seed, small_cells):
     X = sheet(3000, seed=seed)
-    lists, recall = cell_lists(X, 8)
+    found = cell_lists(X, 8)
+    lists, recall = found.lists, found.recall
     exact = searched_lists(X, 8)
-    found = share_found(lists, exact)
-    assert found >= 0.96
-    assert recall == pytest.approx(found, abs=0.02)
+    share = share_found(lists, exact)
+    assert found.search == "cells"
+    assert share >= 0.96
+    assert recall == pytest.approx(share, abs=0.02)
     assert lists.indices.shape == lists.distances.shape == (3000, 8)
 
 
 def test_lists_are_in_order_without_the_sample_and_with_exact_distances(small_cells):
     X = sheet(2000)
-    lists, _ = cell_lists(X, 6)
+    lists = cell_lists(X, 6).lists
     assert (lists.indices != np.arange(2000)[:, None]).all()
     assert (np.diff(lists.distances, axis=1) >= 0.0).all()
     apart = np.linalg.norm(X[:, None] - X[lists.indices], axis=2)
     np.testing.assert_allclose(lists.distances, apart, rtol=1e-12)
-    again, _ = cell_lists(X, 6)
+    again = cell_lists(X, 6).lists
     np.testing.assert_array_equal(lists.indices, again.indices)
     for row in lists.indices:
         assert np.unique(row).size == 6
@@ -64,8 +66,7 @@ def test_more_cells_are_probed_until_few_are_missed(small_cells, monkeypatch):
         return nearest(self, rows, k, n_probes)
 
     monkeypatch.setattr(cells._Cells, "nearest", watched)
-    _, recall = cell_lists(X, 8)
-    assert recall >= 0.999
+    assert cell_lists(X, 8).recall >= 0.999
     assert len(probes) > 2
     assert (np.array(probes[1:-1]) == 2 * np.array(probes[:-2])).all()
     assert probes[-1] == probes[-2]
@@ -73,9 +74,10 @@ def test_more_cells_are_probed_until_few_are_missed(small_cells, monkeypatch):
 
 def test_where_cells_do_not_help_all_pairs_are_compared(small_cells):
     X = np.random.default_rng(0).normal(size=(800, 60))  # everything is equally far
-    lists, recall = cell_lists(X, 8)
+    found = cell_lists(X, 8)
+    lists, recall = found.lists, found.recall
     exact = searched_lists(X, 8)
-    assert recall == 1.0
+    assert (found.search, recall) == ("exact", 1.0)
     np.testing.assert_array_equal(lists.indices, exact.indices)
 
 
@@ -89,7 +91,8 @@ def test_awkward_classes(kind, small_cells):
         "line": np.arange(1200.0)[:, None],
         "outlier": np.vstack([rng.normal(size=(900, 2)), [[1e6, 1e6]]]),
     }[kind]
-    lists, recall = cell_lists(X, 5)
+    found = cell_lists(X, 5)
+    lists, recall = found.lists, found.recall
     exact = searched_lists(X, 5)
     assert recall >= 0.97
     assert (lists.distances[:, -1] <= exact.distances[:, -1]).mean() >= 0.95
@@ -99,7 +102,8 @@ def test_awkward_classes(kind, small_cells):
 @pytest.mark.parametrize("n", [2, 5, 30])
 def test_small_classes_have_all_their_samples(n):
     X = sheet(n)
-    lists, recall = cell_lists(X, 20)
+    found = cell_lists(X, 20)
+    lists, recall = found.lists, found.recall
     exact = neighbor_lists(ClassPoints(X), 20)
     assert recall == 1.0
     np.testing.assert_array_equal(lists.indices, exact.indices)
@@ -109,14 +113,14 @@ def test_auto_is_exact_up_to_its_size(monkeypatch, small_cells):
     points = ClassPoints(sheet(1500))
     exact = neighbor_lists(points, 6).indices
     monkeypatch.setattr(cells, "EXACT_SIZE", 1500)
-    lists, recall = class_lists(points, 6)
-    assert recall == 1.0
-    np.testing.assert_array_equal(lists.indices, exact)
-    np.testing.assert_array_equal(class_lists(points, 6, "exact")[0].indices, exact)
+    found = class_lists(points, 6)
+    assert (found.search, found.recall) == ("exact", 1.0)
+    np.testing.assert_array_equal(found.lists.indices, exact)
+    np.testing.assert_array_equal(class_lists(points, 6, "exact").lists.indices, exact)
     monkeypatch.setattr(cells, "EXACT_SIZE", 1499)
-    by_cells = class_lists(points, 6, "cells")[0].indices
-    np.testing.assert_array_equal(class_lists(points, 6)[0].indices, by_cells)
-    np.testing.assert_array_equal(class_lists(points, 6, "exact")[0].indices, exact)
+    by_cells = class_lists(points, 6, "cells").lists.indices
+    np.testing.assert_array_equal(class_lists(points, 6).lists.indices, by_cells)
+    np.testing.assert_array_equal(class_lists(points, 6, "exact").lists.indices, exact)
 
 
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
@@ -125,8 +129,10 @@ def test_a_fit_says_how_many_neighbours_it_found(method, small_cells):
     y = np.repeat([0, 1, 2], [1200, 900, 40])
     exact = method(3, n_neighbors=6).fit(X, y)
     np.testing.assert_array_equal(exact.neighbor_recall_, 1.0)
+    assert set(exact.neighbor_search_) == {"exact"}
     near = method(3, n_neighbors=6, neighbor_search="cells").fit(X, y)
     assert (near.neighbor_recall_ >= 0.97).all()
+    assert near.neighbor_search_.tolist() == ["cells", "exact", "exact"]
     assert near.neighbor_recall_.shape == (3,)
     ours, theirs = (np.linalg.qr(m.components_.T)[0] for m in (near, exact))
     assert np.linalg.svd(ours.T @ theirs, compute_uv=False).min() > 0.999

@@ -9,6 +9,7 @@ Nothing is random: the same samples give the same lists.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -42,20 +43,28 @@ _BLOCK_ENTRIES = 4_000_000
 Singles = np.ndarray[Any, np.dtype[np.float32]]
 
 
-def class_lists(
-    points: ClassPoints, n_neighbors: int, search: str = "auto"
-) -> tuple[NeighborLists, float]:
-    """The neighbour lists of a class, and the share of the true neighbours in them.
+@dataclass(frozen=True)
+class FoundLists:
+    """Neighbour lists, and how they were found.
 
-    The search is "exact", by "cells", or "auto": exact up to ``EXACT_SIZE`` samples.
+    search : "exact" or "cells"
+    recall : the share of the true neighbours in the lists, 1 where the search is exact
     """
+
+    lists: NeighborLists
+    search: str = "exact"
+    recall: float = 1.0
+
+
+def class_lists(points: ClassPoints, n_neighbors: int, search: str = "auto") -> FoundLists:
+    """The neighbour lists of a class; "auto" is exact up to ``EXACT_SIZE`` samples."""
     if search == "cells" or (search == "auto" and len(points.X) > EXACT_SIZE):
         return cell_lists(points.X, n_neighbors)
-    return neighbor_lists(points, n_neighbors), 1.0
+    return FoundLists(neighbor_lists(points, n_neighbors))
 
 
-def cell_lists(X: Floats, n_neighbors: int) -> tuple[NeighborLists, float]:
-    """Lists of k = min(n_neighbors, n - 1) near samples, and the measured share of the nearest."""
+def cell_lists(X: Floats, n_neighbors: int) -> FoundLists:
+    """Lists of k = min(n_neighbors, n - 1) near samples."""
     n = len(X)
     k = min(n_neighbors, n - 1)
     n_candidates = min(n, k + 1 + _SPARE)
@@ -68,9 +77,9 @@ def cell_lists(X: Floats, n_neighbors: int) -> tuple[NeighborLists, float]:
         recall = float((found.distances <= farthest).mean())
         if recall >= _LEAST_RECALL:
             candidates = cells.nearest(np.arange(n), n_candidates, n_probes)
-            return ranked_lists(X, np.arange(n), candidates, k), recall
+            return FoundLists(ranked_lists(X, np.arange(n), candidates, k), "cells", recall)
         n_probes *= 2
-    return searched_lists(X, k), 1.0
+    return FoundLists(searched_lists(X, k))
 
 
 class _Cells:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from mpda._typing import Floats, Ints
-from mpda.cells import class_lists
+from mpda.cells import FoundLists, class_lists
 from mpda.forms import PackedForm, TangentForm, tangent_form
 from mpda.graphs import (
     ClassPoints,
@@ -74,8 +74,7 @@ class ClassContribution:
     dimensions : (P,) those of the tangent spaces
     tangent_trace : the trace of the first-order part of S_vv
     patches : its patches; None where every sample has its own tangent space
-    lists : its neighbour lists; None where they were not kept
-    recall : the share of the true neighbours in the lists
+    found : its neighbour lists
     """
 
     scatter: ClassScatter
@@ -85,8 +84,7 @@ class ClassContribution:
     dimensions: Ints
     tangent_trace: float
     patches: Partition | None
-    lists: NeighborLists | None
-    recall: float
+    found: FoundLists
 
 
 def class_contribution(
@@ -94,7 +92,7 @@ def class_contribution(
     coordinates: Floats,
     plan: Plan,
     patch_rule: PatchRule | None,
-    lists: NeighborLists | None = None,
+    found: FoundLists | None = None,
 ) -> ClassContribution:
     """The contribution of one class.
 
@@ -103,10 +101,10 @@ def class_contribution(
     lists may be given if they are long enough for the plan.
     """
     class_points = ClassPoints(points)
-    recall = 1.0
-    if lists is None:
+    if found is None:
         k = max(plan.n_neighbors, plan.partition_neighbors)
-        lists, recall = class_lists(class_points, k, plan.neighbor_search)
+        found = class_lists(class_points, k, plan.neighbor_search)
+    lists = found.lists
     placed = PlacedGraph(coordinates, union_graph(lists.first(plan.n_neighbors)))
     if plan.full_affinity:
         spread = full_affinity_scatter(placed, points).spread
@@ -115,15 +113,15 @@ def class_contribution(
     scatter = class_scatter(coordinates, spread)
     if patch_rule is None:
         bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, plan.tangent_energy)
-        return _contribution(scatter, placed, np.arange(len(points)), bundle, None, lists, recall)
+        return _contribution(scatter, placed, np.arange(len(points)), bundle, None, found)
     patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
         anchors = ClassPoints(_patch_means(points, patches.labels))
         placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
-        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches, lists, recall)
-    return _contribution(scatter, placed, patches.labels, bundle, patches, lists, recall)
+        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches, found)
+    return _contribution(scatter, placed, patches.labels, bundle, patches, found)
 
 
 def _contribution(
@@ -132,23 +130,15 @@ def _contribution(
     owners: Ints,
     bundle: TangentBundle,
     patches: Partition | None,
-    lists: NeighborLists,
-    recall: float,
+    found: FoundLists,
 ) -> ClassContribution:
     """The contribution with W on placed vertices, which belong to the patches owners (v,)."""
     form = tangent_form(placed, owners, bundle)
     trace = float(np.trace(form.first_order, axis1=1, axis2=2).sum())
     edges = placed.graph.edges
+    within = graph_scatter(placed)
     return ClassContribution(
-        scatter,
-        graph_scatter(placed),
-        len(edges),
-        form,
-        form.dimensions,
-        trace,
-        patches,
-        lists,
-        recall,
+        scatter, within, len(edges), form, form.dimensions, trace, patches, found
     )
 
 
@@ -200,7 +190,7 @@ def class_share(
     """Both pieces of work on a class at once, where gamma and beta are known; no form is kept."""
     part = class_contribution(points, coordinates, plan, patch_rule)
     assert isinstance(part.form, TangentForm)
-    return replace(part, form=None, lists=None), eliminated(part.form, gamma, beta)
+    return replace(part, form=None), eliminated(part.form, gamma, beta)
 
 
 @dataclass(frozen=True)

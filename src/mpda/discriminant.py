@@ -10,6 +10,7 @@ import numpy as np
 
 from mpda._threads import SMALL, class_threads, one_blas_thread
 from mpda._typing import Floats, Ints
+from mpda.cells import FoundLists
 from mpda.contributions import (
     ClassContribution,
     PatchRule,
@@ -24,7 +25,6 @@ from mpda.contributions import (
 from mpda.engines import in_order
 from mpda.forms import PackedForm, TangentForm
 from mpda.frames import Frame, frame, scale_exponent
-from mpda.graphs import NeighborLists
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
 from mpda.reduction import Elimination
@@ -135,7 +135,7 @@ class Discriminant:
     patches : the patches of each class, None where samples have their own tangent spaces
     dimensions : the dimensions of the tangent spaces of each class
     solvers : what eliminated the tangent vectors of each class
-    recalls : the share of the true neighbours in the lists of each class
+    searches, recalls : how the neighbours of each class were found, and the share of true ones
     """
 
     directions: Directions
@@ -146,6 +146,7 @@ class Discriminant:
     patches: list[Partition | None]
     dimensions: list[Ints]
     solvers: list[str]
+    searches: list[str]
     recalls: list[float]
 
 
@@ -212,7 +213,7 @@ def extended_discriminant(
         return passes.solution(sums, sums.mean, wanted)
 
 
-_Kept = TangentForm | PackedForm | NeighborLists | None
+_Kept = TangentForm | PackedForm | FoundLists | None
 """What is kept of a class between two passes: its form, its neighbour lists, or nothing."""
 
 
@@ -236,6 +237,7 @@ class _Passes:
         self._patches: list[Partition | None] = []
         self._dimensions: list[Ints] = []
         self._solvers: list[str] = []
+        self._searches: list[str] = []
         self._recalls: list[float] = []
 
     def sum_up(self) -> list[_Kept]:
@@ -247,9 +249,9 @@ class _Passes:
             if form_bytes + part.form.nbytes <= _KEPT_BYTES:
                 form_bytes += part.form.nbytes
                 kept.append(part.form)
-            elif list_bytes + part.lists.nbytes <= _KEPT_LISTS:
-                list_bytes += part.lists.nbytes
-                kept.append(part.lists)
+            elif list_bytes + part.found.lists.nbytes <= _KEPT_LISTS:
+                list_bytes += part.found.lists.nbytes
+                kept.append(part.found)
             else:
                 kept.append(None)
         return kept
@@ -258,7 +260,7 @@ class _Passes:
         """What eliminating v takes off S_tt; forms that were not kept are made again."""
         sources = (
             (*self._source(c, remembered(self._patches[c])), each)
-            if each is None or isinstance(each, NeighborLists)
+            if each is None or isinstance(each, FoundLists)
             else each
             for c, each in enumerate(kept)
         )
@@ -288,6 +290,7 @@ class _Passes:
             patches=self._patches,
             dimensions=self._dimensions,
             solvers=self._solvers,
+            searches=self._searches,
             recalls=self._recalls,
         )
 
@@ -315,7 +318,8 @@ class _Passes:
         self.totals += part
         self._patches.append(part.patches)
         self._dimensions.append(part.dimensions)
-        self._recalls.append(part.recall)
+        self._searches.append(part.found.search)
+        self._recalls.append(part.found.recall)
 
     def _take(self, part: Elimination) -> None:
         self.taken = self.taken + part.taken

@@ -19,7 +19,7 @@ from itertools import groupby
 import numpy as np
 
 from mpda._typing import Floats, Ints
-from mpda.cells import class_lists
+from mpda.cells import FoundLists, class_lists
 from mpda.contributions import (
     ClassContribution,
     PatchRule,
@@ -32,7 +32,7 @@ from mpda.discriminant import Penalties, Strengths, reduced_pencil, solved
 from mpda.exceptions import SingularFormError
 from mpda.forms import TangentForm
 from mpda.frames import Frame
-from mpda.graphs import ClassPoints, NeighborLists
+from mpda.graphs import ClassPoints
 from mpda.partition import Partition
 from mpda.pencils import Directions, signed
 from mpda.reduction import eliminated
@@ -114,7 +114,7 @@ class _Shared:
         self._view = view
         self._classes = classes
         self._k = max(max(s.plan.n_neighbors, s.plan.partition_neighbors) for s in settings)
-        self._lists: dict[int, NeighborLists] = {}
+        self._lists: dict[int, FoundLists] = {}
         self._patches: dict[tuple[Hashable, int], Partition] = {}
 
     def contributions(self, setting: Setting) -> list[ClassContribution]:
@@ -123,9 +123,8 @@ class _Shared:
     def _contribution(self, setting: Setting, c: int) -> ClassContribution:
         points, coordinates = self._view.part(self._classes[c])
         if c not in self._lists:
-            self._lists[c], _ = class_lists(
-                ClassPoints(points), self._k, setting.plan.neighbor_search
-            )
+            search = setting.plan.neighbor_search
+            self._lists[c] = class_lists(ClassPoints(points), self._k, search)
         known = self._patches.get((setting.cut, c))
         rule = setting.rules[c] if known is None else remembered(known)
         part = class_contribution(points, coordinates, setting.plan, rule, self._lists[c])

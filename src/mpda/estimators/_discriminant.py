@@ -47,8 +47,6 @@ class TangentDiscriminant(LinearMap):
 
     # Set by a fit, for the classes that may be added to it.
     classes_: Labels
-    class_solvers_: Labels
-    neighbor_recall_: Floats
     components_: Floats
     _sums: Sums
     _fixed: tuple[Any, ...]
@@ -150,17 +148,20 @@ class TangentDiscriminant(LinearMap):
         else:
             found = fit_discriminant(samples.X, work, setting.penalties, wanted)
         classes, dtype = samples.classes, samples.X.dtype
-        solvers, recalls = np.array(found.solvers), np.array(found.recalls)
+        by_class = {
+            "class_solvers_": np.array(found.solvers),
+            "neighbor_search_": np.array(found.searches),
+            "neighbor_recall_": np.array(found.recalls),
+        }
         if more:
             classes = np.concatenate([self.classes_, classes])
-            solvers = np.concatenate([self.class_solvers_, solvers])
-            recalls = np.concatenate([self.neighbor_recall_, recalls])
             dtype = np.result_type(self.components_, dtype)
         order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
         self.classes_ = classes[order]
-        self.class_solvers_ = solvers[order]
-        self.neighbor_recall_ = recalls[order]
+        for name, values in by_class.items():
+            all_values = np.concatenate([getattr(self, name), values]) if more else values
+            setattr(self, name, all_values[order])
         self.mean_ = found.mean.astype(dtype, copy=False)
         self.components_ = scale.applied(found.directions).T.astype(dtype, order="C")
         self.eigenvalues_ = found.directions.eigenvalues

@@ -109,6 +109,8 @@ class MPDA(TangentDiscriminant):
         (one in single precision, corrected in double), "iterative" (conjugate gradients,
         likewise), "range" (a singular block, on its range), "sparse" (a sparse factor, where
         corrections did not converge) or "none" (there are no tangent vectors).
+    neighbor_search_ : ndarray of shape (n_classes,)
+        How the neighbours of each class were found: "exact" or "cells".
     neighbor_recall_ : ndarray of shape (n_classes,)
         The share of the true neighbours in the neighbour lists of each class: 1 where the search
         was exact, else as measured on 200 samples.

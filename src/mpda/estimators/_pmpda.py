@@ -64,8 +64,9 @@ class PMPDA(TangentDiscriminant):
         How well the directions solve the reduced eigenproblem, as in :class:`MPDA`.
     class_solvers_ : ndarray of shape (n_classes,)
         What eliminated the tangent vectors of each class, as in :class:`MPDA`.
-    neighbor_recall_ : ndarray of shape (n_classes,)
-        The share of the true neighbours in the neighbour lists of each class, as in :class:`MPDA`.
+    neighbor_search_, neighbor_recall_ : ndarray of shape (n_classes,)
+        How the neighbours of each class were found, and the share of the true ones, as in
+        :class:`MPDA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
