@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from mpda import _threads
 from mpda._threads import class_threads, one_blas_thread
-from mpda.engines import in_order
+from mpda.engines import in_order, made_ahead
 
 
 def doubled(x):
@@ -34,6 +34,31 @@ def test_one_job_may_have_several_threads():
     found = list(in_order(met, ((x,) for x in range(6)), 6, n_threads=2))
     assert [x for x, _ in found] == list(range(6))
     assert not any(in_main for _, in_main in found)
+
+
+def test_the_next_item_is_made_while_one_is_used():
+    begun = [threading.Event() for _ in range(4)]
+
+    def items():
+        for i in range(4):
+            begun[i].set()
+            yield i
+
+    found = []
+    for item in made_ahead(items()):
+        if item < 3:
+            assert begun[item + 1].wait(30)
+        found.append(item)
+    assert found == [0, 1, 2, 3]
+    assert list(made_ahead(iter([]))) == []
+
+
+def test_an_error_in_what_is_made_ahead_comes_out_in_its_place():
+    found = []
+    with pytest.raises(ValueError, match="negative"):
+        for item in made_ahead(doubled(x) for x in (1, 2, -1)):
+            found.append(item)
+    assert found == [2, 4]
 
 
 def test_threads_are_for_several_large_classes_in_the_main_thread(monkeypatch):

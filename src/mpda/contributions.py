@@ -102,8 +102,7 @@ def class_contribution(
     """
     class_points = ClassPoints(points)
     if found is None:
-        k = max(plan.n_neighbors, plan.partition_neighbors)
-        found = class_lists(class_points, k, plan.neighbor_search)
+        found = planned_lists(class_points, plan)
     lists = found.lists
     placed = PlacedGraph(coordinates, union_graph(lists.first(plan.n_neighbors)))
     if plan.full_affinity:
@@ -122,6 +121,12 @@ def class_contribution(
         placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
         return _contribution(scatter, placed, np.arange(len(means)), bundle, patches, found)
     return _contribution(scatter, placed, patches.labels, bundle, patches, found)
+
+
+def planned_lists(points: ClassPoints, plan: Plan) -> FoundLists:
+    """Neighbour lists that are long enough for the plan."""
+    k = max(plan.n_neighbors, plan.partition_neighbors)
+    return class_lists(points, k, plan.neighbor_search)
 
 
 def _contribution(

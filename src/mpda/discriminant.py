@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from mpda._threads import SMALL, class_threads, one_blas_thread
 from mpda._typing import Floats, Ints
@@ -20,11 +21,13 @@ from mpda.contributions import (
     class_reduction,
     class_share,
     packed_contribution,
+    planned_lists,
     remembered,
 )
-from mpda.engines import in_order
+from mpda.engines import in_order, made_ahead
 from mpda.forms import PackedForm, TangentForm
 from mpda.frames import Frame, frame, scale_exponent
+from mpda.graphs import ClassPoints
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
 from mpda.reduction import Elimination
@@ -244,7 +247,13 @@ class _Passes:
         """Graphs, patches, tangents and forms; what is kept of each class for the second pass."""
         kept: list[_Kept] = []
         form_bytes = list_bytes = 0
-        for part in self._each(packed_contribution, self._sources(), "graphs and forms (1/2)"):
+        sources = self._sources()
+        ahead = self._n_threads > 1 and effective_n_jobs(self._work.n_jobs) == 1
+        if ahead:
+            # Most of this work holds Python's lock, but for the search of neighbours.
+            sources = made_ahead(self._with_lists(source) for source in sources)
+        n_threads = 1 if ahead else self._n_threads
+        for part in self._each(packed_contribution, sources, "graphs and forms (1/2)", n_threads):
             self._add(part)
             if form_bytes + part.form.nbytes <= _KEPT_BYTES:
                 form_bytes += part.form.nbytes
@@ -265,13 +274,14 @@ class _Passes:
             for c, each in enumerate(kept)
         )
         arguments = ((source, used.gamma, used.beta) for source in sources)
-        for part in self._each(class_reduction, arguments, "reduction (2/2)"):
+        for part in self._each(class_reduction, arguments, "reduction (2/2)", self._n_threads):
             self._take(part)
 
     def do_both(self, used: Strengths) -> None:
         """Both passes in one, where gamma and beta are known."""
         arguments = ((*source, used.gamma, used.beta) for source in self._sources())
-        for part, elimination in self._each(class_share, arguments, "graphs, forms, reduction"):
+        what = "graphs, forms, reduction"
+        for part, elimination in self._each(class_share, arguments, what, self._n_threads):
             self._add(part)
             self._take(elimination)
 
@@ -301,8 +311,17 @@ class _Passes:
         """The arguments of ``class_contribution`` for one class."""
         return *self._view.part(self._work.classes[c]), self._work.plan, rule
 
+    @staticmethod
+    def _with_lists(source: tuple[Any, ...]) -> tuple[Any, ...]:
+        points, _, plan, _ = source
+        return *source, planned_lists(ClassPoints(points), plan)
+
     def _each(
-        self, piece: Callable[..., Any], arguments: Iterator[tuple[Any, ...]], what: str
+        self,
+        piece: Callable[..., Any],
+        arguments: Iterator[tuple[Any, ...]],
+        what: str,
+        n_threads: int,
     ) -> Iterator[Any]:
         work = self._work
         return in_order(
@@ -311,7 +330,7 @@ class _Passes:
             len(work.classes),
             n_jobs=work.n_jobs,
             report=work.report and f"{work.report}, {what}",
-            n_threads=self._n_threads,
+            n_threads=n_threads,
         )
 
     def _add(self, part: ClassContribution) -> None:

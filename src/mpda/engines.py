@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -43,6 +44,16 @@ def in_order(
         returned = "generator" if streams else "list"
         results = iter(Parallel(n_jobs=n_jobs, return_as=returned)(calls))
     return results if report is None else _reported(results, n, report, unit)
+
+
+def made_ahead(items: Iterator[Result]) -> Iterator[Result]:
+    """The same items; while one is used, the next is made in another thread."""
+    end = object()
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, items, end)
+        while (item := coming.result()) is not end:
+            coming = thread.submit(next, items, end)
+            yield item  # type: ignore[misc]  # end never gets here
 
 
 def _reported(results: Iterator[Result], n: int, title: str, unit: str) -> Iterator[Result]:
