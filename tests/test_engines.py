@@ -56,8 +56,7 @@ def test_the_next_item_is_made_while_one_is_used():
 def test_an_error_in_what_is_made_ahead_comes_out_in_its_place():
     found = []
     with pytest.raises(ValueError, match="negative"):
-        for item in made_ahead(doubled(x) for x in (1, 2, -1)):
-            found.append(item)
+        found.extend(made_ahead(doubled(x) for x in (1, 2, -1)))
     assert found == [2, 4]
 
 
