@@ -80,6 +80,17 @@ def test_later_classes_may_be_of_another_scale(factor):
     np.testing.assert_allclose(model.components_, whole.components_, rtol=1e-5)
 
 
+def test_later_classes_may_be_so_large_that_squares_overflow():
+    X, y = generated()
+    X[y > 1] *= 2.0**520
+    parameters = {"units": "absolute", "gamma": 2.0**200, "alpha": 2.0**200, "n_neighbors": 4}
+    model = MPDA(2, **parameters).fit(X[y < 2], y[y < 2])
+    model.partial_fit(X[y > 1], y[y > 1])
+    whole = MPDA(2, **parameters).fit(X, y)
+    np.testing.assert_allclose(model.components_, whole.components_, rtol=1e-5)
+    assert np.isfinite(model.transform(X)).all()
+
+
 def test_patches_are_those_of_all_samples_in_the_order_of_the_calls():
     X, y = generated(200)
     model = MPDA(2, n_neighbors=4).partial_fit(X[y > 1], y[y > 1]).partial_fit(X[y < 2], y[y < 2])

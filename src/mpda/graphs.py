@@ -257,7 +257,6 @@ def _candidate_search(X: Floats, k: int) -> NeighborLists:
     squares = distances[:, 1 : k + 2] ** 2
     clear = (np.diff(squares, axis=1) > 2.0 * rounding[:, None]).all(axis=1)
     clear &= (squares[:, 0] > _CLEARLY_ABOVE * rounding) & (candidates[:, 0] == np.arange(n))
-    clear &= squares.shape[1] > k  # so that the first that is not listed is known
     lists = NeighborLists(candidates[:, 1 : k + 1].copy(), distances[:, 1 : k + 1].copy())
     rows = np.flatnonzero(~clear)
     ranked = ranked_lists(X, rows, candidates[rows], k)
