@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from mpda import MPDA, PMPDA, cells
+from mpda import MPDA, PMPDA, cells, sharing
 from mpda.cells import cell_lists, class_lists
 from mpda.graphs import ClassPoints, neighbor_lists, searched_lists
+from mpda.model_selection import DiscriminantSearchCV
 
 
 def sheet(n, d=12, seed=0):
@@ -99,7 +100,7 @@ def test_awkward_classes(kind, small_cells):
     assert (lists.indices != np.arange(len(X))[:, None]).all()
 
 
-@pytest.mark.parametrize("n", [2, 5, 30])
+@pytest.mark.parametrize("n", [1, 2, 5, 30])
 def test_small_classes_have_all_their_samples(n):
     X = sheet(n)
     found = cell_lists(X, 20)
@@ -136,3 +137,18 @@ def test_a_fit_says_how_many_neighbours_it_found(method, small_cells):
     assert near.neighbor_recall_.shape == (3,)
     ours, theirs = (np.linalg.qr(m.components_.T)[0] for m in (near, exact))
     assert np.linalg.svd(ours.T @ theirs, compute_uv=False).min() > 0.999
+
+
+def test_a_grid_over_the_search_searches_in_every_way(monkeypatch):
+    asked = []
+
+    def watched(points, k, search):
+        asked.append(search)
+        return class_lists(points, k, search)
+
+    monkeypatch.setattr(sharing, "class_lists", watched)
+    X, y = np.concatenate([sheet(60, seed=c) + c for c in range(3)]), np.repeat([0, 1, 2], 60)
+    grid = {"neighbor_search": ["exact", "cells"], "alpha": [0.1, 1.0]}
+    search = DiscriminantSearchCV(MPDA(n_neighbors=5), grid, n_components=3, cv=2, refit=False)
+    search.fit(X, y)
+    assert sorted(asked) == ["cells"] * 6 + ["exact"] * 6

@@ -160,6 +160,22 @@ def test_what_corrections_do_not_bring_close_goes_to_a_sparse_factor(monkeypatch
     np.testing.assert_allclose(found.taken, exact, atol=1e-9 * np.abs(exact).max())
 
 
+@pytest.mark.parametrize("solver", ["single", "iterative"])
+def test_small_ridges_are_solved_as_closely_as_by_a_dense_factor(solver, monkeypatch):
+    X, labels = case(3)
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    beta = 1e-4 * np.diag(form.tangent_block(0.3, 0.0)).mean()
+    exact = eliminated(form, 0.3, beta).taken
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    if solver == "iterative":
+        monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
+    found = eliminated(form, 0.3, beta)
+    assert found.solver == solver
+    assert found.residual <= 1e-9
+    np.testing.assert_allclose(found.taken, exact, atol=1e-14 * np.abs(exact).max())
+
+
 def test_nothing_is_eliminated_where_nothing_is_tied():
     # Two samples without edges: S_vv = 0, and no ridge.
     bundle = patch_tangents(np.eye(2), np.zeros(2, dtype=int), 0.95)
@@ -177,6 +193,7 @@ def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
     monkeypatch.setattr(reduction, "_TOLERANCE", 1e-3)
+    monkeypatch.setattr(reduction, "_SMALL_RIDGE", 0.0)
     loose = eliminated(form, 0.3, 0.01).taken
     error = np.abs(loose - exact).max() / np.abs(exact).max()
     assert 1e-13 < error < 1e-5

@@ -143,6 +143,45 @@ def test_a_call_can_be_repeated(method):
     np.testing.assert_array_equal(model.classes_, np.arange(5))
 
 
+def test_a_repeated_class_may_have_patches_and_another_precision():
+    X, y = generated(40)
+    X = X.astype(np.float32)
+    patches = np.arange(40) % 3 + 3 * y
+    early, late = y < 2, y > 0
+    model = MPDA(2, n_neighbors=4, units="absolute")
+    model.partial_fit(X[early], y[early], patches=patches[early])
+    model.partial_fit(X[late].astype(float), y[late], patches=patches[late])
+    whole = MPDA(2, n_neighbors=4, units="absolute").fit(X.astype(float), y, patches=patches)
+    np.testing.assert_allclose(model.components_, whole.components_, rtol=1e-6)
+    with pytest.raises(ValueError, match="patches must hold one label per sample"):
+        model.partial_fit(X[late] + 1, y[late] + 9, patches=patches)
+
+
+def test_a_class_of_zeros_does_not_change_the_scale():
+    X, y = generated()
+    X *= 1e-180
+    parameters = {"units": "absolute", "gamma": 0.0, "alpha": 1e-300, "n_neighbors": 4}
+    model = MPDA(2, **parameters).fit(X, y)
+    model.partial_fit(np.zeros((6, X.shape[1])), np.full(6, 9))
+    whole = MPDA(2, **parameters).fit(
+        np.vstack([X, np.zeros((6, X.shape[1]))]), np.concatenate([y, np.full(6, 9)])
+    )
+    np.testing.assert_allclose(model.components_, whole.components_, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [("i8", "u8"), ("?", "i8"), ("i8", "f8"), ("U3", "i8")],
+)
+def test_labels_of_another_kind_are_refused(first, later):
+    X, y = generated()
+    names = y.astype(first) if first != "?" else y > 0
+    early = y < 2
+    model = MPDA(2, n_neighbors=4).fit(X[early], names[early])
+    with pytest.raises(TypeError, match="one kind"):
+        model.partial_fit(X[y == 4], y[y == 4].astype(later))
+
+
 def test_what_cannot_be_added_is_refused_with_its_cause():
     X, y = generated()
     model = MPDA(2, n_neighbors=4)

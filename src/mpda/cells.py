@@ -67,8 +67,10 @@ def cell_lists(X: Floats, n_neighbors: int) -> FoundLists:
     """Lists of k = min(n_neighbors, n - 1) near samples."""
     n = len(X)
     k = min(n_neighbors, n - 1)
-    n_candidates = min(n, k + 1 + _SPARE)
-    cells = _Cells((X - X.mean(axis=0)).astype(np.float32), max(1, n // _CELL_SIZE))
+    if _LARGEST_SHARE * (n // _CELL_SIZE) < _PROBES:  # too few cells to leave any out
+        return FoundLists(neighbor_lists(ClassPoints(X), k))
+    n_candidates = k + 1 + _SPARE
+    cells = _Cells((X - X.mean(axis=0)).astype(np.float32), n // _CELL_SIZE)
     rows = np.unique(np.linspace(0, n - 1, _MEASURED).astype(np.intp))
     farthest = direct_lists(X, rows, k).distances[:, -1:]
     n_probes = max(_PROBES, cells.holding(n_candidates))

@@ -112,7 +112,7 @@ class Sums:
         if self.basis is not None:
             totals = totals.moved(self.basis)
             taken = symmetric(self.basis @ taken @ self.basis.T)
-        exponent = max(self.exponent, scale_exponent(X))
+        exponent = max(self.exponent, scale_exponent(X)) if X.any() else self.exponent
         shift = self.exponent - exponent
         origin = np.ldexp(self.origin, shift)
         sums = Sums(

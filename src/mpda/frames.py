@@ -46,7 +46,7 @@ class Frame:
     @property
     def n_varying(self) -> int:
         """The number of features that are not constant."""
-        return int(np.count_nonzero(np.ptp(self.samples, axis=0)))
+        return int(np.count_nonzero(self.samples.max(axis=0) != self.samples.min(axis=0)))
 
     @property
     def mean(self) -> Floats:

@@ -33,7 +33,8 @@ _SPARSE_PRICE = 6.0
 _FEWEST_STEPS = 4
 _MAX_STEPS = 300
 # The residual of the solution beside the right side; the reduction has the square of its error.
-_TOLERANCE = 1e-5
+# With a ridge below the given share of the diagonal what is left of S_tt may be small too.
+_TOLERANCE, _TIGHT_TOLERANCE, _SMALL_RIDGE = 1e-5, 1e-9, 1e-3
 _MAX_CORRECTIONS = 5
 # Right sides at a time.
 _BLOCK_COLUMNS = 80
@@ -77,12 +78,13 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     C.data *= np.repeat(sides, np.diff(C.indptr)) * sides[C.indices]
     B = B * sides
     single = C.astype(np.float32)
+    tolerance = _TIGHT_TOLERANCE if beta < _SMALL_RIDGE * diagonal.mean() else _TOLERANCE
     for solver, max_steps in _attempts(C, len(B)):
         if solver == "single":
             solve = _factored(single)
         else:
             solve = partial(_conjugate_gradients, single, _BlockJacobi(single, form), max_steps)
-        found = None if solve is None else _corrected(C, B, solve, solver)
+        found = None if solve is None else _corrected(C, B, solve, solver, tolerance)
         if found is not None:
             return found
     if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
@@ -124,7 +126,9 @@ def _attempts(C: csr_array, d: int) -> Iterator[tuple[str, int]]:
     yield "iterative", _MAX_STEPS
 
 
-def _corrected(C: csr_array, B: Floats, solve: Solve, solver: str) -> Elimination | None:
+def _corrected(
+    C: csr_array, B: Floats, solve: Solve, solver: str, tolerance: float
+) -> Elimination | None:
     """B C^-1 B' from rough solutions for what is left of the right sides; None if they fail.
 
     With solutions X that leave residuals r = B' - C X it is B X + X'r, up to r'C^-1 r: the square
@@ -139,7 +143,9 @@ def _corrected(C: csr_array, B: Floats, solve: Solve, solver: str) -> Eliminatio
     largest = 0.0
     for columns in np.array_split(np.arange(d), -(-d // _BLOCK_COLUMNS)):
         block = slice(columns[0], columns[-1] + 1)
-        found = _solved(C, np.ascontiguousarray((B[block] / lengths[block, None]).T), solve)
+        found = _solved(
+            C, np.ascontiguousarray((B[block] / lengths[block, None]).T), solve, tolerance
+        )
         if found is None:
             return None
         X, residual = found
@@ -150,7 +156,9 @@ def _corrected(C: csr_array, B: Floats, solve: Solve, solver: str) -> Eliminatio
     return Elimination(symmetric(product + second), solver, largest)
 
 
-def _solved(C: csr_array, rhs: Floats, solve: Solve) -> tuple[Floats, Floats] | None:
+def _solved(
+    C: csr_array, rhs: Floats, solve: Solve, tolerance: float
+) -> tuple[Floats, Floats] | None:
     """Solutions (n, r) for right sides (n, r) of length one, and their residuals."""
     X = np.zeros_like(rhs)
     residual = rhs
@@ -160,7 +168,7 @@ def _solved(C: csr_array, rhs: Floats, solve: Solve) -> tuple[Floats, Floats] | 
             return None
         X += step
         residual = rhs - C @ X
-        if (np.linalg.norm(residual, axis=0) <= _TOLERANCE).all():
+        if (np.linalg.norm(residual, axis=0) <= tolerance).all():
             return X, residual
     return None
 

@@ -114,7 +114,7 @@ class _Shared:
         self._view = view
         self._classes = classes
         self._k = max(max(s.plan.n_neighbors, s.plan.partition_neighbors) for s in settings)
-        self._lists: dict[int, FoundLists] = {}
+        self._lists: dict[tuple[str, int], FoundLists] = {}
         self._patches: dict[tuple[Hashable, int], Partition] = {}
 
     def contributions(self, setting: Setting) -> list[ClassContribution]:
@@ -122,12 +122,12 @@ class _Shared:
 
     def _contribution(self, setting: Setting, c: int) -> ClassContribution:
         points, coordinates = self._view.part(self._classes[c])
-        if c not in self._lists:
-            search = setting.plan.neighbor_search
-            self._lists[c] = class_lists(ClassPoints(points), self._k, search)
+        search = setting.plan.neighbor_search
+        if (search, c) not in self._lists:
+            self._lists[search, c] = class_lists(ClassPoints(points), self._k, search)
         known = self._patches.get((setting.cut, c))
         rule = setting.rules[c] if known is None else remembered(known)
-        part = class_contribution(points, coordinates, setting.plan, rule, self._lists[c])
+        part = class_contribution(points, coordinates, setting.plan, rule, self._lists[search, c])
         if part.patches is not None:
             self._patches[setting.cut, c] = part.patches
         return part

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._typing import ArrayLike, Floats, Labels
+from mpda._typing import ArrayLike, Bools, Floats, Labels
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.cells import SEARCHES
 from mpda.contributions import PatchRule, Plan
@@ -25,6 +25,9 @@ from mpda.discriminant import (
 from mpda.estimators._linear_map import LabelledSamples, LinearMap, warn_of_small_classes
 from mpda.estimators._scale import Scale
 from mpda.sharing import Setting
+
+# Rows of a class that are marked at a time.
+_MARKED_ROWS = 1000
 
 
 class TangentDiscriminant(LinearMap):
@@ -94,14 +97,20 @@ class TangentDiscriminant(LinearMap):
             neighbor_search=check_option("neighbor_search", self.neighbor_search, SEARCHES),
         )
 
-    def _more(self, X: ArrayLike, y: ArrayLike) -> LabelledSamples | None:
-        """Samples of classes that come after those of a fit, None where there are none.
+    def _more(self, X: ArrayLike, y: ArrayLike) -> tuple[LabelledSamples | None, Bools]:
+        """Samples of classes that come after those of a fit, or None, and the rows they are in.
 
         A class that comes a second time with the very same samples is passed over, so that a call
         of which one does not know whether it was carried out can be repeated.
         """
+        if self._parameters() != self._fixed:
+            raise ValueError(
+                "partial_fit adds to what was summed up with other parameters. Only n_components, "
+                "solver, eigenvalue_power, n_jobs and verbose may change between calls; call fit "
+                "to begin anew."
+            )
         samples = self._labelled(X, y, more=True)
-        if _is_number(samples.classes) != _is_number(self.classes_):
+        if _kind(samples.classes) != _kind(self.classes_):
             raise TypeError(
                 f"y must hold labels of one kind in all calls, got {samples.classes[:1].tolist()} "
                 f"after {self.classes_[:1].tolist()}."
@@ -112,12 +121,18 @@ class TangentDiscriminant(LinearMap):
             raise ValueError(
                 f"y holds classes of an earlier call: {split[:5]}. A class cannot be learnt in "
                 "pieces, because its neighbours and patches depend on all its samples: give all "
-                "samples of a class in one call, or call fit with everything."
+                "samples of a class in one call, or call fit with everything. (To repeat a call, "
+                "give the same samples in the same order.)"
             )
         new = ~np.isin(samples.y, self.classes_)
         if new.all():
-            return samples
-        return samples.part(new) if new.any() else None
+            return samples, new
+        return (samples.part(new) if new.any() else None), new
+
+    def _parameters(self) -> tuple[Any, ...]:
+        """What the sums over classes depend on."""
+        setting = self._setting([])
+        return setting.plan, setting.penalties, repr(setting.cut)
 
     def _learn(
         self,
@@ -132,13 +147,6 @@ class TangentDiscriminant(LinearMap):
             n_components = check_count("n_components", n_components)
         setting = self._setting(rules)
         power = check_number("eigenvalue_power", self.eigenvalue_power)
-        fixed = (setting.plan, setting.penalties, repr(setting.cut))
-        if more and fixed != self._fixed:
-            raise ValueError(
-                "partial_fit adds to what was summed up with other parameters. Only n_components, "
-                "solver, eigenvalue_power, n_jobs and verbose may change between calls; call fit "
-                "to begin anew."
-            )
         warn_of_small_classes(samples, setting.plan.n_neighbors)
         report = type(self).__name__ if self.verbose else None
         work = ClassWork(samples.members, rules, setting.plan, check_jobs(self.n_jobs), report)
@@ -173,18 +181,22 @@ class TangentDiscriminant(LinearMap):
         }
         self._sums = found.sums
         self._marks = {**(self._marks if more else {}), **_marks(samples)}
-        self._fixed = fixed
+        self._fixed = self._parameters()
         return found
 
 
 def _marks(samples: LabelledSamples) -> dict[Any, bytes]:
     """What tells the samples of each class from any others."""
-    labels = samples.classes.tolist()
-    return {
-        label: blake2b(samples.X.take(members, axis=0).tobytes(), digest_size=16).digest()
-        for label, members in zip(labels, samples.members, strict=True)
-    }
+    marks = {}
+    for label, members in zip(samples.classes.tolist(), samples.members, strict=True):
+        mark = blake2b(digest_size=16)
+        for start in range(0, members.size, _MARKED_ROWS):
+            rows = members[start : start + _MARKED_ROWS]
+            mark.update(np.ascontiguousarray(samples.X.take(rows, axis=0), dtype=np.float64).data)
+        marks[label] = mark.digest()
+    return marks
 
 
-def _is_number(labels: Labels) -> bool:
-    return labels.dtype.kind in "biuf"
+def _kind(labels: Labels) -> str:
+    """Whether labels are integers, truth values and so on; strings may be objects too."""
+    return labels.dtype.kind.replace("O", "U")

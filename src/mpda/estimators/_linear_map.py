@@ -109,7 +109,7 @@ def _lengths(components: Floats) -> Floats:
 
 
 def _refuse_identical(X: Floats) -> None:
-    if not np.ptp(X, axis=0).any():
+    if (X.max(axis=0) == X.min(axis=0)).all():
         raise ValueError("All samples of X are identical, so nothing can be learnt from them.")
 
 

@@ -214,9 +214,15 @@ class MPDA(TangentDiscriminant):
             Known patches, as in :meth:`fit`.
         """
         more = hasattr(self, "components_")
-        samples = self._more(X, y) if more else self._labelled(X, y)
-        if samples is None:
-            return self
+        samples: LabelledSamples | None
+        if more:
+            samples, new = self._more(X, y)
+            if samples is None:
+                return self
+            if patches is not None and np.shape(patches) == new.shape:
+                patches = np.asarray(patches)[new]
+        else:
+            samples = self._labelled(X, y)
         found = self._learn(samples, self._rules(samples, patches), more=more)
         self._keep_patches(samples, found, more=more)
         return self

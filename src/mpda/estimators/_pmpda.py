@@ -139,10 +139,9 @@ class PMPDA(TangentDiscriminant):
             class that comes again with the very same samples is passed over, with others refused.
         """
         more = hasattr(self, "components_")
-        samples = self._more(X, y) if more else self._labelled(X, y)
-        if samples is None:
-            return self
-        self._learn(samples, self._patch_rules(samples), more=more)
+        samples = self._more(X, y)[0] if more else self._labelled(X, y)
+        if samples is not None:
+            self._learn(samples, self._patch_rules(samples), more=more)
         return self
 
     def _plan(self) -> Plan:
