@@ -123,7 +123,7 @@ def growth(data: Path | None) -> Iterator[str]:
             with tempfile.TemporaryDirectory() as folder:
                 np.save(Path(folder) / "y.npy", write_sheets(Path(folder) / "X.npy", *shape(size)))
                 fit = {"method": "MPDA", "parameters": {"n_components": 5, **NUMERIC, **parameters}}
-                found.append(measured(Path(folder), fit, repeats=1 if size > 5000 else 5))
+                found.append(measured(Path(folder), fit, repeats=2 if size > 5000 else 5))
             _say(f"{what} {size}: {found[-1]}")
         slope = exponent(sizes, [each["seconds"] for each in found])
         cells = [

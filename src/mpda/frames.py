@@ -80,7 +80,7 @@ class Frame:
         return points, self.rotated[members]
 
     def _scaled(self, samples: Floats) -> Floats:
-        return np.ldexp(samples.astype(np.float64), -self.exponent, order="C")
+        return np.ldexp(samples.astype(np.float64, copy=False), -self.exponent, order="C")
 
     def scaled(self, value: float) -> float:
         """A quantity in squared units of the samples, in squared units of the points."""
