@@ -34,8 +34,8 @@ from mpda.reduction import Elimination
 from mpda.scatter import symmetric
 from mpda.solutions import LARGEST_STRENGTH, Pencil, number_kept
 
-# Forms that are kept from the first pass for the second; those beyond are made twice, from
-# neighbour lists that are kept up to another limit.
+# Forms that are kept from the first pass for the second, the first in any case; those beyond are
+# made twice, from neighbour lists that are kept up to another limit.
 _KEPT_BYTES, _KEPT_LISTS = 96 * 2**20, 16 * 2**20
 
 
@@ -255,7 +255,7 @@ class _Passes:
         n_threads = 1 if ahead else self._n_threads
         for part in self._each(packed_contribution, sources, "graphs and forms (1/2)", n_threads):
             self._add(part)
-            if form_bytes + part.form.nbytes <= _KEPT_BYTES:
+            if not form_bytes or form_bytes + part.form.nbytes <= _KEPT_BYTES:
                 form_bytes += part.form.nbytes
                 kept.append(part.form)
             elif list_bytes + part.found.lists.nbytes <= _KEPT_LISTS:
