@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 
 import oracles
 from cases import largest_angle, unequal_classes
-from mpda import MPDA, PMPDA, discriminant, forms
+from mpda import MPDA, PMPDA, discriminant, forms, reduction
 from mpda.exceptions import SmallClassWarning
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.npz"))
@@ -250,6 +250,20 @@ def test_large_forms_are_kept_without_their_unused_entries(method, monkeypatch):
     monkeypatch.setattr(forms, "_SMALL_BYTES", 0)
     packed = method(n_neighbors=5).fit(X, y)
     np.testing.assert_array_equal(packed.components_, plain.components_)
+
+
+def test_a_fit_says_where_it_fell_back(monkeypatch, capsys):
+    X, y = unequal_classes(24)
+    plain = MPDA(5, n_neighbors=5, verbose=1).fit(X, y)
+    assert "sparse factor" not in capsys.readouterr().err
+    assert set(plain.class_solvers_) <= {"dense", "none"}
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
+    monkeypatch.setattr(reduction, "_MAX_STEPS", 0)
+    fallen = MPDA(5, n_neighbors=5, verbose=1).fit(X, y)
+    assert "MPDA, class 0, 1" in capsys.readouterr().err
+    assert "sparse" in fallen.class_solvers_
+    np.testing.assert_allclose(fallen.components_, plain.components_, rtol=1e-7, atol=1e-10)
 
 
 @pytest.mark.parametrize("method", [MPDA(5), PMPDA(5)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from hashlib import blake2b
@@ -155,6 +156,8 @@ class TangentDiscriminant(LinearMap):
             found = extended_discriminant(self._sums, samples.X, work, wanted)
         else:
             found = fit_discriminant(samples.X, work, setting.penalties, wanted)
+        if report is not None:
+            _say_fallbacks(report, samples.classes.tolist(), found.solvers)
         classes, dtype = samples.classes, samples.X.dtype
         by_class = {
             "class_solvers_": np.array(found.solvers),
@@ -183,6 +186,18 @@ class TangentDiscriminant(LinearMap):
         self._marks = {**(self._marks if more else {}), **_marks(samples)}
         self._fixed = self._parameters()
         return found
+
+
+def _say_fallbacks(title: str, labels: list[Any], solvers: list[str]) -> None:
+    """Name the classes whose tangent vectors were not found by the solver that was meant to."""
+    for solver, why in (
+        ("sparse", "corrections did not converge, so a sparse factor was used"),
+        ("range", "the block is singular, so it was solved on its range"),
+    ):
+        named = [label for label, used in zip(labels, solvers, strict=True) if used == solver]
+        if named:
+            shown = ", ".join(map(repr, named[:5])) + (" and more" if len(named) > 5 else "")
+            print(f"{title}, class {shown}: {why}", file=sys.stderr)
 
 
 def _marks(samples: LabelledSamples) -> dict[Any, bytes]:
