@@ -122,21 +122,10 @@ class PMPDA(TangentDiscriminant):
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Add classes to what was learnt.
+        """Add the classes of the samples X (n_samples, n_features), labels y, to what was learnt.
 
-        The first call is :meth:`fit`. After it, the samples of other classes may come in any number
-        of calls, each class whole in one of them, and the map is that of a fit on all samples: what
-        a class contributes does not depend on the others. So data may be larger than memory. With
-        relative units, gamma, alpha and beta stay what the first call found in absolute terms
-        (``units_``), and the map is that of a fit on all samples with ``units="absolute"`` and
-        these values.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels of classes that have not been seen; at least two classes in the first call. A
-            class that comes again with the very same samples is passed over, with others refused.
+        The first call is :meth:`fit`; the map is that of a fit on all samples. What may come, and
+        what the units are then, is said in :meth:`MPDA.partial_fit`.
         """
         more = hasattr(self, "components_")
         samples = self._more(X, y)[0] if more else self._labelled(X, y)
