@@ -279,3 +279,35 @@ def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
     np.testing.assert_array_equal(
         by_patch.tangent_block(0.1, 1.0), by_sample.tangent_block(0.1, 1.0)
     )
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.2])
+def test_a_balanced_form_has_identities_on_its_diagonal_and_the_same_minimum(beta):
+    X, labels = case(3)
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    balanced = form.balanced(0.3, beta)
+    identities = np.eye(form.used.shape[1]) * form.used[:, None]
+    np.testing.assert_allclose(balanced.first_order * form.used[:, None], identities, atol=1e-12)
+    taken = eliminated(form, 0.3, beta).taken
+    again = eliminated(balanced, 1.0, 0.0).taken
+    np.testing.assert_allclose(again, taken, atol=1e-12 * np.abs(taken).max())
+
+
+@pytest.mark.parametrize("together", [1, 3, 100])
+def test_products_by_the_rows_of_patches_are_products_with_the_block(together, monkeypatch):
+    monkeypatch.setattr(reduction, "_GROUP", together)
+    X, labels = case(1)
+    labels[:2] = labels.max() + 1, labels.max() + 2  # two patches without tangent vectors
+    labels = np.unique(labels, return_inverse=True)[1]
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    assert len(np.unique(form.dimensions)) > 2
+    assert (form.dimensions == 0).sum() >= 2
+    C = form.sparse_tangent_block(0.3, 0.1)
+    V = np.random.default_rng(0).normal(size=(form.size, 5))
+    rows = reduction._row_blocks(C, form.dimensions)
+    np.testing.assert_allclose(rows @ V, C @ V, rtol=1e-12, atol=1e-12)
+    single = rows.astype(np.float32) @ V.astype(np.float32)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, C @ V, rtol=1e-4, atol=1e-3)

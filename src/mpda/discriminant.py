@@ -249,8 +249,9 @@ class _Passes:
         form_bytes = list_bytes = 0
         sources = self._sources()
         ahead = self._n_threads > 1 and effective_n_jobs(self._work.n_jobs) == 1
+        ahead &= any(rule is not None for rule in self._work.rules)
         if ahead:
-            # Most of this work holds Python's lock, but for the search of neighbours.
+            # Cutting patches holds Python's lock; the search of neighbours does not.
             sources = made_ahead(self._with_lists(source) for source in sources)
         n_threads = 1 if ahead else self._n_threads
         for part in self._each(packed_contribution, sources, "graphs and forms (1/2)", n_threads):

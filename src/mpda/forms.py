@@ -92,6 +92,33 @@ class TangentForm:
         blocks[:, entries, entries] += np.where(self.used, beta, 1.0)
         return blocks
 
+    def balanced(self, gamma: float, beta: float) -> TangentForm:
+        """The same in coordinates of v in which S_vv + beta I has identities on its diagonal.
+
+        That is S_vv of the answer at gamma = 1 and without a ridge. Eliminating v takes the same
+        off S_tt; where a diagonal block is singular, v is held to its range.
+        """
+        blocks = self.diagonal_blocks(gamma, beta)
+        values, vectors = np.linalg.eigh(blocks)
+        m = values.shape[1]
+        kept = values > m * np.finfo(float).eps * values[:, -1:]
+        roots = np.sqrt(np.divide(1.0, values, out=np.zeros_like(values), where=kept))
+        sides = (vectors * roots[:, None]) @ vectors.transpose(0, 2, 1)
+        couplings = np.empty_like(self.couplings)
+        step = max(1, _BLOCK_ENTRIES // (m * m))
+        for start in range(0, len(couplings), step):
+            low, high = self.pairs[start : start + step].T
+            part = gamma * self.couplings[start : start + step]
+            couplings[start : start + step] = sides[low] @ part @ sides[high]
+        return TangentForm(
+            self.cross @ sides,
+            sides @ blocks @ sides,
+            np.zeros_like(blocks),
+            self.pairs,
+            couplings,
+            self.used,
+        )
+
     def tangent_block(self, gamma: float, beta: float) -> Floats:
         """S_vv + beta I, dense (sum m_p, sum m_p)."""
         n_patches, m = self.used.shape

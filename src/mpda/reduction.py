@@ -1,9 +1,10 @@
 """From a form over (t, v) to one over t: v is eliminated exactly, class by class.
 
-The solver follows the block at hand. A small one is factored as it is. A larger one is solved in
-single precision, again and again for what is left of the right sides in double precision: by
-preconditioned conjugate gradients, as long as they cost no more than a dense factor would, and then
-by that factor. What neither brings below the tolerance goes to a factor in double precision.
+The solver follows the block at hand. A small one is factored as it is. In a larger one the diagonal
+blocks become identities, and it is solved in single precision, again and again for what is left of
+the right sides in double precision: by conjugate gradients, as long as they cost no more than a
+dense factor would, and then by that factor. What neither brings below the tolerance goes to a
+factor in double precision.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scipy.linalg.lapack import dpotrf, dtrtrs, spotrf, spotrs
 from scipy.sparse import csc_array, csr_array
 from scipy.sparse.linalg import splu
 
-from mpda._typing import Floats
+from mpda._typing import Floats, Ints
 from mpda.forms import TangentForm
 from mpda.scatter import symmetric
 
@@ -34,8 +35,10 @@ _FEWEST_STEPS = 4
 _MAX_STEPS = 300
 # The residual of the solution beside the right side; the reduction has the square of its error.
 # With a ridge below the given share of the diagonal what is left of S_tt may be small too.
-_TOLERANCE, _TIGHT_TOLERANCE, _SMALL_RIDGE = 1e-5, 1e-9, 1e-3
+_TOLERANCE, _TIGHT_TOLERANCE, _SMALL_RIDGE = 1e-4, 1e-9, 1e-3
 _MAX_CORRECTIONS = 5
+# Patches whose rows are multiplied at a time.
+_GROUP = 8
 # Right sides at a time.
 _BLOCK_COLUMNS = 80
 
@@ -66,25 +69,24 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     Where S_vv + beta I is singular (beta = 0) its pseudo-inverse takes the place of the inverse;
     S_tv' lies in its range because S is positive semi-definite.
     """
-    B = form.cross_columns()
-    if form.size == 0:
-        return Elimination(np.zeros((len(B), len(B))), "none")
     if form.size <= _DENSE_LIMIT:
+        B = form.cross_columns()
+        if form.size == 0:
+            return Elimination(np.zeros((len(B), len(B))), "none")
         return _eliminated_dense(form.tangent_block(gamma, beta), B)
-    C = form.sparse_tangent_block(gamma, beta)
+    trace = float(np.einsum("pii->", form.first_order + gamma * form.turning))
+    tolerance = _TIGHT_TOLERANCE if beta * form.size < _SMALL_RIDGE * trace else _TOLERANCE
     # With ones on the diagonal no scale is too large or too small for single precision.
-    diagonal = C.diagonal()
-    sides = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-    C.data *= np.repeat(sides, np.diff(C.indptr)) * sides[C.indices]
-    B = B * sides
-    single = C.astype(np.float32)
-    tolerance = _TIGHT_TOLERANCE if beta < _SMALL_RIDGE * diagonal.mean() else _TOLERANCE
+    form = form.balanced(gamma, beta)
+    B = form.cross_columns()
+    C = form.sparse_tangent_block(1.0, 0.0)
+    rows = _row_blocks(C, form.dimensions)
     for solver, max_steps in _attempts(C, len(B)):
         if solver == "single":
-            solve = _factored(single)
+            solve = _factored(C.astype(np.float32))
         else:
-            solve = partial(_conjugate_gradients, single, _BlockJacobi(single, form), max_steps)
-        found = None if solve is None else _corrected(C, B, solve, solver, tolerance)
+            solve = partial(_conjugate_gradients, rows.astype(np.float32), max_steps)
+        found = None if solve is None else _corrected(rows, B, solve, solver, tolerance)
         if found is not None:
             return found
     if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
@@ -127,7 +129,7 @@ def _attempts(C: csr_array, d: int) -> Iterator[tuple[str, int]]:
 
 
 def _corrected(
-    C: csr_array, B: Floats, solve: Solve, solver: str, tolerance: float
+    C: _RowBlocks, B: Floats, solve: Solve, solver: str, tolerance: float
 ) -> Elimination | None:
     """B C^-1 B' from rough solutions for what is left of the right sides; None if they fail.
 
@@ -157,7 +159,7 @@ def _corrected(
 
 
 def _solved(
-    C: csr_array, rhs: Floats, solve: Solve, tolerance: float
+    C: _RowBlocks, rhs: Floats, solve: Solve, tolerance: float
 ) -> tuple[Floats, Floats] | None:
     """Solutions (n, r) for right sides (n, r) of length one, and their residuals."""
     X = np.zeros_like(rhs)
@@ -181,19 +183,16 @@ def _factored(C: csr_array) -> Solve | None:
     return lambda rhs: spotrs(factor, rhs, lower=1)[0]
 
 
-def _conjugate_gradients(
-    C: csr_array, smooth: _BlockJacobi, max_steps: int, rhs: Floats
-) -> Floats | None:
-    """C^-1 rhs for all columns at once, preconditioned; None if it would take more steps."""
+def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Floats) -> Floats | None:
+    """C^-1 rhs for all columns at once; None if it would take more steps."""
     X = np.zeros_like(rhs)
-    residual = rhs.copy()
-    target = 0.5 * _TOLERANCE * np.maximum(np.linalg.norm(rhs, axis=0), _TOLERANCE)
-    step = smooth(residual)
-    direction = step
-    energy = np.einsum("ij,ij->j", residual, step)
+    residual, direction = rhs.copy(), rhs.copy()
+    squares = _dots(rhs, rhs)
+    target = (0.5 * _TOLERANCE) ** 2 * np.maximum(squares, _TIGHT_TOLERANCE**2)
+    change = np.empty_like(rhs)  # work goes on in place, in memory that is warm
     begin = 1.0
     for taken in range(max_steps + 1):
-        left = float((np.linalg.norm(residual, axis=0) / target).max())  # to be brought to 1
+        left = float((squares / target).max())  # to be brought to 1
         if left <= 1.0:
             return X
         begin = begin if taken else left
@@ -203,38 +202,55 @@ def _conjugate_gradients(
             if needed > 1.5 * (max_steps - taken):
                 return None
         image = C @ direction
-        curvature = np.einsum("ij,ij->j", direction, image)
-        length = np.divide(energy, curvature, out=np.zeros_like(energy), where=curvature > 0.0)
-        X += length * direction
-        residual -= length * image
-        step = smooth(residual)
-        new_energy = np.einsum("ij,ij->j", residual, step)
-        growth = np.divide(new_energy, energy, out=np.zeros_like(energy), where=energy > 0.0)
-        direction = step + growth * direction
-        energy = new_energy
+        curvature = _dots(direction, image)
+        length = np.divide(squares, curvature, out=np.zeros_like(squares), where=curvature > 0.0)
+        X += np.multiply(direction, length, out=change)
+        residual -= np.multiply(image, length, out=change)
+        last, squares = squares, _dots(residual, residual)
+        direction *= np.divide(squares, last, out=np.zeros_like(squares), where=last > 0.0)
+        direction += residual
     return None
 
 
-class _BlockJacobi:
-    """Solves with the diagonal blocks of C, one for each patch, each on its own range."""
+def _dots(A: Floats, B: Floats) -> Floats:
+    """The inner products of the columns of A and B (n, r)."""
+    return np.asarray(np.einsum("ij,ij->j", A, B))
 
-    def __init__(self, C: csr_array, form: TangentForm) -> None:
-        self._used = form.used
-        patch, place = form.used.nonzero()
-        entries = C.tocoo()
-        own = patch[entries.row] == patch[entries.col]
-        row, column = entries.row[own], entries.col[own]
-        n_patches, m = form.used.shape
-        blocks = np.zeros((n_patches, m, m), dtype=C.dtype)
-        blocks[patch[row], place[row], place[column]] = entries.data[own]
-        values, vectors = np.linalg.eigh(blocks)
-        floor = values[:, -1:] * m * np.finfo(C.dtype).eps
-        inverse = np.divide(1.0, values, out=np.zeros_like(values), where=values > floor)
-        self._inverses = (vectors * inverse[:, None, :]) @ vectors.transpose(0, 2, 1)
 
-    def __call__(self, residual: Floats) -> Floats:
-        n_patches, m = self._used.shape
-        padded = np.zeros((n_patches * m, residual.shape[1]), dtype=residual.dtype)
-        padded[self._used.ravel()] = residual
-        solved = self._inverses @ padded.reshape(n_patches, m, -1)
-        return solved.reshape(n_patches * m, -1)[self._used.ravel()]
+@dataclass(frozen=True)
+class _RowBlocks:
+    """C for products with many columns: the rows of patches as dense blocks.
+
+    groups : for some patches of one dimension m, their rows (g, m), the columns (g, w) in which
+        there are entries, and these (g, m, w)
+    """
+
+    groups: list[tuple[Ints, Ints, Floats]]
+
+    def __matmul__(self, X: Floats) -> Floats:
+        product = np.empty_like(X)
+        for rows, columns, blocks in self.groups:
+            product[rows] = blocks @ X.take(columns, axis=0)
+        return product
+
+    def astype(self, dtype: type[np.floating]) -> _RowBlocks:
+        return _RowBlocks([(rows, columns, C.astype(dtype)) for rows, columns, C in self.groups])
+
+
+def _row_blocks(C: csr_array, dimensions: Ints) -> _RowBlocks:
+    """C by the rows of patches, each of which has its entries in the same columns in every row."""
+    dimensions = dimensions[dimensions > 0]
+    first = np.cumsum(dimensions) - dimensions
+    widths = np.diff(C.indptr)[first]
+    order = np.lexsort((widths, dimensions))
+    groups = []
+    for alike in np.split(order, np.flatnonzero(np.diff(dimensions[order])) + 1):
+        for start in range(0, alike.size, _GROUP):
+            patches = alike[start : start + _GROUP]
+            rows = first[patches, None] + np.arange(dimensions[patches[0]])
+            places = np.arange(widths[patches].max())
+            present = places < widths[patches, None]
+            # A place beyond the last entry of a row holds its first column, times 0.
+            entries = C.indptr[rows][:, :, None] + places * present[:, None]
+            groups.append((rows, C.indices[entries[:, 0]], C.data[entries] * present[:, None]))
+    return _RowBlocks(groups)
