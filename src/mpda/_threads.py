@@ -45,6 +45,14 @@ def one_blas_thread(wanted: bool = True) -> Iterator[None]:
         yield
 
 
+@contextmanager
+def one_core_left() -> Iterator[None]:
+    """Loops with OpenMP that this thread begins inside leave a core to other threads."""
+    known = [each["num_threads"] for each in _controller().info() if each["user_api"] == "openmp"]
+    with _controller().limit(limits=max(1, max(known, default=2) - 1), user_api="openmp"):
+        yield
+
+
 @cache
 def _controller() -> ThreadpoolController:
     return ThreadpoolController()

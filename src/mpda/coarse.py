@@ -174,49 +174,54 @@ class _Cuts:
 
     def _grown(self, seeds: _Seeds, paths: _Paths, ratios: Sequence[Floats]) -> Bools:
         """Grow two sides of every part round by round over the lists, as the rule does."""
-        free = self.group >= 0
-        right = np.zeros(len(free), dtype=bool)
-        counts, measured, totals = np.zeros((3, 2, self._starts.size))
-        is_measured = np.zeros(len(free))
+        n, n_parts = self.group.size, self._starts.size
+        # Lists end at the border of a part: what lies beyond stands as one more sample, never free.
+        same = self.group[self._lists] == self.group[:, None]
+        listed = np.where(same, self._lists, n)
+        free = np.append(self.group >= 0, False)
+        is_right = np.zeros(n, dtype=bool)
+        is_measured = np.zeros(n)
         is_measured[self._measured] = 1.0
+        # For each part and side: samples, measured samples, and the sum of their R.
+        counts, measured, totals = np.zeros((3, n_parts, 2))
+        # A bit for each side.
+        reached, bits = np.concatenate(seeds), np.repeat([1, 2], n_parts)
+        while reached.size:
+            free[reached] = False
+            place = 4 * self.group[reached] + bits
 
-        def join(side: int, new: Ints) -> None:
-            free[new] = False
-            right[new] = side == 1
-            counts[side] += self._sums(None, new)
-            measured[side] += self._sums(is_measured, new)
-            totals[side] += self._sums(ratios[side], new)
+            def sums(weights: Floats | None, place: Ints = place) -> Floats:
+                return np.bincount(place, weights, 4 * n_parts).reshape(n_parts, 4).astype(float)
 
-        fronts = list(seeds)
-        for side in (0, 1):
-            join(side, fronts[side])
-        while fronts[0].size or fronts[1].size:
-            near = [self._free_neighbors(front, free) for front in fronts]
-            joint = (near[0] & near[1]).nonzero()[0]
-            near[0][joint] = near[1][joint] = False
-            fronts = [each.nonzero()[0] for each in near]
+            new = sums(None), sums(is_measured[reached])
+            new_totals = [sums(each[reached]) for each in ratios]
+            for total, each in zip((counts, measured), new, strict=True):
+                total += each[:, 1:3]
             for side in (0, 1):
-                join(side, fronts[side])
-            if joint.size:
+                totals[:, side] += new_totals[side][:, side + 1]
+            joint = bits == 3
+            if joint.any():
                 # R^p N_p with what has just joined, R^p from the samples that are measured.
-                weights = counts * np.divide(
-                    totals, measured, out=np.ones_like(totals), where=measured > 0.0
-                )
-                to_right = (weights[0] > weights[1])[self.group[joint]]
-                for side, new in enumerate((joint[~to_right], joint[to_right])):
-                    join(side, new)
-                    fronts[side] = np.concatenate([fronts[side], new])
-        left_over = free.nonzero()[0]
-        right[left_over] = self._nearer(left_over, seeds, paths)
-        return right
-
-    def _free_neighbors(self, front: Ints, free: Bools) -> Bools:
-        """The free samples (n,) of the same part that are listed by one of the front."""
-        reached = self._lists[front]
-        alike = self.group[reached] == self.group[front][:, None]
-        near = np.zeros_like(free)
-        near[reached[alike]] = True
-        return near & free
+                mean = np.divide(totals, measured, out=np.ones_like(totals), where=measured > 0.0)
+                weights = counts * mean
+                side_of = (weights[:, 0] > weights[:, 1]).astype(np.intp)
+                parts = np.arange(n_parts)
+                for total, each in zip((counts, measured), new, strict=True):
+                    total[parts, side_of] += each[:, 3]
+                totals[parts, side_of] += np.stack(new_totals)[side_of, parts, 3]
+                bits[joint] = 1 + side_of[self.group[reached[joint]]]
+            to_right = bits == 2
+            is_right[reached[to_right]] = True
+            near = np.zeros(n + 1, dtype=np.uint8)
+            near[listed[reached[~to_right]]] = 1
+            beyond = listed[reached[to_right]]
+            near[beyond] |= 2
+            near *= free
+            reached = near.nonzero()[0]
+            bits = near[reached].astype(np.intp)
+        left_over = free[:n].nonzero()[0]
+        is_right[left_over] = self._nearer(left_over, seeds, paths)
+        return is_right
 
     def _nearer(self, rows: Ints, seeds: _Seeds, paths: _Paths) -> Bools:
         """Whether samples that no list reaches are nearer to the right seed, by paths or lines."""

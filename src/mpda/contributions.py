@@ -18,7 +18,7 @@ import numpy as np
 
 from mpda._typing import Floats, Ints
 from mpda.cells import FoundLists, class_lists
-from mpda.forms import PackedForm, TangentForm, tangent_form
+from mpda.forms import PackedForm, TangentForm, coupled_form, first_order_blocks
 from mpda.graphs import (
     ClassPoints,
     NeighborLists,
@@ -93,12 +93,14 @@ def class_contribution(
     plan: Plan,
     patch_rule: PatchRule | None,
     found: FoundLists | None = None,
+    with_form: bool = True,
 ) -> ClassContribution:
     """The contribution of one class.
 
     Neighbours and patches come from the points (n, d), all else from their coordinates (n, r).
     Without a patch rule every sample has the tangent space of its neighbourhood (PMPDA). Neighbour
-    lists may be given if they are long enough for the plan.
+    lists may be given if they are long enough for the plan. Without a form, what only it needs is
+    left out.
     """
     class_points = ClassPoints(points)
     if found is None:
@@ -112,15 +114,19 @@ def class_contribution(
     scatter = class_scatter(coordinates, spread)
     if patch_rule is None:
         bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, plan.tangent_energy)
-        return _contribution(scatter, placed, np.arange(len(points)), bundle, None, found)
+        return _contribution(
+            scatter, placed, np.arange(len(points)), bundle, None, found, with_form
+        )
     patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
         anchors = ClassPoints(_patch_means(points, patches.labels))
         placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
-        return _contribution(scatter, placed, np.arange(len(means)), bundle, patches, found)
-    return _contribution(scatter, placed, patches.labels, bundle, patches, found)
+        return _contribution(
+            scatter, placed, np.arange(len(means)), bundle, patches, found, with_form
+        )
+    return _contribution(scatter, placed, patches.labels, bundle, patches, found, with_form)
 
 
 def planned_lists(points: ClassPoints, plan: Plan) -> FoundLists:
@@ -136,14 +142,16 @@ def _contribution(
     bundle: TangentBundle,
     patches: Partition | None,
     found: FoundLists,
+    with_form: bool,
 ) -> ClassContribution:
     """The contribution with W on placed vertices, which belong to the patches owners (v,)."""
-    form = tangent_form(placed, owners, bundle)
-    trace = float(np.trace(form.first_order, axis1=1, axis2=2).sum())
+    blocks = first_order_blocks(placed, owners, bundle)
+    trace = float(np.trace(blocks[1], axis1=1, axis2=2).sum())
+    form = coupled_form(placed, owners, bundle, blocks) if with_form else None
     edges = placed.graph.edges
     within = graph_scatter(placed)
     return ClassContribution(
-        scatter, within, len(edges), form, form.dimensions, trace, patches, found
+        scatter, within, len(edges), form, bundle.dimensions, trace, patches, found
     )
 
 
@@ -166,8 +174,7 @@ def _as_found(points: ClassPoints, lists: NeighborLists, *, partition: Partition
 def packed_contribution(*arguments: Any) -> ClassContribution:
     """``class_contribution`` with a form that takes less memory."""
     part = class_contribution(*arguments)
-    assert isinstance(part.form, TangentForm)
-    return replace(part, form=part.form.packed())
+    return replace(part, form=part.form.packed()) if isinstance(part.form, TangentForm) else part
 
 
 def class_reduction(
@@ -189,11 +196,12 @@ def class_share(
     coordinates: Floats,
     plan: Plan,
     patch_rule: PatchRule | None,
+    found: FoundLists | None,
     gamma: float,
     beta: float,
 ) -> tuple[ClassContribution, Elimination]:
     """Both pieces of work on a class at once, where gamma and beta are known; no form is kept."""
-    part = class_contribution(points, coordinates, plan, patch_rule)
+    part = class_contribution(points, coordinates, plan, patch_rule, found)
     assert isinstance(part.form, TangentForm)
     return replace(part, form=None), eliminated(part.form, gamma, beta)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
-from mpda._threads import SMALL, class_threads, one_blas_thread
+from mpda._threads import SMALL, class_threads, one_blas_thread, one_core_left
 from mpda._typing import Floats, Ints
 from mpda.cells import FoundLists
 from mpda.contributions import (
@@ -252,13 +252,18 @@ class _Passes:
         ahead &= any(rule is not None for rule in self._work.rules)
         if ahead:
             # Cutting patches holds Python's lock; the search of neighbours does not.
-            sources = made_ahead(self._with_lists(source) for source in sources)
+            sources = made_ahead(map(self._with_lists, sources))
+            sources = made_ahead(map(self._with_patches, sources))
         n_threads = 1 if ahead else self._n_threads
+        room = True  # for forms
+        sources = ((*source, room) for source in sources)
         for part in self._each(packed_contribution, sources, "graphs and forms (1/2)", n_threads):
             self._add(part)
-            if not form_bytes or form_bytes + part.form.nbytes <= _KEPT_BYTES:
-                form_bytes += part.form.nbytes
-                kept.append(part.form)
+            form = part.form
+            room = form is not None and form_bytes + form.nbytes <= _KEPT_BYTES
+            if form is not None and (room or not form_bytes):
+                form_bytes += form.nbytes
+                kept.append(form)
             elif list_bytes + part.found.lists.nbytes <= _KEPT_LISTS:
                 list_bytes += part.found.lists.nbytes
                 kept.append(part.found)
@@ -269,7 +274,7 @@ class _Passes:
     def eliminate(self, kept: list[_Kept], used: Strengths) -> None:
         """What eliminating v takes off S_tt; forms that were not kept are made again."""
         sources = (
-            (*self._source(c, remembered(self._patches[c])), each)
+            self._source(c, remembered(self._patches[c]), each)
             if each is None or isinstance(each, FoundLists)
             else each
             for c, each in enumerate(kept)
@@ -308,14 +313,24 @@ class _Passes:
     def _sources(self) -> Iterator[tuple[Any, ...]]:
         return (self._source(c, rule) for c, rule in enumerate(self._work.rules))
 
-    def _source(self, c: int, rule: PatchRule | None) -> tuple[Any, ...]:
+    def _source(
+        self, c: int, rule: PatchRule | None, found: FoundLists | None = None
+    ) -> tuple[Any, ...]:
         """The arguments of ``class_contribution`` for one class."""
-        return *self._view.part(self._work.classes[c]), self._work.plan, rule
+        return *self._view.part(self._work.classes[c]), self._work.plan, rule, found
 
     @staticmethod
     def _with_lists(source: tuple[Any, ...]) -> tuple[Any, ...]:
-        points, _, plan, _ = source
-        return *source, planned_lists(ClassPoints(points), plan)
+        points, coordinates, plan, rule, _ = source
+        with one_core_left():
+            found = planned_lists(ClassPoints(points), plan)
+        return points, coordinates, plan, rule, found
+
+    @staticmethod
+    def _with_patches(source: tuple[Any, ...]) -> tuple[Any, ...]:
+        points, coordinates, plan, rule, found = source
+        patches = rule(ClassPoints(points), found.lists.first(plan.partition_neighbors))
+        return points, coordinates, plan, remembered(patches), found
 
     def _each(
         self,

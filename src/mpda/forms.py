@@ -82,8 +82,7 @@ class TangentForm:
 
     def cross_columns(self) -> Floats:
         """-S_tv as a matrix (d, sum m_p)."""
-        d = self.cross.shape[1]
-        return self.cross.transpose(1, 0, 2).reshape(d, -1).compress(self.used.ravel(), axis=1)
+        return self.cross.transpose(0, 2, 1)[self.used].T
 
     def diagonal_blocks(self, gamma: float, beta: float) -> Floats:
         """The diagonal blocks (P, m, m) of S_vv + beta I; 1 at unused entries of the diagonal."""
@@ -227,14 +226,25 @@ def tangent_form(placed: PlacedGraph, patches: Ints, bundle: TangentBundle) -> T
     The graph is W, patches (n,) the patch of each sample and bundle the tangent spaces of the
     patches.
     """
-    edges = placed.graph.edges
+    return coupled_form(placed, patches, bundle, first_order_blocks(placed, patches, bundle))
+
+
+def first_order_blocks(
+    placed: PlacedGraph, patches: Ints, bundle: TangentBundle
+) -> tuple[Floats, Floats]:
+    """-S_tv (P, d, m) and the part of S_vv without gamma (P, m, m)."""
     if len(placed.Z) <= _VERTEX_LIMIT and not placed.edges_are_short:
-        cross, first_order = _blocks_from_vertices(placed.offsets, edges, patches, bundle)
-    else:
-        cross, first_order = _blocks_from_differences(placed.Z, edges, patches, bundle)
-    pairs, weights = _joined_patches(edges, patches, bundle.dimensions.size)
+        return _blocks_from_vertices(placed.offsets, placed.graph.edges, patches, bundle)
+    return _blocks_from_differences(placed.Z, placed.graph.edges, patches, bundle)
+
+
+def coupled_form(
+    placed: PlacedGraph, patches: Ints, bundle: TangentBundle, blocks: tuple[Floats, Floats]
+) -> TangentForm:
+    """The form of which these are the first-order blocks."""
+    pairs, weights = _joined_patches(placed.graph.edges, patches, bundle.dimensions.size)
     turning, couplings = _coupling_blocks(pairs, weights, bundle)
-    return TangentForm(cross, first_order, turning, pairs, couplings, bundle.used)
+    return TangentForm(*blocks, turning, pairs, couplings, bundle.used)
 
 
 def _blocks_from_vertices(

@@ -138,30 +138,28 @@ def _corrected(
     precision is enough for the second term.
     """
     d, n = B.shape
-    lengths = np.linalg.norm(B, axis=1)
+    lengths = np.sqrt(_dots(B.T, B.T))
     lengths[lengths == 0.0] = 1.0
     solutions, residuals = np.empty((2, n, d), dtype=np.float32)
     product = np.empty((d, d))
     largest = 0.0
     for columns in np.array_split(np.arange(d), -(-d // _BLOCK_COLUMNS)):
         block = slice(columns[0], columns[-1] + 1)
-        found = _solved(
-            C, np.ascontiguousarray((B[block] / lengths[block, None]).T), solve, tolerance
-        )
+        found = _solved(C, B[block].T / lengths[block], solve, tolerance)
         if found is None:
             return None
-        X, residual = found
+        X, residual, left = found
         product[:, block] = B @ (X * lengths[block])
         solutions[:, block], residuals[:, block] = X, residual
-        largest = max(largest, float(np.linalg.norm(residual, axis=0).max()))
+        largest = max(largest, left)
     second = (solutions.T @ residuals).astype(float) * np.multiply.outer(lengths, lengths)
     return Elimination(symmetric(product + second), solver, largest)
 
 
 def _solved(
     C: _RowBlocks, rhs: Floats, solve: Solve, tolerance: float
-) -> tuple[Floats, Floats] | None:
-    """Solutions (n, r) for right sides (n, r) of length one, and their residuals."""
+) -> tuple[Floats, Floats, float] | None:
+    """Solutions (n, r) for right sides (n, r) of length one, their residuals, and the longest."""
     X = np.zeros_like(rhs)
     residual = rhs
     for _ in range(_MAX_CORRECTIONS):
@@ -170,8 +168,9 @@ def _solved(
             return None
         X += step
         residual = rhs - C @ X
-        if (np.linalg.norm(residual, axis=0) <= tolerance).all():
-            return X, residual
+        left = float(np.sqrt(_dots(residual, residual).max()))
+        if left <= tolerance:
+            return X, residual, left
     return None
 
 
@@ -252,5 +251,6 @@ def _row_blocks(C: csr_array, dimensions: Ints) -> _RowBlocks:
             present = places < widths[patches, None]
             # A place beyond the last entry of a row holds its first column, times 0.
             entries = C.indptr[rows][:, :, None] + places * present[:, None]
-            groups.append((rows, C.indices[entries[:, 0]], C.data[entries] * present[:, None]))
+            columns = C.indices[entries[:, 0]].astype(np.intp)
+            groups.append((rows, columns, C.data[entries] * present[:, None]))
     return _RowBlocks(groups)
