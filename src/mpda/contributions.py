@@ -18,7 +18,13 @@ import numpy as np
 
 from mpda._typing import Floats, Ints
 from mpda.cells import FoundLists, class_lists
-from mpda.forms import PackedForm, TangentForm, coupled_form, first_order_blocks
+from mpda.forms import (
+    PackedForm,
+    TangentForm,
+    coupled_form,
+    first_order_blocks,
+    tangent_form,
+)
 from mpda.graphs import (
     ClassPoints,
     NeighborLists,
@@ -102,57 +108,70 @@ def class_contribution(
     lists may be given if they are long enough for the plan. Without a form, what only it needs is
     left out.
     """
+    shape = _class_shape(points, coordinates, plan, patch_rule, found)
+    if plan.full_affinity:
+        spread = full_affinity_scatter(shape.samples, points).spread
+    else:
+        spread = neighbor_spread(shape.samples)
+    placed, owners, bundle = shape.placed, shape.owners, shape.bundle
+    blocks = first_order_blocks(placed, owners, bundle)
+    return ClassContribution(
+        scatter=class_scatter(coordinates, spread),
+        within=graph_scatter(placed),
+        n_edges=len(placed.graph.edges),
+        form=coupled_form(placed, owners, bundle, blocks) if with_form else None,
+        dimensions=bundle.dimensions,
+        tangent_trace=float(np.trace(blocks[1], axis1=1, axis2=2).sum()),
+        patches=shape.patches,
+        found=shape.found,
+    )
+
+
+@dataclass(frozen=True)
+class _ClassShape:
+    """A class with its graph and its tangent spaces.
+
+    samples : the graph of its samples
+    placed : W, on the samples or on the patch means
+    owners : (v,) the patch to which each vertex of W belongs
+    """
+
+    samples: PlacedGraph
+    placed: PlacedGraph
+    owners: Ints
+    bundle: TangentBundle
+    patches: Partition | None
+    found: FoundLists
+
+
+def _class_shape(
+    points: Floats,
+    coordinates: Floats,
+    plan: Plan,
+    patch_rule: PatchRule | None,
+    found: FoundLists | None,
+) -> _ClassShape:
     class_points = ClassPoints(points)
     if found is None:
         found = planned_lists(class_points, plan)
-    lists = found.lists
-    placed = PlacedGraph(coordinates, union_graph(lists.first(plan.n_neighbors)))
-    if plan.full_affinity:
-        spread = full_affinity_scatter(placed, points).spread
-    else:
-        spread = neighbor_spread(placed)
-    scatter = class_scatter(coordinates, spread)
+    samples = PlacedGraph(coordinates, union_graph(found.lists.first(plan.n_neighbors)))
     if patch_rule is None:
-        bundle = neighborhood_tangents(coordinates, placed.graph.neighbors, plan.tangent_energy)
-        return _contribution(
-            scatter, placed, np.arange(len(points)), bundle, None, found, with_form
-        )
-    patches = patch_rule(class_points, lists.first(plan.partition_neighbors))
+        bundle = neighborhood_tangents(coordinates, samples.graph.neighbors, plan.tangent_energy)
+        return _ClassShape(samples, samples, np.arange(len(points)), bundle, None, found)
+    patches = patch_rule(class_points, found.lists.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
         anchors = ClassPoints(_patch_means(points, patches.labels))
         placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
-        return _contribution(
-            scatter, placed, np.arange(len(means)), bundle, patches, found, with_form
-        )
-    return _contribution(scatter, placed, patches.labels, bundle, patches, found, with_form)
+        return _ClassShape(samples, placed, np.arange(len(means)), bundle, patches, found)
+    return _ClassShape(samples, samples, patches.labels, bundle, patches, found)
 
 
 def planned_lists(points: ClassPoints, plan: Plan) -> FoundLists:
     """Neighbour lists that are long enough for the plan."""
     k = max(plan.n_neighbors, plan.partition_neighbors)
     return class_lists(points, k, plan.neighbor_search)
-
-
-def _contribution(
-    scatter: ClassScatter,
-    placed: PlacedGraph,
-    owners: Ints,
-    bundle: TangentBundle,
-    patches: Partition | None,
-    found: FoundLists,
-    with_form: bool,
-) -> ClassContribution:
-    """The contribution with W on placed vertices, which belong to the patches owners (v,)."""
-    blocks = first_order_blocks(placed, owners, bundle)
-    trace = float(np.trace(blocks[1], axis1=1, axis2=2).sum())
-    form = coupled_form(placed, owners, bundle, blocks) if with_form else None
-    edges = placed.graph.edges
-    within = graph_scatter(placed)
-    return ClassContribution(
-        scatter, within, len(edges), form, bundle.dimensions, trace, patches, found
-    )
 
 
 def _patch_means(X: Floats, labels: Ints) -> Floats:
@@ -184,11 +203,15 @@ def class_reduction(
 
     The source is the form or, where it was not kept, the arguments of ``class_contribution``.
     """
-    form = class_contribution(*source).form if isinstance(source, tuple) else source
-    if isinstance(form, PackedForm):
-        form = form.unpacked()
-    assert form is not None
-    return eliminated(form, gamma, beta)
+    # Nothing here refers to the form, so that it can go when it has been used.
+    return eliminated(_form_of(source), gamma, beta)
+
+
+def _form_of(source: TangentForm | PackedForm | tuple[Any, ...]) -> TangentForm:
+    if isinstance(source, tuple):
+        shape = _class_shape(*source)
+        return tangent_form(shape.placed, shape.owners, shape.bundle)
+    return source.unpacked() if isinstance(source, PackedForm) else source
 
 
 def class_share(
@@ -202,8 +225,9 @@ def class_share(
 ) -> tuple[ClassContribution, Elimination]:
     """Both pieces of work on a class at once, where gamma and beta are known; no form is kept."""
     part = class_contribution(points, coordinates, plan, patch_rule, found)
-    assert isinstance(part.form, TangentForm)
-    return replace(part, form=None), eliminated(part.form, gamma, beta)
+    form, part = part.form, replace(part, form=None)
+    assert isinstance(form, TangentForm)
+    return part, eliminated(form, gamma, beta)
 
 
 @dataclass(frozen=True)

@@ -141,32 +141,61 @@ class TangentForm:
         times the memory of what is left of them.
         """
         n_patches, m = self.used.shape
-        patches = np.arange(n_patches)
-        low, high = self.pairs.T
-        p = np.concatenate([patches, low, high])
-        q = np.concatenate([patches, high, low])
-        order = np.lexsort((q, p))
-        starts = np.searchsorted(p[order], np.arange(n_patches + 1))
+        layout = self.layout()
         diagonal = self.diagonal_blocks(gamma, beta)
         used = self.used.ravel().nonzero()[0]
         parts = []
         for begin in range(0, n_patches, _ROWS):
             end = min(begin + _ROWS, n_patches)
-            chosen = order[starts[begin] : starts[end]]
-            blocks = np.empty((chosen.size, m, m))
-            on_diagonal, below = chosen < n_patches, chosen >= n_patches + len(low)
-            above = ~(on_diagonal | below)
-            blocks[on_diagonal] = diagonal[chosen[on_diagonal]]
-            blocks[above] = gamma * self.couplings[chosen[above] - n_patches]
-            transposed = self.couplings[chosen[below] - n_patches - len(low)].transpose(0, 2, 1)
-            blocks[below] = gamma * transposed
+            starts = layout.starts[begin : end + 1]
+            entries = slice(starts[0], starts[-1])
             part = bsr_array(
-                (blocks, q[chosen], starts[begin : end + 1] - starts[begin]),
+                (
+                    self.blocks_at(layout.blocks[entries], diagonal, gamma),
+                    layout.columns[entries],
+                    starts - starts[0],
+                ),
                 shape=((end - begin) * m, n_patches * m),
             )
             inside = self.used[begin:end].ravel().nonzero()[0]
             parts.append(part.tocsr()[inside][:, used])
         return csr_array(vstack(parts, format="csr"))
+
+    def layout(self) -> BlockLayout:
+        """Where the blocks of S_vv stand."""
+        patches = np.arange(len(self.used))
+        low, high = self.pairs.T
+        rows = np.concatenate([patches, low, high])
+        columns = np.concatenate([patches, high, low])
+        order = np.lexsort((columns, rows))
+        starts = np.searchsorted(rows[order], np.arange(len(patches) + 1))
+        return BlockLayout(starts, columns[order], order)
+
+    def blocks_at(self, numbers: Ints, diagonal: Floats, gamma: float) -> Floats:
+        """The blocks (b, m, m) with these numbers in the layout, given those of the diagonal."""
+        n_patches, n_pairs = len(self.used), len(self.pairs)
+        blocks = np.empty((numbers.size, *diagonal.shape[1:]))
+        on_diagonal, below = numbers < n_patches, numbers >= n_patches + n_pairs
+        above = ~(on_diagonal | below)
+        blocks[on_diagonal] = diagonal[numbers[on_diagonal]]
+        blocks[above] = gamma * self.couplings[numbers[above] - n_patches]
+        mirrored = self.couplings[numbers[below] - n_patches - n_pairs]
+        blocks[below] = gamma * mirrored.transpose(0, 2, 1)
+        return blocks
+
+
+@dataclass(frozen=True)
+class BlockLayout:
+    """The blocks of S_vv that are not zero, row by row.
+
+    starts : (P + 1,) where the blocks of each patch begin
+    columns : (b,) the patch of the column of each block
+    blocks : (b,) its number: the diagonal ones first, then those of the pairs, then these mirrored
+    """
+
+    starts: Ints
+    columns: Ints
+    blocks: Ints
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dtrtrs, spotrf, spotrs
-from scipy.sparse import csc_array, csr_array
+from scipy.sparse import coo_array, csc_array, csr_array
 from scipy.sparse.linalg import splu
 
 from mpda._typing import Floats, Ints
@@ -78,20 +78,19 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     tolerance = _TIGHT_TOLERANCE if beta * form.size < _SMALL_RIDGE * trace else _TOLERANCE
     # With ones on the diagonal no scale is too large or too small for single precision.
     form = form.balanced(gamma, beta)
-    B = form.cross_columns()
-    C = form.sparse_tangent_block(1.0, 0.0)
-    rows = _row_blocks(C, form.dimensions)
+    B, C = form.cross_columns(), _row_blocks(form)
+    del form  # what is no longer needed of a large class makes room
     for solver, max_steps in _attempts(C, len(B)):
         if solver == "single":
-            solve = _factored(C.astype(np.float32))
+            solve = _factored(C)
         else:
-            solve = partial(_conjugate_gradients, rows.astype(np.float32), max_steps)
-        found = None if solve is None else _corrected(rows, B, solve, solver, tolerance)
+            solve = partial(_conjugate_gradients, C.astype(np.float32), max_steps)
+        found = None if solve is None else _corrected(C, B, solve, solver, tolerance)
         if found is not None:
             return found
     if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
-        return _eliminated_dense(C.toarray(), B)
-    taken = B @ splu(csc_array(C)).solve(np.ascontiguousarray(B.T))
+        return _eliminated_dense(C.tocsr().toarray(), B)
+    taken = B @ splu(csc_array(C.tocsr())).solve(np.ascontiguousarray(B.T))
     return Elimination(symmetric(taken), "sparse")
 
 
@@ -117,11 +116,10 @@ def _eliminated_dense(C: Floats, B: Floats) -> Elimination:
     return Elimination(product, "range" if singular else "dense")
 
 
-def _attempts(C: csr_array, d: int) -> Iterator[tuple[str, int]]:
+def _attempts(C: _RowBlocks, d: int) -> Iterator[tuple[str, int]]:
     """The solvers to try in turn for d right sides, with the steps that an iteration may take."""
-    n = C.shape[0]
-    if n <= _FACTOR_LIMIT:
-        steps = int(n**3 / 3.0 / (_SPARSE_PRICE * 2.0 * C.nnz * d))
+    if C.size <= _FACTOR_LIMIT:
+        steps = int(C.size**3 / 3.0 / (_SPARSE_PRICE * 2.0 * C.nnz * d))
         if steps >= _FEWEST_STEPS:
             yield "iterative", min(steps, _MAX_STEPS)
         yield "single", 0
@@ -174,9 +172,10 @@ def _solved(
     return None
 
 
-def _factored(C: csr_array) -> Solve | None:
+def _factored(C: _RowBlocks) -> Solve | None:
     """Solutions by a dense factor; None where the block is singular in single precision."""
-    factor, failed = spotrf(C.toarray(order="F"), lower=1, clean=0, overwrite_a=1)
+    dense = C.tocsr().astype(np.float32).toarray(order="F")
+    factor, failed = spotrf(dense, lower=1, clean=0, overwrite_a=1)
     if failed:
         return None
     return lambda rhs: spotrs(factor, rhs, lower=1)[0]
@@ -218,13 +217,20 @@ def _dots(A: Floats, B: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _RowBlocks:
-    """C for products with many columns: the rows of patches as dense blocks.
+    """A tangent block for products with many columns: the rows of patches as dense blocks.
 
+    size : the number of rows
     groups : for some patches of one dimension m, their rows (g, m), the columns (g, w) in which
-        there are entries, and these (g, m, w)
+        there are entries, and these (g, m, w); what a patch has less than w columns stands as
+        column 0 times 0
     """
 
+    size: int
     groups: list[tuple[Ints, Ints, Floats]]
+
+    @property
+    def nnz(self) -> int:
+        return sum(blocks.size for *_, blocks in self.groups)
 
     def __matmul__(self, X: Floats) -> Floats:
         product = np.empty_like(X)
@@ -233,24 +239,42 @@ class _RowBlocks:
         return product
 
     def astype(self, dtype: type[np.floating]) -> _RowBlocks:
-        return _RowBlocks([(rows, columns, C.astype(dtype)) for rows, columns, C in self.groups])
+        groups = [(rows, columns, C.astype(dtype)) for rows, columns, C in self.groups]
+        return _RowBlocks(self.size, groups)
+
+    def tocsr(self) -> csr_array:
+        """The same as a sparse matrix."""
+        entries = []
+        for rows, columns, blocks in self.groups:
+            places = np.broadcast_arrays(rows[:, :, None], columns[:, None])
+            entries.append([each.ravel() for each in (blocks, *places)])
+        data, row, column = (np.concatenate(each) for each in zip(*entries, strict=True))
+        return coo_array((data, (row, column)), shape=(self.size, self.size)).tocsr()
 
 
-def _row_blocks(C: csr_array, dimensions: Ints) -> _RowBlocks:
-    """C by the rows of patches, each of which has its entries in the same columns in every row."""
-    dimensions = dimensions[dimensions > 0]
+def _row_blocks(form: TangentForm) -> _RowBlocks:
+    """S_vv at gamma = 1, patches of one dimension and a like number of columns together."""
+    layout, dimensions = form.layout(), form.dimensions
+    diagonal = form.diagonal_blocks(1.0, 0.0)
     first = np.cumsum(dimensions) - dimensions
-    widths = np.diff(C.indptr)[first]
+    widths = np.add.reduceat(dimensions[layout.columns], layout.starts[:-1])
+    numbers = first[:, None] + np.arange(form.used.shape[1])  # of the entries of v
     order = np.lexsort((widths, dimensions))
+    order = order[dimensions[order] > 0]
     groups = []
     for alike in np.split(order, np.flatnonzero(np.diff(dimensions[order])) + 1):
+        m = dimensions[alike[0]]
         for start in range(0, alike.size, _GROUP):
             patches = alike[start : start + _GROUP]
-            rows = first[patches, None] + np.arange(dimensions[patches[0]])
-            places = np.arange(widths[patches].max())
-            present = places < widths[patches, None]
-            # A place beyond the last entry of a row holds its first column, times 0.
-            entries = C.indptr[rows][:, :, None] + places * present[:, None]
-            columns = C.indices[entries[:, 0]].astype(np.intp)
-            groups.append((rows, columns, C.data[entries] * present[:, None]))
-    return _RowBlocks(groups)
+            ranges = [np.arange(*layout.starts[p : p + 2]) for p in patches]
+            entries = np.concatenate(ranges)
+            others = layout.columns[entries]
+            used = form.used[others]
+            present = np.arange(widths[patches].max()) < widths[patches, None]
+            columns = np.zeros(present.shape, dtype=np.intp)
+            columns[present] = numbers[others][used]
+            blocks = form.blocks_at(layout.blocks[entries], diagonal, 1.0)
+            rows = np.zeros((*present.shape, m))  # the blocks of the rows, columns first
+            rows[present] = blocks[:, :m].transpose(0, 2, 1)[used]
+            groups.append((numbers[patches, :m], columns, rows.transpose(0, 2, 1).copy()))
+    return _RowBlocks(form.size, groups)

@@ -11,7 +11,8 @@ from mpda.graphs import NeighborLists
 
 _ENERGY_TOLERANCE = 1e-12
 _SMALLEST_GRAM_SHARE = 1e-4
-_BLOCK_ENTRIES = 1_000_000
+# Blocks that stay in the cache.
+_BLOCK_ENTRIES = 128_000
 
 
 @dataclass(frozen=True)
