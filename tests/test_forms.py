@@ -294,6 +294,23 @@ def test_a_balanced_form_has_identities_on_its_diagonal_and_the_same_minimum(bet
     np.testing.assert_allclose(again, taken, atol=1e-12 * np.abs(taken).max())
 
 
+@pytest.mark.parametrize("solver", ["single", "iterative"])
+def test_tangent_directions_of_very_unequal_length_all_count(solver, monkeypatch):
+    X, labels = case(3)
+    X = X * np.geomspace(1.0, 1e-3, X.shape[1])
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 1.0))
+    beta = 1e-9 * np.diag(form.tangent_block(0.0, 0.0)).mean()
+    exact = eliminated(form, 0.0, beta).taken
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    if solver == "iterative":
+        monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
+    found = eliminated(form, 0.0, beta)
+    assert found.solver == solver
+    scale = np.sqrt(np.multiply.outer(np.diag(exact), np.diag(exact)))
+    np.testing.assert_allclose(found.taken / scale, exact / scale, atol=1e-8)
+
+
 @pytest.mark.parametrize("together", [1, 3, 100])
 def test_products_by_the_rows_of_patches_are_products_with_the_block(together, monkeypatch):
     monkeypatch.setattr(reduction, "_GROUP", together)

@@ -11,14 +11,14 @@ from mpda import MPDA, PMPDA, discriminant, forms, reduction
 pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
 
 
-@pytest.mark.parametrize("method", [MPDA, PMPDA])
+@pytest.mark.parametrize("method", [MPDA(), MPDA(anchors=True), PMPDA()])
 @pytest.mark.parametrize("list_bytes", [0, 500, 10**9])  # for no lists, for some, for all
 def test_forms_that_are_not_kept_are_made_again(method, list_bytes, monkeypatch):
     X, y = unequal_classes(23)
-    kept = method(n_neighbors=5).fit(X, y)
+    kept = clone(method).set_params(n_neighbors=5).fit(X, y)
     monkeypatch.setattr(discriminant, "_KEPT_BYTES", 0)
     monkeypatch.setattr(discriminant, "_KEPT_LISTS", list_bytes)
-    again = method(n_neighbors=5).fit(X, y)
+    again = clone(method).set_params(n_neighbors=5).fit(X, y)
     np.testing.assert_array_equal(again.components_, kept.components_)
 
 
