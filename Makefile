@@ -26,7 +26,7 @@ demo: .venv/.demo
 	$(BIN)/mpda demo
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .

@@ -1,5 +1,6 @@
 """Supervised linear dimensionality reduction, scikit-learn's way."""
 
+from mpda.estimators._gram_pca import GramPCA
 from mpda.estimators._graph_discriminant import GraphDiscriminant
 from mpda.estimators._lfda import LFDA
 from mpda.estimators._lltsa import LLTSA
@@ -20,6 +21,7 @@ __all__ = [
     "MFA",
     "MPDA",
     "PMPDA",
+    "GramPCA",
     "GraphDiscriminant",
     "ManifoldPartition",
 ]

@@ -230,6 +230,32 @@ def class_share(
     return part, eliminated(form, gamma, beta)
 
 
+def summary(part: ClassContribution) -> ClassContribution:
+    """The contribution without what belongs to single samples."""
+    patches = part.patches
+    if patches is not None:
+        patches = Partition(np.empty(0, dtype=np.intp), patches.linearity, None)
+    return replace(
+        part,
+        form=None,
+        dimensions=part.dimensions if patches is not None else part.dimensions.sum(keepdims=True),
+        patches=patches,
+        found=replace(part.found, lists=part.found.lists.first(0)),
+    )
+
+
+def summarized_share(*arguments: Any) -> tuple[ClassContribution, Elimination]:
+    """``class_share`` with the summary of its contribution."""
+    part, elimination = class_share(*arguments)
+    return summary(part), elimination
+
+
+def held_reduction(part: ClassContribution, gamma: float, beta: float) -> Elimination:
+    """``class_reduction`` of a contribution that was left where it was made."""
+    assert part.form is not None
+    return class_reduction(part.form, gamma, beta)
+
+
 @dataclass(frozen=True)
 class Units:
     """Relative units in the scale of the coordinates.

@@ -20,13 +20,16 @@ from mpda.contributions import (
     Units,
     class_reduction,
     class_share,
+    held_reduction,
     packed_contribution,
     planned_lists,
     remembered,
+    summarized_share,
+    summary,
 )
 from mpda.engines import in_order, made_ahead
 from mpda.forms import PackedForm, TangentForm
-from mpda.frames import Frame, frame, scale_exponent
+from mpda.frames import Frame
 from mpda.graphs import ClassPoints
 from mpda.partition import Partition
 from mpda.pencils import Directions, pencil_residual, signed, solve_pencil, solve_two_stage
@@ -106,13 +109,14 @@ class Sums:
             offset = self.basis @ offset
         return np.ldexp(self.origin + offset, self.exponent)
 
-    def ready_for(self, X: Floats) -> tuple[Sums, Frame]:
-        """The sums in the axes of the samples and at a scale that suits X (n, d) too; its frame."""
+    def ready_for(self, view: Frame) -> tuple[Sums, Frame]:
+        """The sums in the axes of the samples and at a scale that suits those of a frame too; and
+        the frame of these at that place."""
         totals, taken = self.totals, self.taken
         if self.basis is not None:
             totals = totals.moved(self.basis)
             taken = symmetric(self.basis @ taken @ self.basis.T)
-        exponent = max(self.exponent, scale_exponent(X)) if X.any() else self.exponent
+        exponent = max(self.exponent, view.exponent) if view.any() else self.exponent
         shift = self.exponent - exponent
         origin = np.ldexp(self.origin, shift)
         sums = Sums(
@@ -123,7 +127,7 @@ class Sums:
             origin,
             None,
         )
-        return sums, Frame(X, exponent, origin)
+        return sums, view.at(exponent, origin)
 
 
 @dataclass(frozen=True)
@@ -155,16 +159,19 @@ class Discriminant:
 
 @dataclass(frozen=True)
 class ClassWork:
-    """What the work on classes starts from: their indices, their patch rules, and how it is done.
+    """What the work on classes starts from: the classes, their patch rules, and how it is done.
 
-    With ``report``, progress goes to stderr under this title.
+    classes : the indices of each class or, on a cluster, what stands for its samples
+    cluster : what carries the work out where the samples are; None where they are here
+    report : the title under which progress goes to stderr
     """
 
-    classes: Sequence[Ints]
+    classes: Sequence[Any]
     rules: Sequence[PatchRule | None]
     plan: Plan
     n_jobs: int | None = None
     report: str | None = None
+    cluster: Any = None
 
 
 @dataclass(frozen=True)
@@ -176,14 +183,13 @@ class Wanted:
 
 
 def fit_discriminant(
-    X: Floats,
+    view: Frame,
     work: ClassWork,
     penalties: Penalties,
     wanted: Wanted,
 ) -> Discriminant:
-    """Directions from the samples X (n, d)."""
-    view = frame(X)
-    passes = _Passes(view, work)
+    """Directions from the samples in a frame."""
+    passes = _passes(view, work)
     with passes.blas:
         if penalties.relative:
             kept = passes.sum_up()
@@ -199,17 +205,17 @@ def fit_discriminant(
 
 def extended_discriminant(
     sums: Sums,
-    X: Floats,
+    view: Frame,
     work: ClassWork,
     wanted: Wanted,
 ) -> Discriminant:
-    """Directions from the classes of a fit and other classes, which are the samples X (n, d).
+    """Directions from the classes of a fit and other classes, those of the samples in a frame.
 
     The strengths are those of the fit; patches, dimensions and solvers are those of the new
     classes.
     """
-    sums, view = sums.ready_for(X)
-    passes = _Passes(view, work, sums.totals, sums.taken)
+    sums, view = sums.ready_for(view)
+    passes = _passes(view, work, sums.totals, sums.taken)
     with passes.blas:
         passes.do_both(sums.used)
         sums = replace(sums, totals=passes.totals, taken=passes.taken)
@@ -220,8 +226,14 @@ _Kept = TangentForm | PackedForm | FoundLists | None
 """What is kept of a class between two passes: its form, its neighbour lists, or nothing."""
 
 
+def _passes(view: Frame, work: ClassWork, *begun: Any) -> _Passes:
+    return (_Passes if work.cluster is None else _ClusterPasses)(view, work, *begun)
+
+
 class _Passes:
     """The work on the classes of a fit, in one pass or two, and what it adds up to."""
+
+    _share: Callable[..., Any] = staticmethod(class_share)
 
     def __init__(
         self,
@@ -232,7 +244,8 @@ class _Passes:
     ) -> None:
         self._view = view
         self._work = work
-        self._n_threads = class_threads(members.size for members in work.classes)
+        sizes = [] if work.cluster is not None else [each.size for each in work.classes]
+        self._n_threads = class_threads(sizes)
         self.blas = one_blas_thread(view.dimension <= SMALL or self._n_threads > 1)
         d = view.dimension
         self.totals = Totals.empty(d) if totals is None else totals
@@ -287,7 +300,7 @@ class _Passes:
         """Both passes in one, where gamma and beta are known."""
         arguments = ((*source, used.gamma, used.beta) for source in self._sources())
         what = "graphs, forms, reduction"
-        for part, elimination in self._each(class_share, arguments, what, self._n_threads):
+        for part, elimination in self._each(self._share, arguments, what, self._n_threads):
             self._add(part)
             self._take(elimination)
 
@@ -340,7 +353,8 @@ class _Passes:
         n_threads: int,
     ) -> Iterator[Any]:
         work = self._work
-        return in_order(
+        carry_out = in_order if work.cluster is None else work.cluster.each
+        return carry_out(
             piece,
             arguments,
             len(work.classes),
@@ -359,6 +373,24 @@ class _Passes:
     def _take(self, part: Elimination) -> None:
         self.taken = self.taken + part.taken
         self._solvers.append(part.solver)
+
+
+class _ClusterPasses(_Passes):
+    """The same where the samples are on a cluster; what is kept of a class stays there."""
+
+    _share = staticmethod(summarized_share)
+
+    def sum_up(self) -> list[Any]:
+        held: list[Any] = self._work.cluster.held(packed_contribution, self._sources())
+        what = "graphs and forms (1/2)"
+        for part in self._each(summary, ((each,) for each in held), what, 1):
+            self._add(part)
+        return held
+
+    def eliminate(self, kept: list[Any], used: Strengths) -> None:
+        arguments = ((each, used.gamma, used.beta) for each in kept)
+        for part in self._each(held_reduction, arguments, "reduction (2/2)", 1):
+            self._take(part)
 
 
 def reduced_pencil(totals: Totals, taken: Floats, used: Strengths) -> Pencil:

@@ -68,6 +68,14 @@ class Frame:
         """The coordinates of every sample (n, r), as ``part`` has them."""
         return self.points - self.origin if self.rotated is None else self.rotated
 
+    def any(self) -> bool:
+        """Whether there is a sample other than 0."""
+        return bool(self.samples.any())
+
+    def at(self, exponent: int, origin: Floats) -> Frame:
+        """The same samples in coordinates that are scaled so and count from there."""
+        return Frame(self.samples, exponent, origin)
+
     def part(self, members: Ints) -> tuple[Floats, Floats]:
         """The points (m, d) of some samples and their coordinates (m, r).
 
@@ -99,11 +107,16 @@ class Frame:
         return vectors if self.basis is None else self.basis @ vectors
 
 
+def plain_frame(X: Floats) -> Frame:
+    """The frame of the samples X (n, d) without a basis."""
+    exponent = frame_exponent(X)
+    return Frame(X, exponent, np.ldexp(X[0].astype(np.float64), -exponent))
+
+
 def frame(X: Floats) -> Frame:
     """The frame of the samples X (n, d)."""
-    exponent = max(scale_exponent(X), _LEAST_EXPONENT)
     n, d = X.shape
-    plain = Frame(X, exponent, np.ldexp(X[0].astype(np.float64), -exponent))
+    plain = plain_frame(X)
     if n > d:
         return plain
     # Equal samples must stay equal to the last bit, so each distinct one is rotated once.
@@ -112,6 +125,11 @@ def frame(X: Floats) -> Frame:
     _, singular, directions = np.linalg.svd(offsets, full_matrices=False)
     basis = directions[singular > d * np.finfo(float).eps * singular[0]].T
     return replace(plain, rotated=(offsets @ basis)[copies.ravel()], basis=basis)
+
+
+def frame_exponent(X: Floats) -> int:
+    """The exponent of the frame of the samples X, or of their least and largest values."""
+    return max(scale_exponent(X), _LEAST_EXPONENT)
 
 
 def scale_exponent(X: Floats) -> int:

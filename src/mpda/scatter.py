@@ -174,6 +174,20 @@ def _difference_scatter(Z: Floats, edges: Ints, weights: Floats | None = None) -
     return total
 
 
+def total_scatter(X: Floats, exponent: int, mean: Floats) -> Floats:
+    """sum_i (x_i - mean)(x_i - mean)' (d, d) of samples X (n, d), times 2^(-2 exponent).
+
+    In blocks of rows, in double precision.
+    """
+    d = X.shape[1]
+    total = np.zeros((d, d))
+    step = max(1, _BLOCK_ENTRIES // d)
+    for start in range(0, len(X), step):
+        offsets = np.ldexp(X[start : start + step] - mean, -exponent)
+        total += offsets.T @ offsets
+    return total
+
+
 def symmetric(S: Floats) -> Floats:
     """S with the rounding between its two halves shared out."""
     return 0.5 * (S + S.T)

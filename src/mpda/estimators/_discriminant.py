@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._typing import ArrayLike, Bools, Floats, Labels
+from mpda._typing import ArrayLike, Floats, Labels
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.cells import SEARCHES
 from mpda.contributions import PatchRule, Plan
@@ -23,7 +23,7 @@ from mpda.discriminant import (
     extended_discriminant,
     fit_discriminant,
 )
-from mpda.estimators._linear_map import LabelledSamples, LinearMap, warn_of_small_classes
+from mpda.estimators._linear_map import LinearMap, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
 from mpda.sharing import Setting
 
@@ -33,6 +33,8 @@ _MARKED_ROWS = 1000
 
 class TangentDiscriminant(LinearMap):
     """A linear map learnt from labelled samples and their tangent spaces."""
+
+    _sum_over_classes = True
 
     # Set by the constructors of the subclasses.
     n_components: int | None
@@ -72,7 +74,7 @@ class TangentDiscriminant(LinearMap):
         """What the patch rules depend on."""
         return None
 
-    def _patch_rules(self, samples: LabelledSamples) -> Sequence[PatchRule | None]:
+    def _patch_rules(self, samples: Samples) -> Sequence[PatchRule | None]:
         """The patch rule of each class."""
         return [None] * len(samples.members)
 
@@ -98,8 +100,8 @@ class TangentDiscriminant(LinearMap):
             neighbor_search=check_option("neighbor_search", self.neighbor_search, SEARCHES),
         )
 
-    def _more(self, X: ArrayLike, y: ArrayLike) -> tuple[LabelledSamples | None, Bools]:
-        """Samples of classes that come after those of a fit, or None, and the rows they are in.
+    def _more(self, X: ArrayLike, y: ArrayLike) -> tuple[Samples | None, Labels]:
+        """Samples of classes that come after those of a fit, or None, and the labels of these.
 
         A class that comes a second time with the very same samples is passed over, so that a call
         of which one does not know whether it was carried out can be repeated.
@@ -110,7 +112,7 @@ class TangentDiscriminant(LinearMap):
                 "solver, eigenvalue_power, n_jobs and verbose may change between calls; call fit "
                 "to begin anew."
             )
-        samples = self._labelled(X, y, more=True)
+        samples = self._given(X, y, more=True)
         if _kind(samples.classes) != _kind(self.classes_):
             raise TypeError(
                 f"y must hold labels of one kind in all calls, got {samples.classes[:1].tolist()} "
@@ -125,10 +127,10 @@ class TangentDiscriminant(LinearMap):
                 "samples of a class in one call, or call fit with everything. (To repeat a call, "
                 "give the same samples in the same order.)"
             )
-        new = ~np.isin(samples.y, self.classes_)
-        if new.all():
-            return samples, new
-        return (samples.part(new) if new.any() else None), new
+        new = ~np.isin(samples.classes, self.classes_)
+        if not new.any():
+            return None, samples.classes[new]
+        return samples if new.all() else samples.only(new), samples.classes[new]
 
     def _parameters(self) -> tuple[Any, ...]:
         """What the sums over classes depend on."""
@@ -137,7 +139,7 @@ class TangentDiscriminant(LinearMap):
 
     def _learn(
         self,
-        samples: LabelledSamples,
+        samples: Samples,
         rules: Sequence[PatchRule | None],
         *,
         more: bool = False,
@@ -150,15 +152,17 @@ class TangentDiscriminant(LinearMap):
         power = check_number("eigenvalue_power", self.eigenvalue_power)
         warn_of_small_classes(samples, setting.plan.n_neighbors)
         report = type(self).__name__ if self.verbose else None
-        work = ClassWork(samples.members, rules, setting.plan, check_jobs(self.n_jobs), report)
+        cluster = samples if samples.on_cluster else None
+        n_jobs = check_jobs(self.n_jobs)
+        work = ClassWork(samples.members, rules, setting.plan, n_jobs, report, cluster)
         wanted = Wanted(n_components, setting.two_stage)
         if more:
-            found = extended_discriminant(self._sums, samples.X, work, wanted)
+            found = extended_discriminant(self._sums, samples.view(), work, wanted)
         else:
-            found = fit_discriminant(samples.X, work, setting.penalties, wanted)
+            found = fit_discriminant(samples.view(), work, setting.penalties, wanted)
         if report is not None:
             _say_fallbacks(report, samples.classes.tolist(), found.solvers)
-        classes, dtype = samples.classes, samples.X.dtype
+        classes, dtype = samples.classes, samples.dtype
         by_class = {
             "class_solvers_": np.array(found.solvers),
             "neighbor_search_": np.array(found.searches),
@@ -200,16 +204,17 @@ def _say_fallbacks(title: str, labels: list[Any], solvers: list[str]) -> None:
             print(f"{title}, class {shown}: {why}", file=sys.stderr)
 
 
-def _marks(samples: LabelledSamples) -> dict[Any, bytes]:
+def _marks(samples: Samples) -> dict[Any, bytes]:
     """What tells the samples of each class from any others."""
-    marks = {}
-    for label, members in zip(samples.classes.tolist(), samples.members, strict=True):
-        mark = blake2b(digest_size=16)
-        for start in range(0, members.size, _MARKED_ROWS):
-            rows = members[start : start + _MARKED_ROWS]
-            mark.update(np.ascontiguousarray(samples.X.take(rows, axis=0), dtype=np.float64).data)
-        marks[label] = mark.digest()
-    return marks
+    return dict(zip(samples.classes.tolist(), samples.marks(_mark), strict=True))
+
+
+def _mark(samples: Floats) -> bytes:
+    mark = blake2b(digest_size=16)
+    for start in range(0, len(samples), _MARKED_ROWS):
+        rows = samples[start : start + _MARKED_ROWS]
+        mark.update(np.ascontiguousarray(rows, dtype=np.float64).data)
+    return mark.digest()
 
 
 def _kind(labels: Labels) -> str:

@@ -12,9 +12,9 @@ from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
 from mpda.engines import in_order
-from mpda.estimators._linear_map import LabelledSamples, LinearMap
+from mpda.estimators._linear_map import LinearMap
 from mpda.estimators._scale import Scale
-from mpda.frames import Frame, frame
+from mpda.frames import Frame
 from mpda.graphs import NeighborLists, searched_lists
 from mpda.recipes import Each
 from mpda.solutions import Solution, largest
@@ -44,10 +44,10 @@ class EigenMethod(LinearMap):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._labelled(X, y)
+        samples = self._given(X, y)
         self._check()
         self._warn(samples)
-        view = frame(samples.X)
+        view = samples.view()
         with one_blas_thread(view.dimension <= SMALL):
             solution = self._solution(view, self._forms(view, samples, {}))
         self.classes_ = samples.classes
@@ -63,11 +63,11 @@ class EigenMethod(LinearMap):
         check_flag("orthonormal", self.orthonormal)
         check_jobs(self.n_jobs)
 
-    def _warn(self, samples: LabelledSamples) -> None:
+    def _warn(self, samples: Any) -> None:
         """Warn of classes that are too small for the neighbours of this method, if any are."""
 
     @abstractmethod
-    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Any:
+    def _forms(self, view: Frame, samples: Any, memo: Memo) -> Any:
         """What does not depend on alpha."""
 
     def _solution(self, view: Frame, forms: Any) -> Solution:
@@ -84,10 +84,10 @@ class EigenMethod(LinearMap):
         lists: NeighborLists = remembered(memo, ("lists", k), search)
         return lists.first(n_neighbors)
 
-    def _each(self, work: str, unit: str = "classes") -> Each:
+    def _each(self, work: str, unit: str = "classes", carry_out: Each = in_order) -> Each:
         """How the pieces of this work are carried out."""
         title = f"{type(self).__name__}, {work}" if self.verbose else None
-        return partial(in_order, n_jobs=self.n_jobs, report=title, unit=unit)
+        return partial(carry_out, n_jobs=self.n_jobs, report=title, unit=unit)
 
     def _say(self, what: str) -> None:
         if self.verbose:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mpda._validation import check_count, check_option
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
-from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.estimators._linear_map import Samples, warn_of_small_classes
 from mpda.frames import Frame
 from mpda.recipes import AFFINITIES, local_pencil
 from mpda.solutions import Pencil
@@ -83,6 +83,8 @@ class LFDA(EigenMethod):
     (150, 2)
     """
 
+    _sum_over_classes = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -109,15 +111,19 @@ class LFDA(EigenMethod):
         check_option("affinity", self.affinity, AFFINITIES)
         super()._check()
 
-    def _warn(self, samples: LabelledSamples) -> None:
+    def _warn(self, samples: Samples) -> None:
         if self.affinity != "ones":
             warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+    def _forms(self, view: Frame, samples: Samples, memo: Memo) -> Pencil:
         return remembered(
             memo,
             (self.n_neighbors, self.affinity),
             lambda: local_pencil(
-                view, samples.members, self.n_neighbors, self.affinity, self._each("scatters")
+                view,
+                samples.members,
+                self.n_neighbors,
+                self.affinity,
+                self._each("scatters", carry_out=samples.each),
             ),
         )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -14,7 +16,33 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from mpda._typing import ArrayLike, Bools, Floats, Ints, Labels
+from mpda.engines import dask_engine, in_order, is_on_dask
 from mpda.exceptions import SmallClassWarning
+from mpda.frames import Frame, frame
+
+
+class Samples(Protocol):
+    """Samples with labels, here (``LabelledSamples``) or on a cluster.
+
+    classes : (C,) the distinct labels
+    members : what stands for each class, with its size
+    dtype : of the samples
+    on_cluster : whether they are not here
+    """
+
+    @property
+    def classes(self) -> Labels: ...
+    @property
+    def members(self) -> Any: ...
+    @property
+    def dtype(self) -> Any: ...
+    @property
+    def on_cluster(self) -> bool: ...
+    @property
+    def each(self) -> Callable[..., Iterator[Any]]: ...
+    def view(self) -> Frame: ...
+    def only(self, kept: Bools) -> Samples: ...
+    def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]: ...
 
 
 @dataclass(frozen=True)
@@ -26,15 +54,31 @@ class LabelledSamples:
     classes: Labels
     members: list[Ints]
 
+    on_cluster = False
+    each = staticmethod(in_order)
+
+    @property
+    def dtype(self) -> Any:
+        return self.X.dtype
+
+    def view(self) -> Frame:
+        """The frame of the samples."""
+        return frame(self.X)
+
     @classmethod
     def made(cls, X: Floats, y: Labels) -> LabelledSamples:
         classes, codes = distinct_labels(y)
         members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         return cls(X, y, classes, members)
 
-    def part(self, rows: Bools) -> LabelledSamples:
-        """Some of the samples, given by a mask (n,)."""
+    def only(self, kept: Bools) -> LabelledSamples:
+        """The samples of some classes, given by a mask (C,)."""
+        rows = np.isin(self.y, self.classes[kept])
         return LabelledSamples.made(self.X[rows], self.y[rows])
+
+    def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]:
+        """What ``mark`` says of the samples of each class."""
+        return [mark(self.X.take(each, axis=0)) for each in self.members]
 
 
 class LinearMap(
@@ -42,12 +86,20 @@ class LinearMap(
 ):
     """A linear map learnt from samples: ``components_`` (r, d) after taking off ``mean_`` (d,)."""
 
+    # Whether what a method learns is a sum over classes, so that these may be on a cluster.
+    _sum_over_classes = False
+
     def transform(self, X: ArrayLike) -> Floats:
-        """Map samples (n, d) to (n, n_components)."""
+        """Map samples (n, d) to (n, n_components); those on Dask to a Dask array, lazily."""
         check_is_fitted(self, "components_")
+        if is_on_dask(X):
+            work = partial(_mapped, mean=self.mean_, components=self.components_)
+            engine = dask_engine()
+            blocks = engine.unlabelled_blocks(X)
+            validate_data(self, engine.sample_of(blocks), reset=False)
+            return engine.mapped(X, work, len(self.components_), blocks.dtype)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        mapped = (X - self.mean_) @ self.components_.T
-        return mapped.astype(X.dtype, copy=False)
+        return _mapped(X, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
         """The samples (n, d) nearest to the training mean that map to X (n, n_components)."""
@@ -74,8 +126,15 @@ class LinearMap(
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _given(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> Samples:
+        """The samples and labels, here or on a cluster, as ``_labelled`` has them."""
+        if is_on_dask(X) and self._sum_over_classes:
+            return self._on_cluster(X, y, more=more)
+        return self._labelled(X, y, more=more)
+
     def _labelled(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> LabelledSamples:
         """The samples and labels, checked; more to what was learnt before, or all there are."""
+        self._refuse_dask(X)
         least = 1 if more else 2
         X, y = validate_data(
             self,
@@ -86,19 +145,52 @@ class LinearMap(
             ensure_min_samples=least,
         )
         samples = LabelledSamples.made(X, y)
-        if samples.classes.size < least:
-            raise ValueError(
-                f"{type(self).__name__} separates classes, but y has only 1 class: "
-                f"{samples.classes.tolist()!r}. Give labels of at least 2 classes."
-            )
+        self._refuse_few(samples.classes, least)
         if not more:
-            _refuse_identical(X)
+            refuse_identical(X.min(axis=0), X.max(axis=0))
         return samples
 
+    def _on_cluster(self, X: Any, y: Any, *, more: bool) -> Samples:
+        """The same for samples on Dask; as few as there are features are brought here."""
+        engine = dask_engine()
+        blocks = engine.labelled_blocks(X, y)
+        validate_data(self, engine.sample_of(blocks), reset=not more)
+        parts = engine.block_facts(blocks)
+        facts = engine.all_facts(parts)
+        if facts.n <= blocks.n_features and not more:
+            return self._labelled(*engine.gathered(blocks))
+        distinct_labels(np.repeat(facts.labels, np.minimum(facts.counts, 3)))  # for its checks
+        self._refuse_few(facts.labels, 1 if more else 2)
+        if not more:
+            refuse_identical(facts.low, facts.high)
+        samples: Samples = engine.by_class(blocks, parts, facts)
+        return samples
+
+    def _refuse_dask(self, X: Any) -> None:
+        if is_on_dask(X):
+            raise TypeError(
+                f"{type(self).__name__} looks at all samples at once and does not work on Dask "
+                "collections, as MPDA, PMPDA, LFDA and GramPCA do. If X fits into memory, give "
+                "X.compute() and y.compute()."
+            )
+
+    def _refuse_few(self, classes: Labels, least: int) -> None:
+        if classes.size < least:
+            raise ValueError(
+                f"{type(self).__name__} separates classes, but y has only 1 class: "
+                f"{classes.tolist()!r}. Give labels of at least 2 classes."
+            )
+
     def _unlabelled(self, X: ArrayLike) -> Floats:
+        self._refuse_dask(X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        _refuse_identical(X)
+        refuse_identical(X.min(axis=0), X.max(axis=0))
         return X
+
+
+def _mapped(X: Floats, mean: Floats, components: Floats) -> Floats:
+    X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    return ((X - mean) @ components.T).astype(X.dtype, copy=False)
 
 
 def _lengths(components: Floats) -> Floats:
@@ -108,8 +200,8 @@ def _lengths(components: Floats) -> Floats:
     return largest * np.linalg.norm(components / largest[:, None], axis=1)
 
 
-def _refuse_identical(X: Floats) -> None:
-    if (X.max(axis=0) == X.min(axis=0)).all():
+def refuse_identical(low: Floats, high: Floats) -> None:
+    if (low == high).all():
         raise ValueError("All samples of X are identical, so nothing can be learnt from them.")
 
 
@@ -124,7 +216,7 @@ def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
     return classes, codes
 
 
-def warn_of_small_classes(samples: LabelledSamples, n_neighbors: int) -> None:
+def warn_of_small_classes(samples: Samples, n_neighbors: int) -> None:
     """Say which classes are too small, on the line that called fit; called by what fit calls."""
     sizes = [members.size for members in samples.members]
     small = [i for i, size in enumerate(sizes) if size <= n_neighbors]

@@ -14,7 +14,7 @@ from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant
 from mpda.engines import in_order
 from mpda.estimators._discriminant import TangentDiscriminant
-from mpda.estimators._linear_map import LabelledSamples
+from mpda.estimators._linear_map import LabelledSamples, Samples
 from mpda.estimators._partition_options import clustered, partition_rule
 from mpda.partition import joined
 from mpda.patch_rules import known_patches
@@ -115,7 +115,8 @@ class MPDA(TangentDiscriminant):
         The share of the true neighbours in the neighbour lists of each class: 1 where the search
         was exact, else as measured on 200 samples.
     patch_labels_ : ndarray of shape (n_samples,)
-        Patch of each training sample, 0 to n_patches - 1, in the order of all calls.
+        Patch of each training sample, 0 to n_patches - 1, in the order of all calls. Not there
+        where samples were on Dask.
     patch_classes_ : ndarray of shape (n_patches,)
         Class of each patch.
     patch_linearity_ : ndarray of shape (n_patches,)
@@ -190,7 +191,7 @@ class MPDA(TangentDiscriminant):
         patches : array-like of int of shape (n_samples,), default=None
             Known patches, in place of ``partition``; -1 makes a patch of one sample.
         """
-        samples = self._labelled(X, y)
+        samples = self._given(X, y)
         self._keep_patches(samples, self._learn(samples, self._rules(samples, patches)))
         return self
 
@@ -214,41 +215,42 @@ class MPDA(TangentDiscriminant):
             Known patches, as in :meth:`fit`.
         """
         more = hasattr(self, "components_")
-        samples: LabelledSamples | None
+        samples: Samples | None
         if more:
             samples, new = self._more(X, y)
             if samples is None:
                 return self
-            if patches is not None and np.shape(patches) == new.shape:
-                patches = np.asarray(patches)[new]
+            if patches is not None and np.shape(patches) == np.shape(y):
+                patches = np.asarray(patches)[np.isin(y, new)]
         else:
-            samples = self._labelled(X, y)
+            samples = self._given(X, y)
         found = self._learn(samples, self._rules(samples, patches), more=more)
         self._keep_patches(samples, found, more=more)
         return self
 
-    def _rules(self, samples: LabelledSamples, patches: ArrayLike | None) -> Sequence[PatchRule]:
+    def _rules(self, samples: Samples, patches: ArrayLike | None) -> Sequence[PatchRule]:
         if patches is None:
             return self._patch_rules(samples)
+        if not isinstance(samples, LabelledSamples):
+            raise TypeError("patches cannot be given for samples on Dask: leave them to partition.")
         labels = check_patches(patches, samples.y)
         return [partial(known_patches, labels=labels[each]) for each in samples.members]
 
-    def _keep_patches(
-        self, samples: LabelledSamples, found: Discriminant, *, more: bool = False
-    ) -> None:
+    def _keep_patches(self, samples: Samples, found: Discriminant, *, more: bool = False) -> None:
         parts = [part for part in found.patches if part is not None]
-        whole = joined(parts, samples.members)
         kept = {
-            "patch_labels_": whole.labels,
             "patch_classes_": np.repeat(samples.classes, [part.linearity.size for part in parts]),
-            "patch_linearity_": whole.linearity,
+            "patch_linearity_": np.concatenate([part.linearity for part in parts]),
             "tangent_dimensions_": np.concatenate(found.dimensions),
         }
-        if more:
-            kept["patch_labels_"] = whole.labels + self.patch_linearity_.size
-            kept = {name: np.concatenate([getattr(self, name), kept[name]]) for name in kept}
+        known = not more or hasattr(self, "patch_labels_")
+        if known and isinstance(samples, LabelledSamples):
+            before = self.patch_linearity_.size if more else 0
+            kept["patch_labels_"] = joined(parts, samples.members).labels + before
+        else:
+            self.__dict__.pop("patch_labels_", None)  # some samples are not here
         for name, values in kept.items():
-            setattr(self, name, values)
+            setattr(self, name, np.concatenate([getattr(self, name), values]) if more else values)
 
     def _plan(self) -> Plan:
         return self._made_plan(
@@ -259,9 +261,14 @@ class MPDA(TangentDiscriminant):
     def _cut(self) -> Hashable:
         return repr(self.partition), self.partition_neighbors, self.max_patch_size
 
-    def _patch_rules(self, samples: LabelledSamples) -> Sequence[PatchRule]:
+    def _patch_rules(self, samples: Samples) -> Sequence[PatchRule]:
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
         if hasattr(self.partition, "fit_predict"):
+            if not isinstance(samples, LabelledSamples):
+                raise TypeError(
+                    "partition cannot be a clusterer for samples on Dask: give the name of a "
+                    'partition, such as "auto".'
+                )
             work = (
                 (self.partition, samples.X[each].astype(np.float64), label)
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)

@@ -117,7 +117,7 @@ class PMPDA(TangentDiscriminant):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._labelled(X, y)
+        samples = self._given(X, y)
         self._learn(samples, self._patch_rules(samples))
         return self
 
@@ -128,7 +128,7 @@ class PMPDA(TangentDiscriminant):
         what the units are then, is said in :meth:`MPDA.partial_fit`.
         """
         more = hasattr(self, "components_")
-        samples = self._more(X, y)[0] if more else self._labelled(X, y)
+        samples = self._more(X, y)[0] if more else self._given(X, y)
         if samples is not None:
             self._learn(samples, self._patch_rules(samples), more=more)
         return self

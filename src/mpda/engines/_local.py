@@ -1,4 +1,4 @@
-"""How the work on classes is carried out: one after the other, or in parallel by joblib."""
+"""Work on classes on this machine: one after the other, or in parallel by joblib."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def in_order(
         streams = getattr(get_active_backend()[0], "supports_return_generator", False)
         returned = "generator" if streams else "list"
         results = iter(Parallel(n_jobs=n_jobs, return_as=returned)(calls))
-    return results if report is None else _reported(results, n, report, unit)
+    return results if report is None else reported(results, n, report, unit)
 
 
 def made_ahead(items: Iterator[Result]) -> Iterator[Result]:
@@ -56,7 +56,7 @@ def made_ahead(items: Iterator[Result]) -> Iterator[Result]:
             yield item  # type: ignore[misc]  # end never gets here
 
 
-def _reported(results: Iterator[Result], n: int, title: str, unit: str) -> Iterator[Result]:
+def reported(results: Iterator[Result], n: int, title: str, unit: str) -> Iterator[Result]:
     begin = last = time.monotonic()
     for done, result in enumerate(results, start=1):
         now = time.monotonic()

@@ -1,0 +1,26 @@
+"""How the work on classes is carried out: on this machine by joblib, or on a Dask cluster."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from mpda.engines._local import in_order, made_ahead
+
+__all__ = ["dask_engine", "in_order", "is_on_dask", "made_ahead"]
+
+
+def is_on_dask(X: Any) -> bool:
+    """Whether X is a Dask collection, known without loading Dask."""
+    return hasattr(X, "__dask_graph__")
+
+
+def dask_engine() -> ModuleType:
+    """The module for samples on a Dask cluster, loaded when the first such samples come."""
+    try:
+        from mpda.engines import _dask
+    except ImportError as error:
+        raise ImportError(
+            f"Samples on Dask need {error.name}, which is not installed: pip install 'mpda[dask]'."
+        ) from error
+    return _dask

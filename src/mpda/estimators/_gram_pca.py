@@ -1,0 +1,112 @@
+"""GramPCA."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from mpda._typing import ArrayLike, Floats
+from mpda._validation import check_count, check_number
+from mpda.engines import dask_engine, is_on_dask
+from mpda.estimators._linear_map import LinearMap, refuse_identical
+from mpda.frames import frame_exponent, plain_frame
+from mpda.pencils import signed
+from mpda.scatter import total_scatter
+
+
+class GramPCA(LinearMap):
+    """Principal component analysis by the matrix of features by features.
+
+    The samples are gone through twice, a block at a time, for their mean and for the sum of
+    products of features; nothing else of them is kept. So they may be larger than memory (a
+    ``numpy.memmap``), or on a Dask cluster. With many more samples than features this is also the
+    fastest way.
+
+    Parameters
+    ----------
+    n_components : int or float, default=None
+        The number of components; or, between 0 and 1, the share of the variance that they are to
+        hold at least. None keeps as many as there are features, or samples if these are fewer.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Orthonormal, by decreasing variance; the entry of largest magnitude is positive.
+    explained_variance_ : ndarray of shape (n_components,)
+    explained_variance_ratio_ : ndarray of shape (n_components,)
+    mean_ : ndarray of shape (n_features,)
+    n_components_ : int
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    Notes
+    -----
+    Squares of features are added up, so components whose variance is below about 1e-15 of the
+    largest are rounding.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mpda import GramPCA
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> GramPCA(0.95).fit_transform(X).shape
+    (1797, 29)
+    """
+
+    def __init__(self, n_components: float | None = None) -> None:
+        self.n_components = n_components
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Learn the components from the samples X (n_samples, n_features); y is not used."""
+        _check_components(self.n_components)
+        if is_on_dask(X):
+            engine = dask_engine()
+            blocks = engine.unlabelled_blocks(X)
+            validate_data(self, engine.sample_of(blocks))
+            facts = engine.all_facts(engine.block_facts(blocks))
+            n, dtype, mean = facts.n, blocks.dtype, facts.mean
+            refuse_identical(facts.low, facts.high)
+            exponent = frame_exponent(np.stack([facts.low, facts.high]))
+            scatter = engine.summed(blocks, total_scatter, exponent, mean)
+        else:
+            X = self._unlabelled(X)
+            n, dtype, mean = len(X), X.dtype, plain_frame(X).mean
+            exponent = frame_exponent(X)
+            scatter = total_scatter(X, exponent, mean)
+        values, vectors = np.linalg.eigh(scatter)
+        values = np.maximum(values[::-1], 0.0)
+        ratios = values / values.sum()
+        kept = _number_kept(self.n_components, ratios, min(n, ratios.size))
+        self.n_components_ = kept
+        self.components_ = signed(vectors[:, ::-1][:, :kept]).T.astype(dtype, order="C")
+        self.explained_variance_ = np.ldexp(values[:kept] / (n - 1), 2 * exponent)
+        self.explained_variance_ratio_ = ratios[:kept]
+        self.mean_ = mean.astype(dtype, copy=False)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = False
+        return tags
+
+
+def _check_components(n_components: Any) -> None:
+    if isinstance(n_components, float | np.floating) and not isinstance(n_components, int):
+        check_number("n_components", n_components, least=math.ulp(0.0), below=1.0)
+    elif n_components is not None:
+        check_count("n_components", n_components)
+
+
+def _number_kept(n_components: float | None, ratios: Floats, most: int) -> int:
+    if n_components is None:
+        return most
+    if isinstance(n_components, float | np.floating):
+        return int(np.searchsorted(np.cumsum(ratios), n_components, side="right")) + 1
+    if n_components > most:
+        raise ValueError(
+            f"n_components={n_components} is more than there is: {most} at most for these samples."
+        )
+    return int(n_components)

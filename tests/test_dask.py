@@ -1,0 +1,286 @@
+"""Samples on a Dask cluster: the answers of this machine, from two workers."""
+
+import time
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+
+from cases import largest_angle
+from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA
+from mpda.model_selection import DiscriminantSearchCV
+
+da = pytest.importorskip("dask.array", reason="needs mpda[dask]")
+dd = pytest.importorskip("dask.dataframe", reason="needs mpda[dask]")
+distributed = pytest.importorskip("distributed", reason="needs mpda[dask]")
+dask_engine = pytest.importorskip("mpda.engines._dask")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
+    # One cluster for all tests of this file.
+    pytest.mark.xdist_group("dask"),
+]
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            memory_limit="1GiB",
+            dashboard_address=None,
+            silence_logs=50,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def fifty_classes(dtype=np.float64):
+    """Curved classes of 1 to 60 samples, mixed."""
+    rng = np.random.default_rng(3)
+    sizes = np.r_[1, 2, rng.integers(3, 61, size=48)]
+    y = np.repeat(np.arange(50), sizes)
+    u = rng.uniform(-1, 1, size=(y.size, 2))
+    X = np.column_stack([u, u**2, 0.1 * rng.normal(size=(y.size, 8))])
+    X = X @ rng.normal(size=(12, 12)) + 2.0 * rng.normal(size=(50, 12))[y]
+    order = rng.permutation(y.size)
+    return X[order].astype(dtype), y[order]
+
+
+def digits(dtype=np.float64):
+    X, y = load_digits(return_X_y=True)
+    return X.astype(dtype), y
+
+
+def as_frame(X, y):
+    frame = pd.DataFrame(X, columns=[f"feature {j}" for j in range(X.shape[1])])
+    return frame.assign(kind=[f"class {label:02}" for label in y])
+
+
+METHODS = [
+    MPDA(8, n_neighbors=8, tangent_alpha=0.1),
+    MPDA(8, n_neighbors=8, units="absolute", gamma=0.5, alpha=3.0, anchors=True),
+    PMPDA(8, n_neighbors=8),
+    LFDA(8, alpha=0.1),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["MPDA", "MPDA absolute", "PMPDA", "LFDA"])
+@pytest.mark.parametrize("data", [digits, fifty_classes])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_arrays_and_frames_give_the_answer_of_this_machine(client, method, data, dtype):
+    X, y = data(dtype)
+    here = method.fit(X, y).components_.copy()
+    lazy = da.from_array(X, chunks=(311, 7)), da.from_array(y, chunks=500)
+    there = method.fit(*lazy)
+    assert there.components_.dtype == dtype
+    np.testing.assert_allclose(there.components_, here, rtol=1e-6, atol=1e-9 * np.abs(here).max())
+    assert largest_angle(there.components_.T, here.T) <= (1e-6 if dtype == np.float64 else 1e-3)
+    assert list(there.classes_) == list(np.unique(y))
+    assert there.n_features_in_ == X.shape[1]
+    frame = dd.from_pandas(as_frame(X, y), npartitions=4)
+    named = method.fit(frame, "kind")
+    np.testing.assert_allclose(named.components_, here, rtol=1e-6, atol=1e-9 * np.abs(here).max())
+    assert list(named.feature_names_in_) == list(frame.columns[:-1])
+    assert named.classes_[0] == "class 00"
+
+
+def test_what_a_fit_leaves_is_what_it_leaves_here(client):
+    X, y = fifty_classes()
+    here = MPDA(5, n_neighbors=6).fit(X, y)
+    there = MPDA(5, n_neighbors=6).fit(da.from_array(X, chunks=(200, -1)), y)
+    for name in ("eigenvalues_", "patch_linearity_", "tangent_dimensions_", "patch_classes_"):
+        np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-9)
+    np.testing.assert_array_equal(there.class_solvers_, here.class_solvers_)
+    assert there.units_ == pytest.approx(here.units_)
+    np.testing.assert_allclose(there.mean_, here.mean_, atol=1e-12)
+    assert not hasattr(there, "patch_labels_")
+
+
+def test_transform_is_lazy_and_keeps_the_blocks(client):
+    X, y = digits()
+    model = MPDA(5, n_neighbors=8).fit(X, y)
+    lazy = da.from_array(X.astype(np.float32), chunks=(500, 20))
+    mapped = model.transform(lazy)
+    assert isinstance(mapped, da.Array)
+    assert mapped.shape == (1797, 5)
+    assert mapped.chunks[0] == lazy.chunks[0]
+    assert mapped.dtype == np.float32
+    np.testing.assert_array_equal(mapped.compute(), model.transform(X.astype(np.float32)))
+    with pytest.raises(ValueError, match="features"):
+        model.transform(lazy[:, :10])
+    with pytest.raises(ValueError, match="NaN"):
+        model.transform(lazy * np.nan).compute()
+    frame = as_frame(X, y).drop(columns="kind")
+    model.fit(frame, y)
+    parts = model.transform(dd.from_pandas(frame, npartitions=3))
+    np.testing.assert_array_equal(parts.compute(), model.transform(frame))
+
+
+def test_gram_pca_before_a_method(client):
+    X, y = digits()
+    here = make_pipeline(GramPCA(0.95), MPDA(8, n_neighbors=8)).fit(X, y)
+    there = make_pipeline(GramPCA(0.95), MPDA(8, n_neighbors=8))
+    lazy = da.from_array(X, chunks=(100, -1))
+    there.fit(lazy, da.from_array(y, chunks=100))
+    found, expected = there.transform(lazy).compute(), here.transform(X)
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("n_components", [None, 7, 0.9])
+@pytest.mark.parametrize("scale", [1.0, 1e150, 1e-150])
+def test_gram_pca_is_pca(n_components, scale):
+    X, _ = fifty_classes()
+    ours = GramPCA(n_components).fit(scale * X)
+    theirs = PCA(n_components).fit(X)
+    assert ours.n_components_ == theirs.n_components_
+    signs = np.sign(np.sum(ours.components_ * theirs.components_, axis=1))
+    np.testing.assert_allclose(ours.components_, signs[:, None] * theirs.components_, atol=1e-8)
+    shares = theirs.explained_variance_ratio_
+    np.testing.assert_allclose(ours.explained_variance_ratio_, shares, rtol=1e-9)
+    if scale == 1.0:
+        np.testing.assert_allclose(ours.explained_variance_, theirs.explained_variance_)
+        np.testing.assert_allclose(
+            ours.inverse_transform(ours.transform(X)).mean(axis=0), ours.mean_
+        )
+
+
+@pytest.mark.parametrize("n_components", [0, 13, 1.0, 0.0, "mle", True])
+def test_gram_pca_refuses_what_means_nothing(n_components):
+    with pytest.raises((ValueError, TypeError), match="n_components"):
+        GramPCA(n_components).fit(fifty_classes()[0])
+
+
+@pytest.mark.parametrize("by_class", [True, False])
+def test_parquet_by_class_or_in_any_order(client, tmp_path, by_class):
+    X, y = fifty_classes(np.float32)
+    frame = as_frame(X, y)
+    if by_class:
+        frame = frame.sort_values("kind", kind="stable")
+    cuts = np.flatnonzero(np.diff(pd.factorize(frame["kind"])[0])) + 1
+    cuts = cuts[::5] if by_class else np.arange(100, len(frame), 100)
+    for number, part in enumerate(np.split(np.arange(len(frame)), cuts)):
+        frame.iloc[part].to_parquet(tmp_path / f"{number:03}.parquet")
+    here = MPDA(6, n_neighbors=6).fit(frame.drop(columns="kind"), frame["kind"]).components_
+    read = dd.read_parquet(tmp_path)
+    for X, y in ((read, "kind"), (read.drop(columns="kind"), read["kind"])):
+        there = MPDA(6, n_neighbors=6).fit(X, y).components_
+        np.testing.assert_allclose(there, here, rtol=1e-5, atol=1e-6 * np.abs(here).max())
+
+
+def test_classes_added_from_the_cluster(client):
+    X, y = fifty_classes()
+    first = y < 20
+    begun = partial(da.from_array, chunks=(100, -1))
+    model = MPDA(6, n_neighbors=6).fit(begun(X[first]), y[first])
+    model.partial_fit(begun(X[~first]), y[~first])
+    here = MPDA(6, n_neighbors=6).fit(X[first], y[first]).partial_fit(X[~first], y[~first])
+    np.testing.assert_allclose(model.components_, here.components_, rtol=1e-8, atol=1e-10)
+    model.partial_fit(X[first], y[first])  # the same samples, from here: passed over
+    np.testing.assert_allclose(model.components_, here.components_, rtol=1e-8, atol=1e-10)
+    with pytest.raises(ValueError, match="earlier call"):
+        model.partial_fit(begun(X[first][:-5]), y[first][:-5])
+
+
+def test_fewer_samples_than_features_are_brought_here(client):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 50)), np.arange(30) % 3
+    there = LFDA(2, alpha=0.1).fit(da.from_array(X, chunks=(10, -1)), da.from_array(y, chunks=10))
+    np.testing.assert_array_equal(there.components_, LFDA(2, alpha=0.1).fit(X, y).components_)
+
+
+def slowly(work, *arguments):
+    time.sleep(0.4)
+    return work(*arguments)
+
+
+def test_a_worker_that_dies_in_the_middle_changes_nothing(client, monkeypatch):
+    X, y = fifty_classes()
+    here = MPDA(6, n_neighbors=6).fit(X, y).components_
+    submitted = dask_engine.ClusterSamples._submitted
+    killed = []
+
+    def and_kill(self, work, arguments):
+        future = submitted(self, partial(slowly, work), arguments)
+        if len(killed) == 0 and work.__name__ == "held_reduction":
+            workers = client.run(lambda dask_worker: dask_worker.address)
+            killed.append(next(iter(workers)))
+            client.run(lambda: __import__("os")._exit(1), workers=killed, on_error="ignore")
+        return future
+
+    monkeypatch.setattr(dask_engine.ClusterSamples, "_submitted", and_kill)
+    rows = np.isin(y, np.arange(12))
+    here = MPDA(6, n_neighbors=6).fit(X[rows], y[rows]).components_
+    lazy = da.from_array(X[rows], chunks=(80, -1))
+    there = MPDA(6, n_neighbors=6).fit(lazy, y[rows]).components_
+    assert killed
+    np.testing.assert_allclose(there, here, rtol=1e-8, atol=1e-10)
+    client.wait_for_workers(2, timeout=60)
+
+
+def test_the_search_runs_on_the_cluster(client):
+    X, y = digits()
+    grid = {"n_neighbors": [5, 8], "alpha": [0.1, 1.0]}
+    here = DiscriminantSearchCV(MPDA(8), grid, cv=2).fit(X[:400], y[:400])
+    with parallel_config("dask"):
+        there = DiscriminantSearchCV(MPDA(8), grid, cv=2).fit(X[:400], y[:400])
+    assert there.best_params_ == here.best_params_
+    np.testing.assert_array_equal(
+        there.best_estimator_.components_, here.best_estimator_.components_
+    )
+
+
+def test_mistakes_are_told(client):
+    X, y = fifty_classes()
+    lazy, labels = da.from_array(X, chunks=(100, -1)), da.from_array(y, chunks=100)
+    model = MPDA(3, n_neighbors=6)
+    with pytest.raises(TypeError, match=r"MFA.*compute"):
+        MFA(3).fit(lazy, labels)
+    with pytest.raises(TypeError, match="patches"):
+        model.fit(lazy, labels, patches=np.zeros(len(y), int))
+    with pytest.raises(ValueError, match="samples and y has"):
+        model.fit(lazy, labels[:-1])
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(da.where(lazy > 1.0, np.nan, lazy), labels)
+    with pytest.raises(ValueError, match="1 class"):
+        model.fit(lazy, da.zeros_like(labels))
+    with pytest.raises(ValueError, match="identical"):
+        model.fit(da.ones_like(lazy), labels)
+    with pytest.raises(ValueError, match="two dimensions"):
+        model.fit(lazy[:, 0], labels)
+    frame = dd.from_pandas(as_frame(X, y).assign(colour="red"), npartitions=2)
+    with pytest.raises(ValueError, match=r"not numbers.*colour"):
+        model.fit(frame, "kind")
+    with pytest.raises(ValueError, match=r"no column of X"):
+        model.fit(frame, "sort")
+    with pytest.raises(TypeError, match="unknown length"):
+        model.fit(lazy[lazy[:, 0] > 0.0], y)
+    with pytest.raises(ValueError, match=r"blocks of rows and y has"):
+        model.fit(lazy[lazy[:, 0] > 0.0], labels.rechunk(50))
+    with pytest.raises(TypeError, match="unknown length"):
+        model.fit(frame.drop(columns=["kind", "colour"]), y)
+
+
+def test_a_class_that_no_worker_can_hold_is_refused_with_numbers(client, monkeypatch):
+    X, y = fifty_classes()
+    monkeypatch.setattr(dask_engine, "_TIMES_ITS_SAMPLES", 10**7)
+    with pytest.raises(MemoryError, match=r"Class 4?\d+ has \d+ samples.*GiB of a worker"):
+        MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)
+
+
+def test_without_a_cluster_it_says_how_to_start_one():
+    X, y = fifty_classes()
+
+    def alone():
+        with pytest.raises(RuntimeError, match=r"client = Client\(\)"):
+            MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)
+
+    if distributed.client._get_global_client() is None:
+        alone()
