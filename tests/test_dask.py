@@ -271,8 +271,15 @@ def test_mistakes_are_told(client):
 def test_a_class_that_no_worker_can_hold_is_refused_with_numbers(client, monkeypatch):
     X, y = fifty_classes()
     monkeypatch.setattr(dask_engine, "_TIMES_ITS_SAMPLES", 10**7)
-    with pytest.raises(MemoryError, match=r"Class 4?\d+ has \d+ samples.*GiB of a worker"):
+    with pytest.raises(MemoryError, match=r"Class \d+ has \d+ samples.*GiB of a worker.*GramPCA"):
         MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)
+
+
+def test_all_pairs_of_a_class_are_refused_where_they_do_not_fit(client):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(12_000, 3)), np.arange(12_000) // 10_000
+    with pytest.raises(MemoryError, match=r"Class 0 has 10000 samples.*all pairs.*auto"):
+        MPDA(2, partition="geodesic").fit(da.from_array(X, chunks=(4000, -1)), y)
 
 
 def test_without_a_cluster_it_says_how_to_start_one():

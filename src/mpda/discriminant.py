@@ -381,11 +381,16 @@ class _ClusterPasses(_Passes):
     _share = staticmethod(summarized_share)
 
     def sum_up(self) -> list[Any]:
-        held: list[Any] = self._work.cluster.held(packed_contribution, self._sources())
-        what = "graphs and forms (1/2)"
-        for part in self._each(summary, ((each,) for each in held), what, 1):
+        kept: list[Any] = []
+
+        def made() -> Iterator[tuple[Any]]:
+            for each in self._work.cluster.held(packed_contribution, self._sources()):
+                kept.append(each)
+                yield (each,)
+
+        for part in self._each(summary, made(), "graphs and forms (1/2)", 1):
             self._add(part)
-        return held
+        return kept
 
     def eliminate(self, kept: list[Any], used: Strengths) -> None:
         arguments = ((each, used.gamma, used.beta) for each in kept)

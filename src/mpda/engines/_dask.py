@@ -157,9 +157,16 @@ class ClusterSamples:
         """What ``mark`` says of the samples of each class."""
         return list(self.each(mark, ((member.samples,) for member in self.members), 0))
 
-    def held(self, work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]) -> list[Future]:
-        """``work(*a)`` for all arguments; the results stay on the cluster."""
-        return [self._submitted(work, each) for each in arguments]
+    def held(
+        self, work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
+    ) -> Iterator[Future]:
+        """Begin ``work(*a)`` for each a of the arguments; the results stay on the cluster."""
+        return (self._submitted(work, each) for each in arguments)
+
+    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
+        """Refuse a class if what it needs, in bytes from its size, is more than a worker has."""
+        sizes = [member.size for member in self.members]
+        _refuse_large_classes(self._client, self.classes, sizes, needed, advice)
 
     def each(
         self,
@@ -375,7 +382,14 @@ def all_facts(parts: list[Facts]) -> Facts:
 def by_class(blocks: Blocks, parts: list[Facts], facts: Facts) -> ClusterSamples:
     """The samples brought together by class."""
     client = current_client()
-    _refuse_large_classes(client, facts)
+    _refuse_large_classes(
+        client,
+        facts.labels,
+        facts.counts.tolist(),
+        lambda n: _TIMES_ITS_SAMPLES * 8.0 * n * blocks.n_features,
+        "Use workers with more memory, fewer features (GramPCA), or a part of the samples of this "
+        "class.",
+    )
     labels = facts.labels.tolist()
     homes = [home for label in labels if (home := _home(parts, label)) is not None]
     if len(homes) == len(labels):
@@ -448,18 +462,22 @@ def _class_rows(part: pd.DataFrame, code: int, columns: list[str]) -> Floats:
     return np.ascontiguousarray(rows[columns].to_numpy())
 
 
-def _refuse_large_classes(client: Client, facts: Facts) -> None:
+def _refuse_large_classes(
+    client: Client,
+    labels: Labels,
+    sizes: Sequence[int],
+    needed: Callable[[int], float],
+    advice: str,
+) -> None:
     limits = [each.get("memory_limit") or 0 for each in _workers(client)]
     limit = min((each for each in limits if each), default=0)
-    largest = int(facts.counts.argmax())
-    label, n, d = facts.labels.tolist()[largest], int(facts.counts[largest]), facts.low.size
-    needed = _TIMES_ITS_SAMPLES * 8 * n * d
-    if limit and needed > limit:
+    largest = int(np.argmax(sizes))
+    n = int(sizes[largest])
+    if limit and needed(n) > limit:
         raise MemoryError(
-            f"Class {label!r} has {n} samples of {d} features. A class is work for "
-            f"one worker, and this one takes about {needed / 2**30:.1f} GiB, more than the "
-            f"{limit / 2**30:.1f} GiB of a worker. Use workers with more memory, fewer features "
-            "(GramPCA), or a part of the samples of this class."
+            f"Class {labels.tolist()[largest]!r} has {n} samples. A class is work for one worker, "
+            f"and this one takes about {needed(n) / 2**30:.1f} GiB, more than the "
+            f"{limit / 2**30:.1f} GiB of a worker. {advice}"
         )
 
 

@@ -43,6 +43,7 @@ class Samples(Protocol):
     def view(self) -> Frame: ...
     def only(self, kept: Bools) -> Samples: ...
     def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]: ...
+    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ class LabelledSamples:
     def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]:
         """What ``mark`` says of the samples of each class."""
         return [mark(self.X.take(each, axis=0)) for each in self.members]
+
+    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
+        """Here there is no limit for a class."""
 
 
 class LinearMap(

@@ -15,7 +15,7 @@ from mpda.discriminant import Discriminant
 from mpda.engines import in_order
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._linear_map import LabelledSamples, Samples
-from mpda.estimators._partition_options import clustered, partition_rule
+from mpda.estimators._partition_options import all_pairs_bytes, clustered, partition_rule
 from mpda.partition import joined
 from mpda.patch_rules import known_patches
 
@@ -278,4 +278,9 @@ class MPDA(TangentDiscriminant):
         rule = partition_rule(
             self.partition, max_patch_size, also=", or a clusterer with fit_predict"
         )
+        if self.partition != "auto":
+            samples.refuse_beyond(
+                all_pairs_bytes,
+                f'partition={self.partition!r} looks at all pairs of a class, "auto" does not.',
+            )
         return [rule] * len(samples.members)

@@ -16,6 +16,11 @@ from mpda.patch_rules import auto_patches, euclidean_patches, geodesic_patches
 PARTITIONS = ("auto", "geodesic", "euclidean")
 
 
+def all_pairs_bytes(n: int) -> float:
+    """What the partitions by all pairs take for a class of n samples: distances, paths, R."""
+    return 34.0 * n * n
+
+
 def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> PatchRule:
     """The rule that the parameter ``partition`` names."""
     name = check_option("partition", partition, PARTITIONS, also=also)
