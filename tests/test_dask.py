@@ -1,5 +1,6 @@
 """Samples on a Dask cluster: the answers of this machine, from two workers."""
 
+import json
 import time
 from functools import partial
 
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from cases import largest_angle
 from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA
+from mpda.cli import run
 from mpda.model_selection import DiscriminantSearchCV
 
 da = pytest.importorskip("dask.array", reason="needs mpda[dask]")
@@ -201,15 +203,16 @@ def slowly(work, *arguments):
     return work(*arguments)
 
 
-def test_a_worker_that_dies_in_the_middle_changes_nothing(client, monkeypatch):
+@pytest.mark.parametrize("stage", ["packed_contribution", "held_reduction"])
+def test_a_worker_that_dies_in_the_middle_changes_nothing(client, monkeypatch, stage):
+    # At the first stage rows are being brought together, at the second forms are lost.
     X, y = fifty_classes()
-    here = MPDA(6, n_neighbors=6).fit(X, y).components_
     submitted = dask_engine.ClusterSamples._submitted
     killed = []
 
     def and_kill(self, work, arguments):
         future = submitted(self, partial(slowly, work), arguments)
-        if len(killed) == 0 and work.__name__ == "held_reduction":
+        if len(killed) == 0 and work.__name__ == stage:
             workers = client.run(lambda dask_worker: dask_worker.address)
             killed.append(next(iter(workers)))
             client.run(lambda: __import__("os")._exit(1), workers=killed, on_error="ignore")
@@ -235,6 +238,34 @@ def test_the_search_runs_on_the_cluster(client):
     np.testing.assert_array_equal(
         there.best_estimator_.components_, here.best_estimator_.components_
     )
+
+
+def test_the_reproduction_runs_on_the_cluster(client, tmp_path, monkeypatch):
+    monkeypatch.delenv("MPDA_DATA", raising=False)
+    words = ["reproduce", "table2", "--datasets", "digits", "--methods", "PCA", "LDA"]
+    words += ["--splits", "2", "--jobs", "2", "--quiet", "--out", str(tmp_path)]
+    address = client.scheduler.address
+    finished(run, [*words, "--scheduler", address])
+    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
+    assert len(rows) == 4
+    assert {row["status"] for row in rows} == {"done"}
+
+
+def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(dask_engine, "_CONNECTING", 0.2)
+    words = ["reproduce", "table1", "--out", str(tmp_path), "--scheduler", "tcp://127.0.0.1:9"]
+    with pytest.raises(SystemExit) as stop:
+        run(words)
+    assert stop.value.code == 1
+    said = capsys.readouterr().err
+    assert "--scheduler tcp://127.0.0.1:9" in said
+    assert "Traceback" not in said
+
+
+def finished(command, words):
+    with pytest.raises(SystemExit) as stop:
+        command(words)
+    assert stop.value.code in (0, None)
 
 
 def test_mistakes_are_told(client):

@@ -1,5 +1,6 @@
 """How the work on classes is carried out."""
 
+import sys
 import threading
 
 import joblib
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mpda import _threads
+from mpda import MPDA, _threads
 from mpda._threads import class_threads, one_blas_thread
 from mpda.engines import in_order, made_ahead
 
@@ -121,3 +122,15 @@ def test_other_threads_leave_blas_alone():
     thread.join()
     assert seen == [before]
     assert blas_threads() == before
+
+
+def test_without_dask_its_collections_name_the_extra(monkeypatch):
+    class Collection:
+        def __dask_graph__(self):
+            raise AssertionError("not to be looked at")
+
+    monkeypatch.setitem(sys.modules, "dask", None)
+    monkeypatch.delitem(sys.modules, "mpda.engines._dask", raising=False)
+    monkeypatch.delattr("mpda.engines._dask", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'mpda\[dask\]'"):
+        MPDA(2).fit(Collection(), "label")

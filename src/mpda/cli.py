@@ -52,6 +52,22 @@ def _said_in_one_line() -> Iterator[None]:
         _stop("mpda: stopped; the same command goes on from here", 130)
 
 
+@contextmanager
+def _connected(scheduler: str | None) -> Iterator[None]:
+    """Parallel work inside goes to the workers of a scheduler, if one is named."""
+    if scheduler is None:
+        yield
+        return
+    from mpda.engines import dask_engine
+
+    try:
+        cluster = dask_engine().workers_of(scheduler)
+    except (ImportError, OSError, ValueError) as error:
+        _stop(f"mpda: --scheduler {scheduler}: {error}", 1)
+    with cluster:
+        yield
+
+
 def _joined(arguments: Iterable[str]) -> list[str]:
     """``--datasets a b`` as ``--datasets a,b``: several values end at the next option."""
     made: list[str] = []
@@ -102,6 +118,12 @@ def reproduce(
     ] = None,
     splits: Annotated[int, typer.Option(min=1, max=20, help="Splits of each data set.")] = 20,
     jobs: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler, such as tcp://HOST:8786; its workers run the tasks."
+        ),
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Directory of .npz files; default: MPDA_DATA.")
     ] = None,
@@ -122,7 +144,7 @@ def reproduce(
         directory=data,
         progress=None if quiet else sys.stderr,
     )
-    with _said_in_one_line():
+    with _said_in_one_line(), _connected(scheduler):
         _show(reproduce(experiment.value, order), quiet)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,7 @@ import pandas as pd
 from dask import delayed
 from dask.delayed import Delayed
 from distributed import Client, Future, default_client
+from joblib import parallel_config
 
 from mpda._typing import Floats, Ints, Labels
 from mpda.engines._local import reported
@@ -26,6 +28,8 @@ from mpda.frames import Frame, frame_exponent, plain_frame
 # What working on a class takes beside its samples in double precision: neighbours, patches, forms
 # and their solution.
 _TIMES_ITS_SAMPLES = 8
+# Seconds in which a scheduler has to answer.
+_CONNECTING = 10
 # Matrices that are added at a time.
 _ADDED = 8
 # Pieces of work that wait on the cluster for each of its threads.
@@ -322,6 +326,14 @@ def gathered(blocks: Blocks) -> tuple[Floats, Labels]:
     client = current_client()
     X, y = client.gather(client.compute([delayed(list)(blocks.X), delayed(list)(blocks.y)]))
     return np.concatenate(X), np.concatenate(y)
+
+
+def workers_of(scheduler: str) -> ExitStack:
+    """Connect to a scheduler; while the answer is open, joblib's work goes to its workers."""
+    stack = ExitStack()
+    stack.enter_context(Client(scheduler, timeout=_CONNECTING))
+    stack.enter_context(parallel_config("dask"))
+    return stack
 
 
 def current_client() -> Client:
