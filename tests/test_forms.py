@@ -7,7 +7,7 @@ import oracles
 from cases import largest_angle, unequal_classes
 from mpda import forms, graphs, reduction, scatter
 from mpda.contributions import Plan, Totals, class_contribution
-from mpda.forms import tangent_form
+from mpda.forms import TangentForm, tangent_form
 from mpda.graphs import ClassPoints, PlacedGraph, class_graph
 from mpda.partition import known_partition
 from mpda.reduction import eliminated
@@ -292,6 +292,26 @@ def test_a_balanced_form_has_identities_on_its_diagonal_and_the_same_minimum(bet
     taken = eliminated(form, 0.3, beta).taken
     again = eliminated(balanced, 1.0, 0.0).taken
     np.testing.assert_allclose(again, taken, atol=1e-12 * np.abs(taken).max())
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_the_scale_of_a_form_decides_nothing(scale, monkeypatch):
+    X, labels = case(3)
+    graph = class_graph(ClassPoints(X), 4)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    assert len(np.unique(form.dimensions)) > 1
+    small = TangentForm(
+        scale * form.cross,
+        scale**2 * form.first_order,
+        form.turning,
+        form.pairs,
+        form.couplings,
+        form.used,
+    )
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    taken = eliminated(form, 0.3, 0.2).taken
+    again = eliminated(small, 0.3 * scale**2, 0.2 * scale**2).taken
+    np.testing.assert_allclose(again, taken, atol=1e-9 * np.abs(taken).max())
 
 
 @pytest.mark.parametrize("solver", ["single", "iterative"])

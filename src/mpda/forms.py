@@ -98,8 +98,12 @@ class TangentForm:
         off S_tt; where a diagonal block is singular, v is held to its range.
         """
         blocks = self.diagonal_blocks(gamma, beta)
+        m = self.used.shape[1]
+        entries = np.arange(m)
+        # Unused entries must be no larger than used ones, beside which rounding is told.
+        diagonal = np.where(self.used, blocks[:, entries, entries], 0.0)
+        blocks[:, entries, entries] = np.where(self.used, diagonal, diagonal.max(axis=1)[:, None])
         values, vectors = np.linalg.eigh(blocks)
-        m = values.shape[1]
         kept = values > m * np.finfo(float).eps * values[:, -1:]
         roots = np.sqrt(np.divide(1.0, values, out=np.zeros_like(values), where=kept))
         sides = (vectors * roots[:, None]) @ vectors.transpose(0, 2, 1)
