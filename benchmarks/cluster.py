@@ -48,7 +48,7 @@ def write_mixed(folder: Path, n: int, n_classes: int, chunk: int = 50_000) -> No
 
 def two_workers() -> LocalCluster:
     return LocalCluster(
-        n_workers=2, threads_per_worker=1, memory_limit="3GiB", dashboard_address=None
+        n_workers=2, threads_per_worker=1, memory_limit="3GiB", dashboard_address=":0"
     )
 
 

@@ -1,5 +1,6 @@
 """Samples on a Dask cluster: the answers of this machine, from two workers."""
 
+import gc
 import json
 import time
 from functools import partial
@@ -13,7 +14,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
 from cases import largest_angle
-from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA
+from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition
 from mpda.cli import run
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -24,6 +25,8 @@ dask_engine = pytest.importorskip("mpda.engines._dask")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
+    # distributed leaves sockets of workers that are gone to the garbage collector.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     # One cluster for all tests of this file.
     pytest.mark.xdist_group("dask"),
 ]
@@ -36,7 +39,7 @@ def client():
             n_workers=2,
             threads_per_worker=1,
             memory_limit="1GiB",
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=50,
         ) as cluster,
         distributed.Client(cluster) as client,
@@ -87,6 +90,8 @@ def test_arrays_and_frames_give_the_answer_of_this_machine(client, method, data,
     assert largest_angle(there.components_.T, here.T) <= (1e-6 if dtype == np.float64 else 1e-3)
     assert list(there.classes_) == list(np.unique(y))
     assert there.n_features_in_ == X.shape[1]
+    if dtype == np.float32:
+        return
     frame = dd.from_pandas(as_frame(X, y), npartitions=4)
     named = method.fit(frame, "kind")
     np.testing.assert_allclose(named.components_, here, rtol=1e-6, atol=1e-9 * np.abs(here).max())
@@ -196,6 +201,8 @@ def test_fewer_samples_than_features_are_brought_here(client):
     X, y = rng.normal(size=(30, 50)), np.arange(30) % 3
     there = LFDA(2, alpha=0.1).fit(da.from_array(X, chunks=(10, -1)), da.from_array(y, chunks=10))
     np.testing.assert_array_equal(there.components_, LFDA(2, alpha=0.1).fit(X, y).components_)
+    named = LFDA(2, alpha=0.1).fit(dd.from_pandas(as_frame(X, y), npartitions=2), "kind")
+    assert named.feature_names_in_[1] == "feature 1"
 
 
 def slowly(work, *arguments):
@@ -203,7 +210,7 @@ def slowly(work, *arguments):
     return work(*arguments)
 
 
-@pytest.mark.parametrize("stage", ["packed_contribution", "held_reduction"])
+@pytest.mark.parametrize("stage", ["packed_contribution", "class_reduction"])
 def test_a_worker_that_dies_in_the_middle_changes_nothing(client, monkeypatch, stage):
     # At the first stage rows are being brought together, at the second forms are lost.
     X, y = fifty_classes()
@@ -212,7 +219,7 @@ def test_a_worker_that_dies_in_the_middle_changes_nothing(client, monkeypatch, s
 
     def and_kill(self, work, arguments):
         future = submitted(self, partial(slowly, work), arguments)
-        if len(killed) == 0 and work.__name__ == stage:
+        if len(killed) == 0 and getattr(work, "__name__", "") == stage:
             workers = client.run(lambda dask_worker: dask_worker.address)
             killed.append(next(iter(workers)))
             client.run(lambda: __import__("os")._exit(1), workers=killed, on_error="ignore")
@@ -272,6 +279,8 @@ def test_mistakes_are_told(client):
     X, y = fifty_classes()
     lazy, labels = da.from_array(X, chunks=(100, -1)), da.from_array(y, chunks=100)
     model = MPDA(3, n_neighbors=6)
+    with pytest.raises(TypeError, match=r"DiscriminantSearchCV.*compute"):
+        DiscriminantSearchCV(model).fit(lazy, labels)
     with pytest.raises(TypeError, match=r"MFA.*compute"):
         MFA(3).fit(lazy, labels)
     with pytest.raises(TypeError, match="patches"):
@@ -286,6 +295,18 @@ def test_mistakes_are_told(client):
         model.fit(da.ones_like(lazy), labels)
     with pytest.raises(ValueError, match="two dimensions"):
         model.fit(lazy[:, 0], labels)
+    with pytest.raises(ValueError, match="one dimension"):
+        model.fit(lazy, y[:, None])
+    with pytest.raises(ValueError, match="one dimension"):
+        model.fit(lazy, "label")
+    with pytest.raises(ValueError, match="partition"):
+        MPDA(3, partition="round").fit(lazy, labels)
+    with pytest.raises(ValueError, match="alpha"):
+        LFDA(3, alpha=-1.0).fit(lazy, labels)
+    missing = as_frame(X, y)
+    missing.loc[3, "kind"] = None
+    with pytest.raises(ValueError, match="missing labels"):
+        model.fit(dd.from_pandas(missing, npartitions=2), "kind")
     frame = dd.from_pandas(as_frame(X, y).assign(colour="red"), npartitions=2)
     with pytest.raises(ValueError, match=r"not numbers.*colour"):
         model.fit(frame, "kind")
@@ -293,17 +314,89 @@ def test_mistakes_are_told(client):
         model.fit(frame, "sort")
     with pytest.raises(TypeError, match="unknown length"):
         model.fit(lazy[lazy[:, 0] > 0.0], y)
-    with pytest.raises(ValueError, match=r"blocks of rows and y has"):
-        model.fit(lazy[lazy[:, 0] > 0.0], labels.rechunk(50))
     with pytest.raises(TypeError, match="unknown length"):
         model.fit(frame.drop(columns=["kind", "colour"]), y)
 
 
 def test_a_class_that_no_worker_can_hold_is_refused_with_numbers(client, monkeypatch):
     X, y = fifty_classes()
-    monkeypatch.setattr(dask_engine, "_TIMES_ITS_SAMPLES", 10**7)
-    with pytest.raises(MemoryError, match=r"Class \d+ has \d+ samples.*GiB of a worker.*GramPCA"):
+    monkeypatch.setattr(MPDA, "_class_bytes", lambda self, n, d: 1e9 * n)
+    with pytest.raises(MemoryError, match=r"Class \d+ has \d+ samples.*its 1.0 GiB.*GramPCA"):
         MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)
+
+
+def test_labels_go_with_rows_as_they_stand_whatever_their_index(client, tmp_path):
+    X, y = fifty_classes()
+    frame = as_frame(X, y)
+    here = LFDA(5, alpha=0.1).fit(X, y).components_
+    for number, part in enumerate(np.array_split(np.arange(len(y)), 4)):
+        frame.iloc[part].reset_index(drop=True).to_parquet(tmp_path / f"{number}.parquet")
+    samples = dd.read_parquet(tmp_path, split_row_groups=True).drop(columns="kind")
+    ends = [*np.cumsum([len(part) for part in np.array_split(y, 4)])[:-1], len(y) - 1]
+    labels = dd.from_pandas(frame["kind"], npartitions=1).repartition([0, *ends])
+    there = LFDA(5, alpha=0.1).fit(samples, labels).components_
+    np.testing.assert_allclose(there, here, rtol=1e-8, atol=1e-10)
+    backwards = dd.from_pandas(frame.set_index(np.arange(len(y))[::-1]), npartitions=3, sort=False)
+    there = LFDA(5, alpha=0.1).fit(backwards.drop(columns="kind"), backwards["kind"]).components_
+    np.testing.assert_allclose(there, here, rtol=1e-8, atol=1e-10)
+
+
+def test_a_pipeline_from_parquet(client, tmp_path):
+    X, y = digits(np.float32)
+    frame = as_frame(X, y)
+    for number in range(6):
+        frame[number::6].to_parquet(tmp_path / f"{number}.parquet")
+    samples = dd.read_parquet(tmp_path)
+    order = np.concatenate([np.arange(len(y))[number::6] for number in range(6)])
+    here = make_pipeline(GramPCA(0.9), LFDA(6, alpha=0.1)).fit(X[order], y[order])
+    there = make_pipeline(GramPCA(0.9), LFDA(6, alpha=0.1))
+    there.fit(samples.drop(columns="kind"), samples["kind"])
+    found = there.transform(samples.drop(columns="kind")).compute()
+    expected = here.transform(X[order])
+    np.testing.assert_allclose(found, expected, atol=2e-3 * np.abs(expected).max())
+    with pytest.raises(TypeError, match="kind"):
+        make_pipeline(GramPCA(0.9), LFDA(6)).fit(samples.drop(columns="kind"), "kind")
+
+
+def failing(*arguments):
+    raise ArithmeticError("on purpose")
+
+
+def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, monkeypatch):
+    X, y = fifty_classes()
+    monkeypatch.setattr("mpda.discriminant.class_reduction", failing)
+    for _ in range(2):
+        with pytest.raises(ArithmeticError, match="on purpose"):
+            MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)
+    deadline = time.monotonic() + 20
+    while client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)):
+        gc.collect()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize("kind", ["Int64", "Float32", "bool", "float64[pyarrow]"])
+def test_columns_of_other_kinds_of_numbers(client, kind):
+    X, y = digits()
+    X = X[:, X.max(axis=0) > 8] > 8 if kind == "bool" else X
+    frame = pd.DataFrame(X).add_prefix("p").astype(kind)
+    here = LFDA(3, alpha=0.1).fit(np.asarray(X, float), y)
+    lazy = dd.from_pandas(frame.assign(label=y), npartitions=2)
+    there = LFDA(3, alpha=0.1).fit(lazy, "label")
+    np.testing.assert_allclose(there.components_, here.components_, rtol=1e-4, atol=1e-6)
+    mapped = there.transform(lazy.drop(columns="label"))
+    assert mapped.compute().dtype == mapped.dtype == there.components_.dtype
+
+
+def test_other_output_than_arrays_is_refused_for_dask(client):
+    X, y = digits()
+    model = LFDA(3, alpha=0.1).fit(X, y).set_output(transform="pandas")
+    with pytest.raises(ValueError, match="set_output"):
+        model.transform(da.from_array(X, chunks=(500, -1)))
+    with pytest.raises(TypeError, match="Dask"):
+        model.inverse_transform(da.from_array(X[:, :3], chunks=500))
+    with pytest.raises(TypeError, match="Dask"):
+        ManifoldPartition().fit(da.from_array(X, chunks=(500, -1)))
 
 
 def test_all_pairs_of_a_class_are_refused_where_they_do_not_fit(client):

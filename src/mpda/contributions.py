@@ -250,10 +250,9 @@ def summarized_share(*arguments: Any) -> tuple[ClassContribution, Elimination]:
     return summary(part), elimination
 
 
-def held_reduction(part: ClassContribution, gamma: float, beta: float) -> Elimination:
-    """``class_reduction`` of a contribution that was left where it was made."""
-    assert part.form is not None
-    return class_reduction(part.form, gamma, beta)
+def form_alone(part: ClassContribution) -> TangentForm | PackedForm | None:
+    """What is kept of a contribution for its reduction."""
+    return part.form
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mpda.contributions import (
     Units,
     class_reduction,
     class_share,
-    held_reduction,
+    form_alone,
     packed_contribution,
     planned_lists,
     remembered,
@@ -382,19 +382,21 @@ class _ClusterPasses(_Passes):
 
     def sum_up(self) -> list[Any]:
         kept: list[Any] = []
+        cluster = self._work.cluster
 
         def made() -> Iterator[tuple[Any]]:
-            for each in self._work.cluster.held(packed_contribution, self._sources()):
-                kept.append(each)
+            for each in cluster.held(packed_contribution, self._sources()):
+                kept.extend(cluster.held(form_alone, [(each,)]))
                 yield (each,)
 
         for part in self._each(summary, made(), "graphs and forms (1/2)", 1):
             self._add(part)
-        return kept
+        return kept[::-1]
 
     def eliminate(self, kept: list[Any], used: Strengths) -> None:
-        arguments = ((each, used.gamma, used.beta) for each in kept)
-        for part in self._each(held_reduction, arguments, "reduction (2/2)", 1):
+        # Each form goes when it has been used.
+        arguments = ((kept.pop(), used.gamma, used.beta) for _ in range(len(kept)))
+        for part in self._each(class_reduction, arguments, "reduction (2/2)", 1):
             self._take(part)
 
 

@@ -66,6 +66,9 @@ class TangentForm:
         parts = (self.cross, self.first_order, self.turning, self.couplings)
         return sum(part.nbytes for part in parts)
 
+    def __sizeof__(self) -> int:  # by which a cluster decides what to move to disk
+        return self.nbytes
+
     def packed(self) -> TangentForm | PackedForm:
         """The same without the places of unused entries, where that saves memory worth the time."""
         if self.nbytes <= _SMALL_BYTES:
@@ -221,6 +224,9 @@ class PackedForm:
         """The memory that the form takes."""
         parts = (self.cross, self.first_order, self.turning, self.pairs, self.couplings, self.used)
         return sum(part.nbytes for part in parts)
+
+    def __sizeof__(self) -> int:
+        return self.nbytes
 
     def unpacked(self) -> TangentForm:
         """The form with its blocks."""

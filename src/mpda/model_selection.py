@@ -29,7 +29,7 @@ from sklearn.utils.validation import (
 from mpda._typing import ArrayLike, Floats, Ints, Labels
 from mpda._validation import check_count, check_jobs, check_option
 from mpda.curves import nearest_by_dimension
-from mpda.engines import in_order
+from mpda.engines import in_order, is_on_dask
 from mpda.estimators._linear_map import distinct_labels
 from mpda.exceptions import SmallClassWarning
 from mpda.search._fold import FoldScores, Score, fold_scores
@@ -206,6 +206,12 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         y : array-like of shape (n_samples,)
             Class labels.
         """
+        if is_on_dask(X):
+            raise TypeError(
+                "DiscriminantSearchCV needs all samples here and does not take Dask collections; "
+                "give X.compute() and y.compute(). Its work goes to a cluster inside "
+                'joblib.parallel_config("dask").'
+            )
         grid = SearchGrid.of(self.estimator, self.param_grid)
         rule = self.selection
         if not callable(rule):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -11,8 +12,9 @@ __all__ = ["dask_engine", "in_order", "is_on_dask", "made_ahead"]
 
 
 def is_on_dask(X: Any) -> bool:
-    """Whether X is a Dask collection, known without loading Dask."""
-    return hasattr(X, "__dask_graph__")
+    """Whether X is a Dask collection, found without loading Dask."""
+    dask = sys.modules.get("dask")
+    return dask.is_dask_collection(X) if dask else hasattr(X, "__dask_graph__")
 
 
 def dask_engine() -> ModuleType:

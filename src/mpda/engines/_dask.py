@@ -6,10 +6,11 @@ features by features. A class travels whole, to one worker; blocks stay where th
 
 from __future__ import annotations
 
-from collections import deque
+import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 import dask.array as da
@@ -25,15 +26,35 @@ from mpda._typing import Floats, Ints, Labels
 from mpda.engines._local import reported
 from mpda.frames import Frame, frame_exponent, plain_frame
 
-# What working on a class takes beside its samples in double precision: neighbours, patches, forms
-# and their solution.
-_TIMES_ITS_SAMPLES = 8
 # Seconds in which a scheduler has to answer.
 _CONNECTING = 10
 # Matrices that are added at a time.
 _ADDED = 8
 # Pieces of work that wait on the cluster for each of its threads.
 _AHEAD = 4
+_LABEL = "label of mpda"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What samples are like.
+
+    names : of the features, None where they have none
+    n_features : d
+    dtype : in which they are worked on, single or double precision
+    """
+
+    names: Sequence[Any] | None
+    n_features: int
+    dtype: np.dtype[Any]
+
+    def sample(self) -> Any:
+        """A sample of zeros, which stands for all where names and numbers are checked."""
+        return self.named(np.zeros((1, self.n_features)))
+
+    def named(self, X: Floats) -> Any:
+        """Samples that are here, with the names of their features."""
+        return X if self.names is None else pd.DataFrame(X, columns=list(self.names))
 
 
 @dataclass(frozen=True)
@@ -42,23 +63,11 @@ class Blocks:
 
     X : the rows of each block (n_b, d), not yet made
     y : their labels (n_b,), empty where there are none
-    names : the names of the features, None where they have none
-    n_features : d
-    dtype : of the rows
     """
 
+    kind: Kind
     X: list[Delayed]
-    y: list[Delayed]
-    names: Sequence[str] | None
-    n_features: int
-    dtype: np.dtype[Any]
-
-
-def sample_of(blocks: Blocks) -> Any:
-    """A sample of zeros with the names of the features, which stands for all where these are
-    checked."""
-    zeros = np.zeros((1, blocks.n_features))
-    return zeros if blocks.names is None else pd.DataFrame(zeros, columns=list(blocks.names))
+    y: list[Delayed] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,6 @@ class Facts:
     low, high : (d,) the least and the largest value of each feature
     first : (d,) a sample
     mean : (d,)
-    dtype : of the samples
     """
 
     n: int
@@ -80,15 +88,14 @@ class Facts:
     high: Floats
     first: Floats
     mean: Floats
-    dtype: np.dtype[Any]
 
 
 @dataclass(frozen=True)
 class Class:
-    """A class on the cluster: its samples (size, d) are what the future holds."""
+    """One of the classes: its size and its number."""
 
     size: int
-    samples: Future
+    number: int
 
 
 @dataclass(frozen=True)
@@ -125,6 +132,8 @@ class ClusterFrame(Frame):
 class ClusterSamples:
     """Samples and labels on a cluster, class by class.
 
+    Rows are brought together when the first work on a class begins.
+
     classes : (C,) the distinct labels
     members : the classes, in this order
     dtype : of the samples
@@ -132,19 +141,21 @@ class ClusterSamples:
 
     on_cluster = True
 
-    def __init__(self, client: Client, classes: Labels, members: list[Class], facts: Facts) -> None:
+    def __init__(self, client: Client, kind: Kind, facts: Facts, made: list[Delayed]) -> None:
         self._client = client
         self._facts = facts
-        self.classes = classes
-        self.members = members
-        self.dtype = facts.dtype
+        self._made = made
+        self._futures: list[Future] = []
+        self.classes = facts.labels
+        self.members = [Class(int(n), number) for number, n in enumerate(facts.counts)]
+        self.dtype = kind.dtype
 
     def view(self) -> ClusterFrame:
         """The frame of the samples."""
         facts = self._facts
         exponent = frame_exponent(np.stack([facts.low, facts.high]))
         return ClusterFrame(
-            samples=np.empty((0, facts.low.size), dtype=facts.dtype),
+            samples=np.empty((0, facts.low.size), dtype=self.dtype),
             exponent=exponent,
             origin=np.ldexp(facts.first.astype(np.float64), -exponent),
             varying=int(np.count_nonzero(facts.low != facts.high)),
@@ -154,23 +165,39 @@ class ClusterSamples:
 
     def only(self, kept: Any) -> ClusterSamples:
         """Some of the classes (C,)."""
-        members = [each for each, keep in zip(self.members, kept, strict=True) if keep]
-        return ClusterSamples(self._client, self.classes[kept], members, self._facts)
+        self._begin()
+        part = copy.copy(self)
+        part.classes = self.classes[kept]
+        part.members = [each for each, keep in zip(self.members, kept, strict=True) if keep]
+        return part
 
     def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]:
         """What ``mark`` says of the samples of each class."""
-        return list(self.each(mark, ((member.samples,) for member in self.members), 0))
+        arguments = ((self._samples(member),) for member in self.members)
+        return list(self.each(mark, arguments, len(self.members)))
+
+    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
+        """Refuse a class if what it needs, in bytes from its size, is more than a worker has.
+
+        A worker with several threads works on as many classes.
+        """
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        shares = [each["memory_limit"] / each["nthreads"] for each in workers]
+        share = min((each for each in shares if each), default=np.inf)
+        largest = max(self.members, key=lambda member: member.size)
+        if needed(largest.size) > share:
+            label = self._facts.labels.tolist()[largest.number]
+            raise MemoryError(
+                f"Class {label!r} has {largest.size} samples. A class is work for one thread of a "
+                f"worker, and this one takes about {needed(largest.size) / 2**30:.1f} GiB, more "
+                f"than its {share / 2**30:.1f} GiB. {advice}"
+            )
 
     def held(
         self, work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
     ) -> Iterator[Future]:
         """Begin ``work(*a)`` for each a of the arguments; the results stay on the cluster."""
         return (self._submitted(work, each) for each in arguments)
-
-    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
-        """Refuse a class if what it needs, in bytes from its size, is more than a worker has."""
-        sizes = [member.size for member in self.members]
-        _refuse_large_classes(self._client, self.classes, sizes, needed, advice)
 
     def each(
         self,
@@ -193,25 +220,83 @@ class ClusterSamples:
     def _results(
         self, work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
     ) -> Iterator[Any]:
-        window = _AHEAD * max(1, sum(self._client.nthreads().values()))
-        waiting: deque[Future] = deque()
-        for each in arguments:
-            waiting.append(self._submitted(work, each))
-            if len(waiting) > window:
-                yield waiting.popleft().result()
+        half = _AHEAD * max(1, sum(self._client.nthreads().values()))
+        coming = (self._submitted(work, each) for each in arguments)
+        waiting = list(islice(coming, half))
         while waiting:
-            yield waiting.popleft().result()
+            more = list(islice(coming, half))
+            yield from _here(self._client, waiting)
+            waiting = more
 
     def _submitted(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Future:
-        if isinstance(arguments[0], Class):
-            member, place, *rest = arguments
-            return self._client.submit(_at_home, work, member.samples, place, *rest, pure=False)
+        first, *rest = arguments
+        if isinstance(first, Class):
+            samples = self._samples(first)
+            return self._client.submit(_at_home, work, samples, *rest, pure=False)
         return self._client.submit(work, *arguments, pure=False)
+
+    def _samples(self, member: Class) -> Future:
+        self._begin()
+        return self._futures[member.number]
+
+    def _begin(self) -> None:
+        if not self._futures:
+            self._futures = self._client.compute(self._made)
 
 
 def _at_home(work: Callable[..., Any], samples: Floats, place: Any, *rest: Any) -> Any:
     """Work on a class where its samples are."""
     return work(*Frame(samples, *place).part(np.arange(len(samples))), *rest)
+
+
+def _here(client: Client, futures: Any) -> Any:
+    """The results of futures.
+
+    The client keeps an error with all that was at hand where it came out; a copy of it comes out
+    instead, so that what a failed fit has on the cluster does not stay there.
+    """
+    try:
+        return client.gather(futures)
+    except Exception as error:
+        found = copy.copy(error)
+        error.with_traceback(None)
+    raise found
+
+
+def described(X: Any) -> Kind:
+    """What the samples of a Dask array or dataframe are like, found without looking at them."""
+    if isinstance(X, dd.DataFrame):
+        wrong = [f"{name!r} ({kind})" for name, kind in X.dtypes.items() if kind.kind not in "biuf"]
+        if wrong:
+            raise ValueError(
+                f"X has columns that are not numbers: {', '.join(wrong[:5])}. Drop them, or make "
+                "numbers of them."
+            )
+        names, kinds = list(X.columns), [getattr(kind, "numpy_dtype", kind) for kind in X.dtypes]
+    elif isinstance(X, da.Array):
+        if X.ndim != 2 or np.isnan(X.shape[1]):
+            raise ValueError(
+                "X must have two dimensions and a known number of columns, got an array of shape "
+                f"{X.shape}."
+            )
+        if X.dtype.kind not in "biuf":
+            raise ValueError(f"X must hold numbers, got {X.dtype}.")
+        names, kinds = None, [X.dtype]
+    else:
+        raise TypeError(f"X must be a Dask array or dataframe, got {type(X).__name__}.")
+    if X.shape[1] == 0:
+        raise ValueError("X has 0 features, and at least 1 is needed.")
+    single = all(kind == np.float32 for kind in kinds)
+    return Kind(names, X.shape[1], np.dtype(np.float32 if single else np.float64))
+
+
+def unlabelled_blocks(X: Any) -> Blocks:
+    """The blocks of a Dask array or dataframe."""
+    kind = described(X)
+    if kind.names is not None:
+        return Blocks(kind, [delayed(_columns)(part, kind) for part in X.to_delayed()])
+    parts = _whole_rows(X).to_delayed().ravel()
+    return Blocks(kind, [delayed(_floats)(part, kind.dtype) for part in parts])
 
 
 def labelled_blocks(X: Any, y: Any) -> Blocks:
@@ -221,91 +306,84 @@ def labelled_blocks(X: Any, y: Any) -> Blocks:
     """
     if isinstance(X, dd.DataFrame):
         return _labelled_frame(X, y)
-    blocks = unlabelled_blocks(X)
+    kind = described(X)
     if isinstance(y, dd.Series):
-        y = y.to_dask_array()
-    known = not np.isnan(X.shape[0])
+        # Dask warns where it makes arrays of kinds that are pandas' own.
+        own = pd.api.types.is_extension_array_dtype(y.dtype)
+        y = (y.astype(object) if own else y).to_dask_array()
     if not isinstance(y, da.Array):
-        if not known:
-            raise TypeError(
-                f"y is {type(y).__name__} in memory, while the blocks of X are of unknown length. "
-                "Give y as a Dask collection with the same blocks."
-            )
         y = np.asarray(y)
-        _refuse_lengths(X.shape[0], len(y))
-        pieces = np.split(y, np.cumsum(X.chunks[0])[:-1])
-        return replace(blocks, y=[delayed(piece) for piece in pieces])
+        if np.isnan(X.shape[0]):
+            raise TypeError(
+                "y is in memory, while the blocks of X are of unknown length. Give y as a Dask "
+                "collection, or call X.compute_chunk_sizes() before."
+            )
+        if y.ndim == 1:
+            _refuse_lengths(X.shape[0], len(y))
+            y = da.from_array(y, chunks=(X.chunks[0],))
     if y.ndim != 1:
-        raise ValueError(f"y must have one dimension, got an array of shape {y.shape}.")
-    if known and not np.isnan(y.shape[0]):
+        raise ValueError(f"y must be labels in one dimension, got shape {y.shape}.")
+    if y.numblocks != X.numblocks[:1] and np.isnan([X.shape[0], y.shape[0]]).any():
+        # Dask reads a column alone in other parts than many, and their lengths have to be known.
+        X, y = X.copy().compute_chunk_sizes(), y.copy().compute_chunk_sizes()
+    if not np.isnan([X.shape[0], y.shape[0]]).any():
         _refuse_lengths(X.shape[0], y.shape[0])
         y = y.rechunk((X.chunks[0],))
-    if y.numblocks != X.numblocks[:1]:
-        raise ValueError(
-            f"X has {X.numblocks[0]} blocks of rows and y has {y.numblocks[0]}: both must be cut "
-            "at the same rows."
-        )
-    return replace(blocks, y=list(y.to_delayed()))
+    return replace(unlabelled_blocks(X), kind=kind, y=list(y.to_delayed()))
 
 
 def _labelled_frame(X: Any, y: Any) -> Blocks:
-    """The blocks of a dataframe whose labels are one of its columns or another series.
+    """The blocks of a dataframe whose labels are one of its columns or a series.
 
     Labels are read together with the rest, because the parts in which a column alone is read may
-    be others.
+    be others. A series goes with the rows as they stand, whatever its index.
     """
-    if isinstance(y, str):
-        if y not in X.columns:
-            raise ValueError(f"y={y!r} is no column of X, which has {list(X.columns)[:10]}.")
-        name, whole, X = y, X, X.drop(columns=y)
-    elif isinstance(y, dd.Series):
-        name = "label of mpda"
-        whole = X.assign(**{name: y})
+    name: Any = _LABEL
+    if isinstance(y, dd.Series):
+        if y.npartitions != X.npartitions:
+            raise ValueError(
+                f"X has {X.npartitions} parts and y has {y.npartitions}: both must be cut at the "
+                "same rows. Give the name of the column of labels, if X has it."
+            )
+        kind = described(X)
+        meta = X._meta.assign(**{_LABEL: y._meta.to_numpy()})
+        paired = dd.map_partitions(_paired, X, y, align_dataframes=False, meta=meta)
+        parts = paired.to_delayed()
+    elif np.isscalar(y) and y in X.columns:
+        kind = described(X.drop(columns=y))
+        name, parts = y, X.to_delayed()
+    elif np.isscalar(y):
+        raise ValueError(f"y={y!r} is no column of X, which has {list(X.columns)[:10]}.")
     else:
         raise TypeError(
             f"y is {type(y).__name__}, while the parts of the dataframe X are of unknown length. "
-            "Give y as a series of the same parts, or the name of its column in X."
+            "Give a Dask series of the same parts, or the name of a column of X."
         )
-    blocks = unlabelled_blocks(X)
-    parts = whole.to_delayed()
-    return replace(
-        blocks,
-        X=[delayed(_columns)(part, blocks.names, blocks.dtype) for part in parts],
-        y=[delayed(_column)(part, name) for part in parts],
+    return Blocks(
+        kind,
+        [delayed(_columns)(part, kind) for part in parts],
+        [delayed(_column)(part, name) for part in parts],
     )
 
 
-def _columns(part: pd.DataFrame, names: list[str], dtype: np.dtype[Any]) -> Floats:
-    return part[names].to_numpy(dtype=dtype)
+def _paired(X: pd.DataFrame, y: pd.Series) -> pd.DataFrame:
+    _refuse_lengths(len(X), len(y))
+    return X.assign(**{_LABEL: y.to_numpy()})
 
 
-def _column(part: pd.DataFrame, name: str) -> Labels:
+def _columns(part: pd.DataFrame, kind: Kind) -> Floats:
+    values = part[list(kind.names or [])]
+    return np.asarray(values.to_numpy(dtype=kind.dtype, na_value=np.nan))
+
+
+def _column(part: pd.DataFrame, name: Any) -> Labels:
     return np.asarray(part[name])
 
 
-def unlabelled_blocks(X: Any) -> Blocks:
-    """The blocks of a Dask array or dataframe."""
-    if isinstance(X, dd.DataFrame):
-        wrong = [f"{name!r} ({kind})" for name, kind in X.dtypes.items() if kind.kind not in "biuf"]
-        if wrong:
-            raise ValueError(
-                f"X has columns that are not numbers: {', '.join(wrong[:5])}. Drop them, or make "
-                "numbers of them."
-            )
-        parts, names = X.to_delayed(), list(X.columns)
-        given = np.result_type(*X.dtypes)
-    elif isinstance(X, da.Array):
-        if X.ndim != 2:
-            raise ValueError(f"X must have two dimensions, got an array of shape {X.shape}.")
-        if X.dtype.kind not in "biuf":
-            raise ValueError(f"X must hold numbers, got {X.dtype}.")
-        parts, names = _whole_rows(X).to_delayed().ravel(), None
-        given = X.dtype
-    else:
-        raise TypeError(f"X must be a Dask array or dataframe, got {type(X).__name__}.")
-    dtype = np.dtype(np.float32 if given == np.float32 else np.float64)
-    made = [delayed(_floats)(part, dtype) for part in parts]
-    return Blocks(made, [], names, X.shape[1], dtype)
+def _floats(part: Any, dtype: np.dtype[Any]) -> Floats:
+    if not isinstance(part, np.ndarray):
+        raise TypeError(f"The blocks of X must be NumPy arrays, got {type(part).__name__}.")
+    return part.astype(dtype, copy=False)
 
 
 def _whole_rows(X: Any) -> Any:
@@ -317,15 +395,11 @@ def _refuse_lengths(n: int, n_labels: int) -> None:
         raise ValueError(f"X has {n} samples and y has {n_labels} labels.")
 
 
-def _floats(part: Any, dtype: np.dtype[Any]) -> Floats:
-    return np.asarray(part, dtype=dtype)
-
-
-def gathered(blocks: Blocks) -> tuple[Floats, Labels]:
+def gathered(blocks: Blocks) -> tuple[Any, Labels]:
     """All samples and labels here, of data that are no larger than features by features."""
     client = current_client()
-    X, y = client.gather(client.compute([delayed(list)(blocks.X), delayed(list)(blocks.y)]))
-    return np.concatenate(X), np.concatenate(y)
+    X, y = _here(client, client.compute([delayed(list)(blocks.X), delayed(list)(blocks.y)]))
+    return blocks.kind.named(np.concatenate(X)), np.concatenate(y)
 
 
 def workers_of(scheduler: str) -> ExitStack:
@@ -339,43 +413,52 @@ def workers_of(scheduler: str) -> ExitStack:
 def current_client() -> Client:
     """The client of the cluster that is in use."""
     try:
-        return default_client()
+        client = default_client()
     except ValueError as error:
         raise RuntimeError(
             "Samples on Dask are worked on by its cluster, and none is connected. Start one first, "
             "for example: from distributed import Client; client = Client()."
         ) from error
+    if client.asynchronous:
+        raise RuntimeError("A fit waits for the cluster, which an asynchronous Client cannot do.")
+    return client
 
 
 def block_facts(blocks: Blocks) -> list[Facts]:
     """What each block says about itself."""
     client = current_client()
-    labels = blocks.y or [None] * len(blocks.X)
+    labels: list[Any] = blocks.y or [None] * len(blocks.X)
     made = [delayed(_facts)(X, y) for X, y in zip(blocks.X, labels, strict=True)]
-    found: list[Facts] = client.gather(client.compute(made))
+    found: list[Facts] = _here(client, client.compute(made))
     return found
 
 
 def _facts(X: Floats, y: Labels | None) -> Facts:
     n, d = X.shape
-    if y is not None:
-        _refuse_lengths(n, len(y))
     if not np.isfinite(X).all():
         raise ValueError("Input X contains NaN or infinity.")
-    labels, counts = np.unique(y if y is not None else np.zeros(n, int), return_counts=True)
+    labels, counts = np.empty(0), np.empty(0, dtype=np.intp)
+    if y is not None:
+        _refuse_lengths(n, len(y))
+        if pd.isna(y).any():
+            raise ValueError("Input y contains missing labels.")
+        try:
+            labels, counts = np.unique(y, return_counts=True)
+        except TypeError as error:
+            kinds = sorted({type(label).__name__ for label in y.tolist()})
+            raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
     if n == 0:
         nothing = np.full(d, np.nan)
-        return Facts(0, labels, counts, nothing, nothing, nothing, nothing, X.dtype)
+        return Facts(0, labels, counts, nothing, nothing, nothing, nothing)
     mean = plain_frame(X).mean
-    return Facts(n, labels, counts, X.min(axis=0), X.max(axis=0), X[0].copy(), mean, X.dtype)
+    return Facts(n, labels, counts, X.min(axis=0), X.max(axis=0), X[0].copy(), mean)
 
 
 def all_facts(parts: list[Facts]) -> Facts:
     """What all blocks together say."""
-    dtype = np.result_type(*(part.dtype for part in parts))
     parts = [part for part in parts if part.n]
     if not parts:
-        raise ValueError("X has no samples.")
+        raise ValueError("X has 0 samples.")
     labels, places = np.unique(np.concatenate([part.labels for part in parts]), return_inverse=True)
     counts = np.bincount(places, np.concatenate([part.counts for part in parts]))
     sizes = np.array([part.n for part in parts])
@@ -387,39 +470,21 @@ def all_facts(parts: list[Facts]) -> Facts:
         high=np.max([part.high for part in parts], axis=0),
         first=parts[0].first,
         mean=(sizes / sizes.sum()) @ np.stack([part.mean for part in parts]),
-        dtype=dtype,
     )
 
 
 def by_class(blocks: Blocks, parts: list[Facts], facts: Facts) -> ClusterSamples:
     """The samples brought together by class."""
-    client = current_client()
-    _refuse_large_classes(
-        client,
-        facts.labels,
-        facts.counts.tolist(),
-        lambda n: _TIMES_ITS_SAMPLES * 8.0 * n * blocks.n_features,
-        "Use workers with more memory, fewer features (GramPCA), or a part of the samples of this "
-        "class.",
-    )
-    labels = facts.labels.tolist()
-    homes = [home for label in labels if (home := _home(parts, label)) is not None]
-    if len(homes) == len(labels):
+    places = np.concatenate([np.searchsorted(facts.labels, part.labels) for part in parts])
+    if (np.bincount(places) == 1).all():  # every class is in one block only
+        homes = np.repeat(np.arange(len(parts)), [part.labels.size for part in parts])
         made = [
             delayed(_rows_of)(blocks.X[home], blocks.y[home], label)
-            for home, label in zip(homes, labels, strict=True)
+            for home, label in zip(homes[np.argsort(places)], facts.labels.tolist(), strict=True)
         ]
     else:
         made = _shuffled(blocks, parts, facts)
-    futures = client.compute(made)
-    members = [Class(int(n), each) for n, each in zip(facts.counts, futures, strict=True)]
-    return ClusterSamples(client, facts.labels, members, facts)
-
-
-def _home(parts: list[Facts], label: Any) -> int | None:
-    """The only block that has this class, or None."""
-    holding = [b for b, part in enumerate(parts) if (part.labels == label).any()]
-    return holding[0] if len(holding) == 1 else None
+    return ClusterSamples(current_client(), blocks.kind, facts, made)
 
 
 def _rows_of(X: Floats, y: Labels, label: Any) -> Floats:
@@ -431,21 +496,20 @@ def _shuffled(blocks: Blocks, parts: list[Facts], facts: Facts) -> list[Delayed]
 
     Small classes travel together, as many as make up a block.
     """
-    columns = [f"x{j}" for j in range(blocks.n_features)]
     starts = np.cumsum([0, *(part.n for part in parts)])
     buckets = _buckets(facts.counts, max(part.n for part in parts))
+    tags = delayed((facts.labels, buckets))
     tagged = [
-        delayed(_tagged)(X, y, facts.labels, buckets, start, columns)
+        delayed(_tagged)(X, y, tags, start)
         for X, y, start in zip(blocks.X, blocks.y, starts[:-1].tolist(), strict=True)
     ]
-    nothing = np.empty((0, blocks.n_features), dtype=facts.dtype)
-    meta = _tagged(nothing, facts.labels[:0], facts.labels, buckets, 0, columns)
+    nothing = np.empty((0, blocks.kind.n_features), dtype=blocks.kind.dtype)
+    meta = _tagged(nothing, facts.labels[:0], (facts.labels, buckets), 0)
     frame = dd.from_delayed(tagged, meta=meta, verify_meta=False)
     divisions = list(range(int(buckets[-1]) + 2))
     together = frame.set_index("bucket", divisions=divisions).to_delayed()
     return [
-        delayed(_class_rows)(together[bucket], code, columns)
-        for code, bucket in enumerate(buckets.tolist())
+        delayed(_class_rows)(together[bucket], code) for code, bucket in enumerate(buckets.tolist())
     ]
 
 
@@ -461,40 +525,18 @@ def _buckets(counts: Ints, room: int) -> Ints:
     return np.array(buckets, dtype=np.intp)
 
 
-def _tagged(
-    X: Floats, y: Labels, classes: Labels, buckets: Ints, start: int, columns: list[str]
-) -> pd.DataFrame:
+def _tagged(X: Floats, y: Labels, tags: tuple[Labels, Ints], start: int) -> pd.DataFrame:
+    """Rows with their number, class and bucket; Dask's shuffle wants names that are strings."""
+    classes, buckets = tags
     codes = np.searchsorted(classes, y)
-    tags = {"row": start + np.arange(len(X)), "code": codes, "bucket": buckets[codes]}
-    return pd.concat([pd.DataFrame(X, columns=columns), pd.DataFrame(tags)], axis=1)
+    places = {"row": start + np.arange(len(X)), "code": codes, "bucket": buckets[codes]}
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
+    return pd.concat([pd.DataFrame(places), frame], axis=1)
 
 
-def _class_rows(part: pd.DataFrame, code: int, columns: list[str]) -> Floats:
-    rows = part[part["code"] == code].sort_values("row")
-    return np.ascontiguousarray(rows[columns].to_numpy())
-
-
-def _refuse_large_classes(
-    client: Client,
-    labels: Labels,
-    sizes: Sequence[int],
-    needed: Callable[[int], float],
-    advice: str,
-) -> None:
-    limits = [each.get("memory_limit") or 0 for each in _workers(client)]
-    limit = min((each for each in limits if each), default=0)
-    largest = int(np.argmax(sizes))
-    n = int(sizes[largest])
-    if limit and needed(n) > limit:
-        raise MemoryError(
-            f"Class {labels.tolist()[largest]!r} has {n} samples. A class is work for one worker, "
-            f"and this one takes about {needed(n) / 2**30:.1f} GiB, more than the "
-            f"{limit / 2**30:.1f} GiB of a worker. {advice}"
-        )
-
-
-def _workers(client: Client) -> list[dict[str, Any]]:
-    return list(client.scheduler_info(n_workers=-1)["workers"].values())
+def _class_rows(part: pd.DataFrame, code: int) -> Floats:
+    rows = part[part["code"] == code].sort_values("row").drop(columns=["row", "code"])
+    return np.ascontiguousarray(rows.to_numpy())
 
 
 def summed(blocks: Blocks, work: Callable[..., Floats], *rest: Any) -> Floats:
@@ -502,12 +544,20 @@ def summed(blocks: Blocks, work: Callable[..., Floats], *rest: Any) -> Floats:
     sums = [delayed(work)(X, *rest) for X in blocks.X]
     while len(sums) > 1:
         sums = [delayed(sum)(sums[i : i + _ADDED]) for i in range(0, len(sums), _ADDED)]
-    found: Floats = current_client().compute(sums[0]).result()
+    client = current_client()
+    found: Floats = _here(client, client.compute(sums[0]))
     return found
 
 
-def mapped(X: Any, work: Callable[[Floats], Floats], width: int, dtype: Any) -> Any:
+def mapped(X: Any, work: Callable[[Floats], Floats], width: int) -> Any:
     """A lazy array of what ``work`` makes of each block of rows, with so many columns."""
-    rows = X.to_dask_array() if isinstance(X, dd.DataFrame) else _whole_rows(X)
+    dtype = described(X).dtype
+    if isinstance(X, dd.DataFrame):
+        parts = [
+            da.from_delayed(delayed(work)(rows), shape=(np.nan, width), dtype=dtype)
+            for rows in unlabelled_blocks(X).X
+        ]
+        return da.concatenate(parts, allow_unknown_chunksizes=True)
+    rows = _whole_rows(X).astype(dtype)
     meta = np.empty((0, width), dtype=dtype)
-    return rows.map_blocks(work, chunks=(rows.chunks[0], (width,)), dtype=meta.dtype, meta=meta)
+    return rows.map_blocks(work, chunks=(rows.chunks[0], (width,)), dtype=dtype, meta=meta)

@@ -132,6 +132,13 @@ class TangentDiscriminant(LinearMap):
             return None, samples.classes[new]
         return samples if new.all() else samples.only(new), samples.classes[new]
 
+    def _check_before(self) -> None:
+        self._parameters()
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        # Measured: neighbour lists and graphs, then some copies of the samples.
+        return n * (80.0 * d + 150.0 * self.n_neighbors)
+
     def _parameters(self) -> tuple[Any, ...]:
         """What the sums over classes depend on."""
         setting = self._setting([])
@@ -219,4 +226,4 @@ def _mark(samples: Floats) -> bytes:
 
 def _kind(labels: Labels) -> str:
     """Whether labels are integers, truth values and so on; strings may be objects too."""
-    return labels.dtype.kind.replace("O", "U")
+    return {"O": "U", "u": "i"}.get(labels.dtype.kind, labels.dtype.kind)

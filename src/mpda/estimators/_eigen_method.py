@@ -54,6 +54,9 @@ class EigenMethod(LinearMap):
         self._keep(view, solution)
         return self
 
+    def _check_before(self) -> None:
+        self._check()
+
     def _check(self) -> None:
         """Refuse parameters that mean nothing; subclasses check their own and then call this."""
         if self.n_components is not None:

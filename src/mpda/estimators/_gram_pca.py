@@ -63,11 +63,16 @@ class GramPCA(LinearMap):
         """Learn the components from the samples X (n_samples, n_features); y is not used."""
         _check_components(self.n_components)
         if is_on_dask(X):
+            if np.isscalar(y):
+                raise TypeError(
+                    f"y={y!r} is not used: what GramPCA makes are arrays, without columns for "
+                    "labels. Give X without its labels, and these as a series."
+                )
             engine = dask_engine()
             blocks = engine.unlabelled_blocks(X)
-            validate_data(self, engine.sample_of(blocks))
+            validate_data(self, blocks.kind.sample())
             facts = engine.all_facts(engine.block_facts(blocks))
-            n, dtype, mean = facts.n, blocks.dtype, facts.mean
+            n, dtype, mean = facts.n, blocks.kind.dtype, facts.mean
             refuse_identical(facts.low, facts.high)
             exponent = frame_exponent(np.stack([facts.low, facts.high]))
             scatter = engine.summed(blocks, total_scatter, exponent, mean)
@@ -104,7 +109,7 @@ def _number_kept(n_components: float | None, ratios: Floats, most: int) -> int:
     if n_components is None:
         return most
     if isinstance(n_components, float | np.floating):
-        return int(np.searchsorted(np.cumsum(ratios), n_components, side="right")) + 1
+        return min(most, int(np.searchsorted(np.cumsum(ratios), n_components, side="right")) + 1)
     if n_components > most:
         raise ValueError(
             f"n_components={n_components} is more than there is: {most} at most for these samples."

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import lstsq
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
@@ -97,17 +98,18 @@ class LinearMap(
         """Map samples (n, d) to (n, n_components); those on Dask to a Dask array, lazily."""
         check_is_fitted(self, "components_")
         if is_on_dask(X):
+            _refuse_containers(self)
             work = partial(_mapped, mean=self.mean_, components=self.components_)
             engine = dask_engine()
-            blocks = engine.unlabelled_blocks(X)
-            validate_data(self, engine.sample_of(blocks), reset=False)
-            return engine.mapped(X, work, len(self.components_), blocks.dtype)
+            validate_data(self, engine.described(X).sample(), reset=False)
+            return engine.mapped(X, work, len(self.components_))
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return _mapped(X, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
         """The samples (n, d) nearest to the training mean that map to X (n, n_components)."""
         check_is_fitted(self, "components_")
+        self._refuse_dask(X)
         X = check_array(X, dtype=[np.float64, np.float32])
         n_components = len(self.components_)
         if X.shape[1] != n_components:
@@ -157,24 +159,37 @@ class LinearMap(
     def _on_cluster(self, X: Any, y: Any, *, more: bool) -> Samples:
         """The same for samples on Dask; as few as there are features are brought here."""
         engine = dask_engine()
+        self._check_before()
         blocks = engine.labelled_blocks(X, y)
-        validate_data(self, engine.sample_of(blocks), reset=not more)
+        validate_data(self, blocks.kind.sample(), reset=not more)
         parts = engine.block_facts(blocks)
         facts = engine.all_facts(parts)
-        if facts.n <= blocks.n_features and not more:
+        if facts.n <= blocks.kind.n_features and not more:
             return self._labelled(*engine.gathered(blocks))
         distinct_labels(np.repeat(facts.labels, np.minimum(facts.counts, 3)))  # for its checks
         self._refuse_few(facts.labels, 1 if more else 2)
         if not more:
             refuse_identical(facts.low, facts.high)
         samples: Samples = engine.by_class(blocks, parts, facts)
+        samples.refuse_beyond(
+            lambda n: self._class_bytes(n, blocks.kind.n_features),
+            "Use workers with more memory or fewer threads, fewer features (GramPCA), or a part of "
+            "the samples of this class.",
+        )
         return samples
+
+    def _check_before(self) -> None:
+        """Refuse parameters before samples on a cluster are looked at."""
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        """About the memory that work on a class of n samples with d features takes."""
+        return 80.0 * n * d
 
     def _refuse_dask(self, X: Any) -> None:
         if is_on_dask(X):
             raise TypeError(
-                f"{type(self).__name__} looks at all samples at once and does not work on Dask "
-                "collections, as MPDA, PMPDA, LFDA and GramPCA do. If X fits into memory, give "
+                f"{type(self).__name__} needs all samples here and does not take Dask collections, "
+                "as fit of MPDA, PMPDA, LFDA and GramPCA does. If X fits into memory, give "
                 "X.compute() and y.compute()."
             )
 
@@ -190,6 +205,16 @@ class LinearMap(
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         refuse_identical(X.min(axis=0), X.max(axis=0))
         return X
+
+
+def _refuse_containers(model: LinearMap) -> None:
+    """Other output than arrays would be made by bringing all samples here."""
+    own = getattr(model, "_sklearn_output_config", {})
+    if own.get("transform", get_config()["transform_output"]) != "default":
+        raise ValueError(
+            "set_output and transform_output work on samples that are here: for Dask collections "
+            'leave them at "default", which gives a Dask array.'
+        )
 
 
 def _mapped(X: Floats, mean: Floats, components: Floats) -> Floats:

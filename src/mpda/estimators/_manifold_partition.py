@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count, check_jobs
 from mpda.contributions import PatchRule
-from mpda.engines import in_order
+from mpda.engines import in_order, is_on_dask
 from mpda.estimators._linear_map import distinct_labels
 from mpda.estimators._partition_options import partition_rule
 from mpda.frames import scale_exponent
@@ -91,6 +91,11 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         """Cut the samples X (n_samples, n_features) into patches, each inside one class of y."""
         neighbors = check_count("partition_neighbors", self.partition_neighbors)
         rule = partition_rule(self.partition, check_count("max_patch_size", self.max_patch_size))
+        if is_on_dask(X):
+            raise TypeError(
+                "ManifoldPartition needs all samples here and does not take Dask collections. If X "
+                "fits into memory, give X.compute()."
+            )
         if y is None:
             X = validate_data(self, X, dtype=np.float64)
             codes = np.zeros(len(X), dtype=np.intp)

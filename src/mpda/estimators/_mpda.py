@@ -9,13 +9,18 @@ from typing import Any, Self
 import numpy as np
 
 from mpda._typing import ArrayLike
-from mpda._validation import check_count, check_flag, check_jobs, check_patches
+from mpda._validation import check_count, check_flag, check_jobs, check_option, check_patches
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant
-from mpda.engines import in_order
+from mpda.engines import in_order, is_on_dask
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._linear_map import LabelledSamples, Samples
-from mpda.estimators._partition_options import all_pairs_bytes, clustered, partition_rule
+from mpda.estimators._partition_options import (
+    PARTITIONS,
+    all_pairs_bytes,
+    clustered,
+    partition_rule,
+)
 from mpda.partition import joined
 from mpda.patch_rules import known_patches
 
@@ -191,6 +196,7 @@ class MPDA(TangentDiscriminant):
         patches : array-like of int of shape (n_samples,), default=None
             Known patches, in place of ``partition``; -1 makes a patch of one sample.
         """
+        _refuse_given_patches(X, patches)
         samples = self._given(X, y)
         self._keep_patches(samples, self._learn(samples, self._rules(samples, patches)))
         return self
@@ -214,6 +220,7 @@ class MPDA(TangentDiscriminant):
         patches : array-like of int of shape (n_samples,), default=None
             Known patches, as in :meth:`fit`.
         """
+        _refuse_given_patches(X, patches)
         more = hasattr(self, "components_")
         samples: Samples | None
         if more:
@@ -231,8 +238,7 @@ class MPDA(TangentDiscriminant):
     def _rules(self, samples: Samples, patches: ArrayLike | None) -> Sequence[PatchRule]:
         if patches is None:
             return self._patch_rules(samples)
-        if not isinstance(samples, LabelledSamples):
-            raise TypeError("patches cannot be given for samples on Dask: leave them to partition.")
+        assert isinstance(samples, LabelledSamples)
         labels = check_patches(patches, samples.y)
         return [partial(known_patches, labels=labels[each]) for each in samples.members]
 
@@ -252,6 +258,16 @@ class MPDA(TangentDiscriminant):
         for name, values in kept.items():
             setattr(self, name, np.concatenate([getattr(self, name), values]) if more else values)
 
+    def _check_before(self) -> None:
+        super()._check_before()
+        check_count("max_patch_size", self.max_patch_size)
+        if hasattr(self.partition, "fit_predict"):
+            raise TypeError(
+                "partition cannot be a clusterer for samples on Dask: give the name of a "
+                'partition, such as "auto".'
+            )
+        check_option("partition", self.partition, PARTITIONS)
+
     def _plan(self) -> Plan:
         return self._made_plan(
             check_count("partition_neighbors", self.partition_neighbors),
@@ -264,11 +280,7 @@ class MPDA(TangentDiscriminant):
     def _patch_rules(self, samples: Samples) -> Sequence[PatchRule]:
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
         if hasattr(self.partition, "fit_predict"):
-            if not isinstance(samples, LabelledSamples):
-                raise TypeError(
-                    "partition cannot be a clusterer for samples on Dask: give the name of a "
-                    'partition, such as "auto".'
-                )
+            assert isinstance(samples, LabelledSamples)
             work = (
                 (self.partition, samples.X[each].astype(np.float64), label)
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
@@ -284,3 +296,8 @@ class MPDA(TangentDiscriminant):
                 f'partition={self.partition!r} looks at all pairs of a class, "auto" does not.',
             )
         return [rule] * len(samples.members)
+
+
+def _refuse_given_patches(X: Any, patches: ArrayLike | None) -> None:
+    if patches is not None and is_on_dask(X):
+        raise TypeError("patches cannot be given for samples on Dask: leave them to partition.")

@@ -133,5 +133,11 @@ class PMPDA(TangentDiscriminant):
             self._learn(samples, self._patch_rules(samples), more=more)
         return self
 
+    def _class_bytes(self, n: int, d: int) -> float:
+        # A tangent space for every sample, of about three quarters of its neighbours.
+        k = self.n_neighbors
+        m = 0.75 * min(d, k)
+        return super()._class_bytes(n, d) + 8.0 * n * m * (2.0 * d + k * m)
+
     def _plan(self) -> Plan:
         return self._made_plan()
