@@ -169,8 +169,8 @@ def test_gram_pca_refuses_what_means_nothing(n_components):
 def test_parquet_by_class_or_in_any_order(client, tmp_path, by_class):
     X, y = fifty_classes(np.float32)
     frame = as_frame(X, y)
-    if by_class:
-        frame = frame.sort_values("kind", kind="stable")
+    if by_class:  # the last class in the first file
+        frame = frame.sort_values("kind", kind="stable", ascending=False)
     cuts = np.flatnonzero(np.diff(pd.factorize(frame["kind"])[0])) + 1
     cuts = cuts[::5] if by_class else np.arange(100, len(frame), 100)
     for number, part in enumerate(np.split(np.arange(len(frame)), cuts)):
@@ -415,3 +415,13 @@ def test_without_a_cluster_it_says_how_to_start_one():
 
     if distributed.client._get_global_client() is None:
         alone()
+
+
+def test_rows_of_a_class_stand_as_they_came():
+    X, y = fifty_classes()
+    buckets = np.arange(50) // 10
+    tagged = dask_engine._tagged(X, y, (np.arange(50), buckets), 1000)
+    np.testing.assert_array_equal(tagged["bucket"], y // 10)
+    assert list(tagged["row"][:2]) == [1000, 1001]
+    mixed = tagged[tagged["bucket"] == 2].sample(frac=1.0, random_state=0).set_index("bucket")
+    np.testing.assert_array_equal(dask_engine._class_rows(mixed, 23), X[y == 23])
