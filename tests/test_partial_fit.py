@@ -182,6 +182,14 @@ def test_labels_of_another_kind_are_refused(first, later):
         model.partial_fit(X[y == 4], y[y == 4].astype(later))
 
 
+def test_small_unsigned_labels_may_come_after_signed_ones():
+    X, y = generated()
+    early = y < 2
+    model = MPDA(2, n_neighbors=4).fit(X[early], y[early])
+    model.partial_fit(X[y == 4], y[y == 4].astype(np.uint8))
+    assert model.classes_.tolist() == [0, 1, 4]
+
+
 def test_what_cannot_be_added_is_refused_with_its_cause():
     X, y = generated()
     model = MPDA(2, n_neighbors=4)

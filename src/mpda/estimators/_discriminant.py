@@ -225,5 +225,10 @@ def _mark(samples: Floats) -> bytes:
 
 
 def _kind(labels: Labels) -> str:
-    """Whether labels are integers, truth values and so on; strings may be objects too."""
-    return {"O": "U", "u": "i"}.get(labels.dtype.kind, labels.dtype.kind)
+    """Whether labels are integers, truth values and so on; strings may be objects too.
+
+    Unsigned integers of 64 bits are a kind of their own: with signed ones they make floats.
+    """
+    if labels.dtype.kind == "u" and labels.dtype.itemsize < 8:
+        return "i"
+    return labels.dtype.kind.replace("O", "U")
