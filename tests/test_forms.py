@@ -205,7 +205,7 @@ def test_between_form_is_the_sum_over_pairs(seed, full, monkeypatch):
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 60)
     X, y = unequal_classes(seed)
     plan = Plan(5, 0, 0.9, full_affinity=full, anchors=False)
-    totals = Totals.empty(X.shape[1])
+    totals = Totals.empty(X.shape[1], X)
     for c in np.unique(y):
         totals += class_contribution(X[y == c], X[y == c], plan, None)
     expected = oracles.between_form(X, y, 5, full)
@@ -346,6 +346,6 @@ def test_products_by_the_rows_of_patches_are_products_with_the_block(together, m
     rows = reduction._row_blocks(form)
     np.testing.assert_allclose(rows @ V, C @ V, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(rows.tocsr().toarray(), C.toarray())
-    single = rows.astype(np.float32) @ V.astype(np.float32)
+    single = rows.single() @ V.astype(np.float32)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, C @ V, rtol=1e-4, atol=1e-3)

@@ -1,31 +1,58 @@
 """Arrays of other libraries: PyTorch, CuPy, and whatever follows the array API standard.
 
-What is at work shows only here. Elsewhere a function takes ``xp = namespace(X)`` and uses what the
-standard has; what it lacks, or what NumPy does much faster in a way of its own, is a function of
-this file. Counts, names and the bookkeeping of classes stay with NumPy.
+Which library is at work shows only here. Elsewhere a function begins with ``xp = namespace(X)`` and
+uses what the standard has; what it lacks, or what NumPy and SciPy do better in a way of their own,
+is a function of this file. Labels, counts and the names of classes stay with NumPy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.linalg import lstsq
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpocon, dpotrf, dtrtrs
+from scipy.spatial.distance import cdist
 from sklearn.externals import array_api_compat
+from sklearn.externals.array_api_compat import device as device
 from sklearn.externals.array_api_compat import numpy as numpy_namespace
 
-Array = Any
-"""An array of any library; functions that take several take all from one, on one device."""
+from mpda._typing import Array
+
+# Entries that are worked on at a time where memory is not that of this machine's caches.
+_DEVICE_ENTRIES = 2**26
 
 
-def on_host(X: Any) -> bool:
+def on_host(X: Array) -> bool:
     """Whether X is an array of NumPy."""
     return isinstance(X, np.ndarray | np.generic)
+
+
+def is_foreign(X: Any) -> bool:
+    """Whether X is an array of another library that follows the standard."""
+    return not on_host(X) and array_api_compat.is_array_api_obj(X)
+
+
+def on_other_device(X: Array) -> bool:
+    """Whether X is not in the memory of this machine."""
+    if array_api_compat.is_cupy_array(X):
+        return True
+    return array_api_compat.is_torch_array(X) and X.device.type != "cpu"
 
 
 def namespace(X: Array) -> Any:
     """The functions of the standard for arrays such as X."""
     return numpy_namespace if on_host(X) else array_api_compat.array_namespace(X)
+
+
+def library(X: Array) -> str:
+    """The library and the device of X, in words."""
+    if on_host(X):
+        return "numpy"
+    name = namespace(X).__name__.removeprefix("sklearn.externals.array_api_compat.")
+    return f"{name} on {device(X)}"
 
 
 def to_host(X: Array) -> Any:
@@ -43,36 +70,256 @@ def like(values: Any, X: Array) -> Array:
     """An array of NumPy, where X is."""
     if on_host(X):
         return values
+    values = np.ascontiguousarray(values)
+    return namespace(X).asarray(values, device=device(X))
+
+
+def moved(values: Array, X: Array) -> Array:
+    """Any array, where X is."""
+    if on_host(values) and on_host(X):
+        return values
+    there = type(values) is type(X) and device(values) == device(X)
+    return values if there else like(to_host(values), X)
+
+
+def zeros(shape: tuple[int, ...], X: Array) -> Array:
+    """Zeros in double precision, where X is."""
     xp = namespace(X)
-    return xp.asarray(np.ascontiguousarray(values), device=array_api_compat.device(X))
+    return xp.zeros(shape, dtype=xp.float64, device=device(X))
 
 
-def _natively(X: Array) -> bool:
-    """Whether X can be indexed and changed by arrays of indices, as those of NumPy can."""
-    return (
-        on_host(X) or array_api_compat.is_torch_array(X) or array_api_compat.is_cupy_array(X)
-    )
+def eye(n: int, X: Array) -> Array:
+    """The identity (n, n) in double precision, where X is."""
+    xp = namespace(X)
+    return xp.eye(n, dtype=xp.float64, device=device(X))
 
 
-def put(X: Array, places: Any, values: Any) -> Array:
-    """X[places] = values, in place if the library can; the result counts."""
-    if _natively(X):
-        X[places] = values
-        return X
-    host = to_host(X).copy()
-    if isinstance(places, tuple):
-        host[tuple(_host_index(each) for each in places)] = _host_index(values)
-    else:
-        host[_host_index(places)] = _host_index(values)
-    return like(host, X)
+def count_up(n: int, X: Array) -> Array:
+    """0 to n - 1, where X is."""
+    return namespace(X).arange(n, device=device(X))
+
+
+def nbytes(X: Array) -> int:
+    """The memory that X takes."""
+    return int(array_api_compat.size(X) or 0) * namespace(X).finfo(X.dtype).bits // 8
+
+
+def contiguous(X: Array) -> Array:
+    """X with its rows one after the other in memory, where that can be said."""
+    if on_host(X):
+        return np.ascontiguousarray(X)
+    return X.contiguous() if array_api_compat.is_torch_array(X) else X
+
+
+def at_a_time(X: Array, here: int) -> int:
+    """How many entries to work on at a time: ``here`` on this machine, many elsewhere."""
+    return here if on_host(X) else _DEVICE_ENTRIES
+
+
+def slices(n: int, step: int) -> Iterator[slice]:
+    """0 to n in pieces of at most ``step``, none of which goes beyond the end."""
+    for start in range(0, n, max(1, step)):
+        yield slice(start, min(start + max(1, step), n))
+
+
+def as_floats(X: Array, *, single: bool = False) -> Array:
+    """X in double or single precision."""
+    if on_host(X):
+        return X.astype(np.float32 if single else np.float64, copy=False)
+    xp = namespace(X)
+    return xp.astype(X, xp.float32 if single else xp.float64, copy=False)
+
+
+def as_type(values: Array, dtype: Any) -> Array:
+    """The values in a type of their library."""
+    if on_host(values):
+        return values.astype(dtype, order="C", copy=False)
+    return namespace(values).astype(values, dtype, copy=False)
+
+
+def power_of_two(X: Array, exponent: int) -> Array:
+    """X times 2^exponent."""
+    if on_host(X):
+        return np.ldexp(X, exponent, order="C")
+    half = exponent // 2  # a factor alone may leave the range of floating-point numbers
+    return X * 2.0**half * 2.0 ** (exponent - half)
+
+
+def divided(X: Array, by: Array, otherwise: Array) -> Array:
+    """X over what it is divided by where that is above 0; else ``otherwise``, of the same shape.
+
+    May change ``otherwise``.
+    """
+    if on_host(by):
+        return np.divide(X, by, out=otherwise, where=by > 0.0)
+    xp = namespace(by)
+    return xp.where(by > 0.0, X / xp.where(by > 0.0, by, 1.0), otherwise)
+
+
+def _takes_index_arrays(X: Array) -> bool:
+    """Whether X is read and changed at arrays of indices as those of NumPy are."""
+    return on_host(X) or array_api_compat.is_torch_array(X) or array_api_compat.is_cupy_array(X)
+
+
+def rows(X: Array, places: Array) -> Array:
+    """X[places] for an array of indices of any shape."""
+    if on_host(X):
+        return X.take(places, axis=0)
+    xp = namespace(X)
+    found = xp.take(X, xp.reshape(places, (-1,)), axis=0)
+    return found if places.ndim == 1 else xp.reshape(found, (*places.shape, *X.shape[1:]))
 
 
 def pick(X: Array, places: tuple[Any, ...]) -> Array:
-    """X[places] for several arrays of indices, with slices among them."""
-    if _natively(X):
+    """X[places] for arrays of indices, and slices among them."""
+    if _takes_index_arrays(X):
         return X[places]
-    return like(to_host(X)[tuple(_host_index(each) for each in places)], X)
+    return like(to_host(X)[tuple(map(_host_index, places))], X)
+
+
+def put(X: Array, places: Any, values: Any) -> Array:
+    """X with X[places] = values, changed in place where the library can."""
+    if _takes_index_arrays(X):
+        X[places] = values
+        return X
+    changed = to_host(X).copy()
+    several = isinstance(places, tuple)
+    changed[tuple(map(_host_index, places)) if several else to_host(places)] = _host_index(values)
+    return like(changed, X)
 
 
 def _host_index(value: Any) -> Any:
     return to_host(value) if array_api_compat.is_array_api_obj(value) else value
+
+
+def add_by_owner(total: Array, owners: Array, blocks: Array) -> Array:
+    """total (P, ...) with the blocks (b, ...) added to their owners (b,), which are sorted.
+
+    In an order that does not change from run to run. In place where the library can.
+    """
+    if array_api_compat.is_torch_array(total):
+        import torch
+
+        lengths = torch.bincount(owners, minlength=len(total))
+        flat = blocks.reshape(len(blocks), -1)
+        total += torch.segment_reduce(flat, "sum", lengths=lengths).reshape(total.shape)
+        return total
+    host = to_host(owners)
+    if host.size == 0:
+        return total
+    first = np.concatenate([[0], (host[1:] != host[:-1]).nonzero()[0] + 1])
+    if on_host(total):
+        total[host[first]] += np.add.reduceat(blocks, first, axis=0)
+        return total
+    if array_api_compat.is_cupy_array(total):
+        import cupy
+
+        total[like(host[first], total)] += cupy.add.reduceat(blocks, like(first, total), axis=0)
+        return total
+    sums = to_host(total).copy()
+    sums[host[first]] += np.add.reduceat(to_host(blocks), first, axis=0)
+    return like(sums, total)
+
+
+def distances(A: Array, B: Array) -> Array:
+    """The distances (a, b) of points A (a, d) and B (b, d), each from differences."""
+    if on_host(A):
+        return cdist(A, B)
+    xp = namespace(A)
+    n, d = B.shape
+    found = []
+    for block in slices(A.shape[0], _DEVICE_ENTRIES // (n * d)):
+        gaps = A[block, None, :] - B[None, :, :]
+        found.append(xp.sqrt(xp.sum(gaps * gaps, axis=2)))
+    return xp.concat(found, axis=0)
+
+
+def smallest(D: Array, k: int) -> Array:
+    """The places (r, k) of the k smallest entries in each row of D (r, n), in no order."""
+    if on_host(D):
+        return np.argpartition(D, k - 1, axis=1)[:, :k]
+    if array_api_compat.is_torch_array(D):
+        return D.topk(k, dim=1, largest=False, sorted=False).indices
+    if array_api_compat.is_cupy_array(D):
+        return D.argpartition(k - 1, axis=1)[:, :k]
+    return namespace(D).argsort(D, axis=1)[:, :k]
+
+
+def ordered(first: Array, second: Array) -> Array:
+    """The order (r, n) of each row by its first key, by the second where that is equal."""
+    xp = namespace(first)
+    if on_host(first):
+        return np.lexsort((second, first), axis=1)
+    order = xp.argsort(second, axis=1, stable=True)
+    by_first = xp.argsort(xp.take_along_axis(first, order, axis=1), axis=1, stable=True)
+    return xp.take_along_axis(order, by_first, axis=1)
+
+
+def cholesky(S: Array) -> Array | None:
+    """L (d, d), lower, with S = L L'; None where there is none."""
+    if on_host(S):
+        L, failed = dpotrf(S, lower=1)
+        return None if failed else L
+    xp = namespace(S)
+    if array_api_compat.is_torch_array(S):
+        import torch
+
+        L, failed = torch.linalg.cholesky_ex(S)
+        return None if bool(failed) else L
+    try:
+        L = xp.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        return None
+    # Some libraries say so by numbers that are none.
+    return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L)))) else None
+
+
+def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
+    """L^-1 B, or L'^-1 B, for a lower triangular L."""
+    if on_host(L):
+        return dtrtrs(L, B, lower=1, trans=int(transposed))[0]
+    xp = namespace(L)
+    side = xp.matrix_transpose(L) if transposed else L
+    if array_api_compat.is_torch_array(L):
+        import torch
+
+        return torch.linalg.solve_triangular(side, B, upper=transposed)
+    if array_api_compat.is_cupy_array(L):
+        from cupyx.scipy.linalg import solve_triangular as solved
+
+        return solved(L, B, trans=int(transposed), lower=True)
+    return xp.linalg.solve(side, B)
+
+
+def least_squares(A: Array, B: Array) -> Array:
+    """The shortest X (d, q) with the least |A X - B|."""
+    return lstsq(A, B)[0] if on_host(A) else namespace(A).linalg.pinv(A) @ B
+
+
+def condition_is_below(limit: float, S: Array, L: Array) -> bool:
+    """Whether the condition number of S = L L' is below the limit, by an estimate."""
+    if on_host(S):
+        reciprocal, _ = dpocon(L, np.abs(S).sum(axis=0).max(), uplo="L")
+        return bool(reciprocal * limit > 1.0)
+    values = namespace(S).linalg.eigvalsh(S)
+    return bool(values[0] * limit > values[-1])
+
+
+def gram(half: Array) -> Array:
+    """half' half, symmetric to the last bit."""
+    if not on_host(half):
+        product = namespace(half).matrix_transpose(half) @ half
+        return 0.5 * (product + namespace(half).matrix_transpose(product))
+    # SciPy's product, not NumPy's: each may carry a BLAS of its own, and two pools of threads
+    # that take turns on small matrices wait for each other (10 times slower on 2 cores).
+    lower = dsyrk(1.0, half, trans=1, lower=1)  # zero above the diagonal
+    product = lower + lower.T
+    np.fill_diagonal(product, np.diagonal(lower))
+    return product
+
+
+def column_dots(A: Array, B: Array) -> Array:
+    """The inner products (r,) of the columns of A and B (n, r)."""
+    if on_host(A):
+        return np.asarray(np.einsum("ij,ij->j", A, B))
+    return namespace(A).sum(A * B, axis=0)

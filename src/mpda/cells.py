@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._arrays import on_host
 from mpda._typing import Floats, Ints
 from mpda.graphs import (
     ClassPoints,
@@ -58,7 +59,8 @@ class FoundLists:
 
 def class_lists(points: ClassPoints, n_neighbors: int, search: str = "auto") -> FoundLists:
     """The neighbour lists of a class; "auto" is exact up to ``EXACT_SIZE`` samples."""
-    if search == "cells" or (search == "auto" and len(points.X) > EXACT_SIZE):
+    many = search == "cells" or (search == "auto" and points.X.shape[0] > EXACT_SIZE)
+    if many and on_host(points.X):  # elsewhere all pairs are compared fast enough
         return cell_lists(points.X, n_neighbors)
     return FoundLists(neighbor_lists(points, n_neighbors))
 

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from mpda._typing import Floats, Ints
+from mpda._arrays import add_by_owner, like, namespace, power_of_two, rows, zeros
+from mpda._typing import Array, Ints
 from mpda.cells import FoundLists, class_lists
 from mpda.forms import (
     PackedForm,
@@ -40,7 +41,7 @@ from mpda.scatter import (
     class_scatter,
     full_affinity_scatter,
     graph_scatter,
-    neighbor_spread,
+    neighbor_affinity_scatter,
     symmetric,
 )
 from mpda.tangents import TangentBundle, neighborhood_tangents, patch_tangents
@@ -84,7 +85,7 @@ class ClassContribution:
     """
 
     scatter: ClassScatter
-    within: Floats
+    within: Array
     n_edges: int
     form: TangentForm | PackedForm | None
     dimensions: Ints
@@ -94,8 +95,8 @@ class ClassContribution:
 
 
 def class_contribution(
-    points: Floats,
-    coordinates: Floats,
+    points: Array,
+    coordinates: Array,
     plan: Plan,
     patch_rule: PatchRule | None,
     found: FoundLists | None = None,
@@ -108,20 +109,21 @@ def class_contribution(
     lists may be given if they are long enough for the plan. Without a form, what only it needs is
     left out.
     """
+    xp = namespace(points)
     shape = _class_shape(points, coordinates, plan, patch_rule, found)
     if plan.full_affinity:
         spread = full_affinity_scatter(shape.samples, points).spread
     else:
-        spread = neighbor_spread(shape.samples)
+        spread = neighbor_affinity_scatter(shape.samples).spread
     placed, owners, bundle = shape.placed, shape.owners, shape.bundle
     blocks = first_order_blocks(placed, owners, bundle)
     return ClassContribution(
         scatter=class_scatter(coordinates, spread),
         within=graph_scatter(placed),
-        n_edges=len(placed.graph.edges),
+        n_edges=placed.graph.edges.shape[0],
         form=coupled_form(placed, owners, bundle, blocks) if with_form else None,
         dimensions=bundle.dimensions,
-        tangent_trace=float(np.trace(blocks[1], axis1=1, axis2=2).sum()),
+        tangent_trace=float(xp.sum(xp.linalg.diagonal(blocks[1]))),
         patches=shape.patches,
         found=shape.found,
     )
@@ -145,8 +147,8 @@ class _ClassShape:
 
 
 def _class_shape(
-    points: Floats,
-    coordinates: Floats,
+    points: Array,
+    coordinates: Array,
     plan: Plan,
     patch_rule: PatchRule | None,
     found: FoundLists | None,
@@ -157,14 +159,15 @@ def _class_shape(
     samples = PlacedGraph(coordinates, union_graph(found.lists.first(plan.n_neighbors)))
     if patch_rule is None:
         bundle = neighborhood_tangents(coordinates, samples.graph.neighbors, plan.tangent_energy)
-        return _ClassShape(samples, samples, np.arange(len(points)), bundle, None, found)
+        own = np.arange(points.shape[0])
+        return _ClassShape(samples, samples, own, bundle, None, found)
     patches = patch_rule(class_points, found.lists.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
         anchors = ClassPoints(_patch_means(points, patches.labels))
         placed = PlacedGraph(means, class_graph(anchors, plan.n_neighbors))
-        return _ClassShape(samples, placed, np.arange(len(means)), bundle, patches, found)
+        return _ClassShape(samples, placed, np.arange(means.shape[0]), bundle, patches, found)
     return _ClassShape(samples, samples, patches.labels, bundle, patches, found)
 
 
@@ -174,11 +177,14 @@ def planned_lists(points: ClassPoints, plan: Plan) -> FoundLists:
     return class_lists(points, k, plan.neighbor_search)
 
 
-def _patch_means(X: Floats, labels: Ints) -> Floats:
+def _patch_means(X: Array, labels: Ints) -> Array:
     """The mean of each patch (P, d)."""
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
-    return np.add.reduceat(X[order], np.cumsum(sizes) - sizes, axis=0) / sizes[:, None]
+    sums = add_by_owner(
+        zeros((sizes.size, X.shape[1]), X), like(labels[order], X), rows(X, like(order, X))
+    )
+    return sums / like(sizes[:, None].astype(float), X)
 
 
 def remembered(partition: Partition | None) -> PatchRule | None:
@@ -215,8 +221,8 @@ def _form_of(source: TangentForm | PackedForm | tuple[Any, ...]) -> TangentForm:
 
 
 def class_share(
-    points: Floats,
-    coordinates: Floats,
+    points: Array,
+    coordinates: Array,
     plan: Plan,
     patch_rule: PatchRule | None,
     found: FoundLists | None,
@@ -281,14 +287,15 @@ class Totals:
     """
 
     between: BetweenSums
-    within: Floats
+    within: Array
     n_edges: int = 0
     tangent_trace: float = 0.0
     tangent_size: int = 0
 
     @classmethod
-    def empty(cls, d: int) -> Totals:
-        return cls(BetweenSums.empty(d), np.zeros((d, d)))
+    def empty(cls, d: int, X: Array) -> Totals:
+        """The sum over no class, where the samples X are."""
+        return cls(BetweenSums.empty(d, X), zeros((d, d), X))
 
     def __add__(self, part: ClassContribution) -> Totals:
         return Totals(
@@ -299,7 +306,7 @@ class Totals:
             self.tangent_size + int(part.dimensions.sum()),
         )
 
-    def moved(self, basis: Floats) -> Totals:
+    def moved(self, basis: Array) -> Totals:
         """The same sums in the axes (D, D) in which the present ones are the basis (D, d)."""
         between = self.between
         return replace(
@@ -320,11 +327,11 @@ class Totals:
             self,
             between=BetweenSums(
                 between.counts,
-                np.ldexp(between.means, exponent),
-                np.ldexp(between.spread, 2 * exponent),
-                np.ldexp(between.mean_spread, 2 * exponent),
+                power_of_two(between.means, exponent),
+                power_of_two(between.spread, 2 * exponent),
+                power_of_two(between.mean_spread, 2 * exponent),
             ),
-            within=np.ldexp(self.within, 2 * exponent),
+            within=power_of_two(self.within, 2 * exponent),
             tangent_trace=float(np.ldexp(self.tangent_trace, 2 * exponent)),
         )
 
@@ -333,7 +340,7 @@ class Totals:
 
         ``one`` is 1 in the squared units of the samples: it takes the place of a unit that is 0.
         """
-        trace = float(np.trace(self.within))
+        trace = float(namespace(self.within).linalg.trace(self.within))
         return Units(
             gamma=trace / (2 * self.n_edges) if trace > 0.0 else one,
             alpha=trace / n_varying if trace > 0.0 else one,

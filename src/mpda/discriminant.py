@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 
+from mpda._arrays import eye, on_host, power_of_two, zeros
 from mpda._threads import SMALL, class_threads, one_blas_thread, one_core_left
-from mpda._typing import Floats, Ints
+from mpda._typing import Array, Ints
 from mpda.cells import FoundLists
 from mpda.contributions import (
     ClassContribution,
@@ -27,7 +28,7 @@ from mpda.contributions import (
     summarized_share,
     summary,
 )
-from mpda.engines import in_order, made_ahead
+from mpda.engines import in_order, made_ahead, one_by_one
 from mpda.forms import PackedForm, TangentForm
 from mpda.frames import Frame
 from mpda.graphs import ClassPoints
@@ -94,20 +95,19 @@ class Sums:
     """
 
     totals: Totals
-    taken: Floats
+    taken: Array
     used: Strengths
     exponent: int
-    origin: Floats
-    basis: Floats | None
+    origin: Array
+    basis: Array | None
 
     @property
-    def mean(self) -> Floats:
+    def mean(self) -> Array:
         """The mean of all samples in their own units (d,)."""
-        between = self.totals.between
-        offset = between.counts @ between.means / between.counts.sum()
+        offset = self.totals.between.mean
         if self.basis is not None:
             offset = self.basis @ offset
-        return np.ldexp(self.origin + offset, self.exponent)
+        return power_of_two(self.origin + offset, self.exponent)
 
     def ready_for(self, view: Frame) -> tuple[Sums, Frame]:
         """The sums in the axes of the samples and at a scale that suits those of a frame too; and
@@ -118,10 +118,10 @@ class Sums:
             taken = symmetric(self.basis @ taken @ self.basis.T)
         exponent = max(self.exponent, view.exponent) if view.any() else self.exponent
         shift = self.exponent - exponent
-        origin = np.ldexp(self.origin, shift)
+        origin = power_of_two(self.origin, shift)
         sums = Sums(
             totals.scaled(shift),
-            np.ldexp(taken, 2 * shift),
+            power_of_two(taken, 2 * shift),
             self.used.changed(lambda value: float(np.ldexp(value, 2 * shift))),
             exponent,
             origin,
@@ -146,7 +146,7 @@ class Discriminant:
     """
 
     directions: Directions
-    mean: Floats
+    mean: Array
     residual: float
     strengths: Strengths
     sums: Sums
@@ -227,34 +227,39 @@ _Kept = TangentForm | PackedForm | FoundLists | None
 
 
 def _passes(view: Frame, work: ClassWork, *begun: Any) -> _Passes:
-    return (_Passes if work.cluster is None else _ClusterPasses)(view, work, *begun)
+    if work.cluster is not None:
+        return _ClusterPasses(view, work, *begun)
+    return (_Passes if on_host(view.origin) else _DevicePasses)(view, work, *begun)
 
 
 class _Passes:
     """The work on the classes of a fit, in one pass or two, and what it adds up to."""
 
     _share: Callable[..., Any] = staticmethod(class_share)
+    _kept_bytes, _kept_lists = _KEPT_BYTES, _KEPT_LISTS
 
     def __init__(
         self,
         view: Frame,
         work: ClassWork,
         totals: Totals | None = None,
-        taken: Floats | None = None,
+        taken: Array | None = None,
     ) -> None:
         self._view = view
         self._work = work
-        sizes = [] if work.cluster is not None else [each.size for each in work.classes]
-        self._n_threads = class_threads(sizes)
+        self._n_threads = self._threads()
         self.blas = one_blas_thread(view.dimension <= SMALL or self._n_threads > 1)
         d = view.dimension
-        self.totals = Totals.empty(d) if totals is None else totals
-        self.taken = np.zeros((d, d)) if taken is None else taken
+        self.totals = Totals.empty(d, view.origin) if totals is None else totals
+        self.taken = zeros((d, d), view.origin) if taken is None else taken
         self._patches: list[Partition | None] = []
         self._dimensions: list[Ints] = []
         self._solvers: list[str] = []
         self._searches: list[str] = []
         self._recalls: list[float] = []
+
+    def _threads(self) -> int:
+        return class_threads([each.size for each in self._work.classes])
 
     def sum_up(self) -> list[_Kept]:
         """Graphs, patches, tangents and forms; what is kept of each class for the second pass."""
@@ -273,11 +278,11 @@ class _Passes:
         for part in self._each(packed_contribution, sources, "graphs and forms (1/2)", n_threads):
             self._add(part)
             form = part.form
-            room = form is not None and form_bytes + form.nbytes <= _KEPT_BYTES
+            room = form is not None and form_bytes + form.nbytes <= self._kept_bytes
             if form is not None and (room or not form_bytes):
                 form_bytes += form.nbytes
                 kept.append(form)
-            elif list_bytes + part.found.lists.nbytes <= _KEPT_LISTS:
+            elif list_bytes + part.found.lists.nbytes <= self._kept_lists:
                 list_bytes += part.found.lists.nbytes
                 kept.append(part.found)
             else:
@@ -304,11 +309,11 @@ class _Passes:
             self._add(part)
             self._take(elimination)
 
-    def solution(self, sums: Sums, mean: Floats, wanted: Wanted) -> Discriminant:
+    def solution(self, sums: Sums, mean: Array, wanted: Wanted) -> Discriminant:
         """The directions from all sums."""
         pencil = reduced_pencil(sums.totals, sums.taken, sums.used)
         found = solved(pencil, sums.used, wanted.two_stage)
-        kept = found.first(number_kept(found.eigenvalues.size, wanted.n_components))
+        kept = found.first(number_kept(found.eigenvalues.shape[0], wanted.n_components))
         directions = self._view.directions(kept.vectors)
         return Discriminant(
             directions=Directions(kept.eigenvalues, signed(directions)),
@@ -353,8 +358,7 @@ class _Passes:
         n_threads: int,
     ) -> Iterator[Any]:
         work = self._work
-        carry_out = in_order if work.cluster is None else work.cluster.each
-        return carry_out(
+        return self._carry_out(
             piece,
             arguments,
             len(work.classes),
@@ -362,6 +366,10 @@ class _Passes:
             report=work.report and f"{work.report}, {what}",
             n_threads=n_threads,
         )
+
+    @property
+    def _carry_out(self) -> Callable[..., Iterator[Any]]:
+        return in_order
 
     def _add(self, part: ClassContribution) -> None:
         self.totals += part
@@ -375,10 +383,44 @@ class _Passes:
         self._solvers.append(part.solver)
 
 
+class _DevicePasses(_Passes):
+    """The same on the device of another array library, where patches are cut in all classes at
+    once: it is the number of operations that takes time there, not their size."""
+
+    _kept_bytes, _kept_lists = 2**32, 2**31
+
+    def _threads(self) -> int:
+        return 1
+
+    @property
+    def _carry_out(self) -> Callable[..., Iterator[Any]]:
+        return one_by_one
+
+    def _sources(self) -> Iterator[tuple[Any, ...]]:
+        plan, rules = self._work.plan, self._work.rules
+        together = getattr(rules[0], "together", None)
+        if together is None or any(rule is not rules[0] for rule in rules):
+            yield from super()._sources()
+            return
+        sources = list(map(self._with_lists, super()._sources()))
+        points = [ClassPoints(source[0]) for source in sources]
+        lists = [source[-1].lists.first(plan.partition_neighbors) for source in sources]
+        for source, patches in zip(sources, together(points, lists), strict=True):
+            yield *source[:3], remembered(patches), source[-1]
+
+
 class _ClusterPasses(_Passes):
     """The same where the samples are on a cluster; what is kept of a class stays there."""
 
     _share = staticmethod(summarized_share)
+
+    def _threads(self) -> int:
+        return 1
+
+    @property
+    def _carry_out(self) -> Callable[..., Iterator[Any]]:
+        each: Callable[..., Iterator[Any]] = self._work.cluster.each
+        return each
 
     def sum_up(self) -> list[Any]:
         kept: list[Any] = []
@@ -400,9 +442,9 @@ class _ClusterPasses(_Passes):
             self._take(part)
 
 
-def reduced_pencil(totals: Totals, taken: Floats, used: Strengths) -> Pencil:
+def reduced_pencil(totals: Totals, taken: Array, used: Strengths) -> Pencil:
     """S' and S_tt + alpha I less what eliminating v takes off (d, d)."""
-    within = symmetric(totals.within) + used.alpha * np.eye(len(taken)) - taken
+    within = symmetric(totals.within) + used.alpha * eye(taken.shape[0], taken) - taken
     return Pencil(totals.between.form(), within)
 
 

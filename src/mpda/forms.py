@@ -15,7 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import bsr_array, csr_array, vstack
 
-from mpda._typing import Bools, Floats, Ints
+from mpda._arrays import (
+    add_by_owner,
+    at_a_time,
+    count_up,
+    device,
+    divided,
+    eye,
+    like,
+    namespace,
+    nbytes,
+    on_host,
+    pick,
+    put,
+    rows,
+    slices,
+    to_host,
+    zeros,
+)
+from mpda._typing import Array, Bools, Floats, Ints
 from mpda.graphs import PlacedGraph
 from mpda.tangents import TangentBundle
 
@@ -43,11 +61,11 @@ class TangentForm:
     used : (P, m) which entries of v exist
     """
 
-    cross: Floats
-    first_order: Floats
-    turning: Floats
-    pairs: Ints
-    couplings: Floats
+    cross: Array
+    first_order: Array
+    turning: Array
+    pairs: Array
+    couplings: Array
     used: Bools
 
     @property
@@ -63,15 +81,14 @@ class TangentForm:
     @property
     def nbytes(self) -> int:
         """The memory that the blocks take."""
-        parts = (self.cross, self.first_order, self.turning, self.couplings)
-        return sum(part.nbytes for part in parts)
+        return sum(map(nbytes, (self.cross, self.first_order, self.turning, self.couplings)))
 
     def __sizeof__(self) -> int:  # by which a cluster decides what to move to disk
         return self.nbytes
 
     def packed(self) -> TangentForm | PackedForm:
         """The same without the places of unused entries, where that saves memory worth the time."""
-        if self.nbytes <= _SMALL_BYTES:
+        if self.nbytes <= _SMALL_BYTES or not on_host(self.cross):
             return self
         low, high = self.pairs.T
         return PackedForm(
@@ -83,16 +100,15 @@ class TangentForm:
             self.used,
         )
 
-    def cross_columns(self) -> Floats:
+    def cross_columns(self) -> Array:
         """-S_tv as a matrix (d, sum m_p)."""
-        return self.cross.transpose(0, 2, 1)[self.used].T
+        columns = namespace(self.cross).permute_dims(self.cross, (0, 2, 1))
+        return columns[like(self.used, self.cross)].T
 
-    def diagonal_blocks(self, gamma: float, beta: float) -> Floats:
+    def diagonal_blocks(self, gamma: float, beta: float) -> Array:
         """The diagonal blocks (P, m, m) of S_vv + beta I; 1 at unused entries of the diagonal."""
-        blocks = self.first_order + gamma * self.turning
-        entries = np.arange(self.used.shape[1])
-        blocks[:, entries, entries] += np.where(self.used, beta, 1.0)
-        return blocks
+        added = like(np.where(self.used, beta, 1.0), self.cross)
+        return self.first_order + gamma * self.turning + _diagonal(added)
 
     def balanced(self, gamma: float, beta: float) -> TangentForm:
         """The same in coordinates of v in which S_vv + beta I has identities on its diagonal.
@@ -100,46 +116,53 @@ class TangentForm:
         That is S_vv of the answer at gamma = 1 and without a ridge. Eliminating v takes the same
         off S_tt; where a diagonal block is singular, v is held to its range.
         """
-        blocks = self.diagonal_blocks(gamma, beta)
+        xp = namespace(self.cross)
         m = self.used.shape[1]
-        entries = np.arange(m)
+        used = like(self.used, self.cross)
+        blocks = self.first_order + gamma * self.turning
+        diagonal = xp.where(used, xp.linalg.diagonal(blocks) + beta, 0.0)
         # Unused entries must be no larger than used ones, beside which rounding is told.
-        diagonal = np.where(self.used, blocks[:, entries, entries], 0.0)
-        blocks[:, entries, entries] = np.where(self.used, diagonal, diagonal.max(axis=1)[:, None])
-        values, vectors = np.linalg.eigh(blocks)
-        kept = values > m * np.finfo(float).eps * values[:, -1:]
-        roots = np.sqrt(np.divide(1.0, values, out=np.zeros_like(values), where=kept))
-        sides = (vectors * roots[:, None]) @ vectors.transpose(0, 2, 1)
-        couplings = np.empty_like(self.couplings)
-        step = max(1, _BLOCK_ENTRIES // (m * m))
-        for start in range(0, len(couplings), step):
-            low, high = self.pairs[start : start + step].T
-            part = gamma * self.couplings[start : start + step]
-            couplings[start : start + step] = sides[low] @ part @ sides[high]
+        whole = xp.where(used, diagonal, xp.max(diagonal, axis=1, keepdims=True))
+        blocks = blocks + _diagonal(whole - xp.linalg.diagonal(blocks))
+        values, vectors = xp.linalg.eigh(blocks)
+        kept = xp.where(values > m * np.finfo(float).eps * values[:, -1:], values, 0.0)
+        roots = xp.sqrt(divided(1.0, kept, xp.zeros_like(kept)))
+        sides = (vectors * roots[:, None, :]) @ xp.matrix_transpose(vectors)
+        couplings = xp.empty_like(self.couplings)
+        for block in slices(couplings.shape[0], at_a_time(blocks, _BLOCK_ENTRIES) // (m * m)):
+            part = gamma * self.couplings[block, :, :]
+            low, high = self.pairs[block, 0], self.pairs[block, 1]
+            couplings[block, :, :] = rows(sides, low) @ part @ rows(sides, high)
         return TangentForm(
             self.cross @ sides,
             sides @ blocks @ sides,
-            np.zeros_like(blocks),
+            xp.zeros_like(blocks),
             self.pairs,
             couplings,
             self.used,
         )
 
-    def tangent_block(self, gamma: float, beta: float) -> Floats:
+    def tangent_block(self, gamma: float, beta: float) -> Array:
         """S_vv + beta I, dense (sum m_p, sum m_p)."""
-        n_patches, m = self.used.shape
-        if n_patches * m > 2 * self.size + 100:  # patches of very unequal dimension
-            return self.sparse_tangent_block(gamma, beta).toarray()
-        patches = np.arange(n_patches)
-        low, high = self.pairs.T
+        xp = namespace(self.cross)
+        size = self.size
+        # The number of each entry of v; those that do not exist all go to one place at the end.
+        numbers = np.full(self.used.shape, -1)
+        numbers[self.used] = np.arange(size)
+        number = like(numbers, self.cross)
+        square = zeros((size * size + 1,), self.cross)
+        patches = count_up(len(self.used), self.pairs)
+        low, high = self.pairs[:, 0], self.pairs[:, 1]
         couplings = gamma * self.couplings
-        blocks = np.zeros((n_patches, m, n_patches, m))
-        blocks[patches, :, patches] = self.diagonal_blocks(gamma, beta)
-        blocks[low, :, high] = couplings
-        blocks[high, :, low] = couplings.transpose(0, 2, 1)
-        used = self.used.ravel().nonzero()[0]
-        square = blocks.reshape(n_patches * m, n_patches * m)
-        return square.take(used, axis=0).take(used, axis=1)
+        for p, q, blocks in (
+            (patches, patches, self.diagonal_blocks(gamma, beta)),
+            (low, high, couplings),
+            (high, low, xp.matrix_transpose(couplings)),
+        ):
+            row, column = rows(number, p)[:, :, None], rows(number, q)[:, None, :]
+            place = xp.where((row < 0) | (column < 0), size * size, row * size + column)
+            square = put(square, xp.reshape(place, (-1,)), xp.reshape(blocks, (-1,)))
+        return xp.reshape(square[:-1], (size, size))
 
     def sparse_tangent_block(self, gamma: float, beta: float) -> csr_array:
         """S_vv + beta I, sparse (sum m_p, sum m_p).
@@ -171,23 +194,29 @@ class TangentForm:
     def layout(self) -> BlockLayout:
         """Where the blocks of S_vv stand."""
         patches = np.arange(len(self.used))
-        low, high = self.pairs.T
+        low, high = to_host(self.pairs).T
         rows = np.concatenate([patches, low, high])
         columns = np.concatenate([patches, high, low])
         order = np.lexsort((columns, rows))
         starts = np.searchsorted(rows[order], np.arange(len(patches) + 1))
         return BlockLayout(starts, columns[order], order)
 
-    def blocks_at(self, numbers: Ints, diagonal: Floats, gamma: float) -> Floats:
+    def blocks_at(self, numbers: Ints, diagonal: Array, gamma: float) -> Array:
         """The blocks (b, m, m) with these numbers in the layout, given those of the diagonal."""
-        n_patches, n_pairs = len(self.used), len(self.pairs)
-        blocks = np.empty((numbers.size, *diagonal.shape[1:]))
-        on_diagonal, below = numbers < n_patches, numbers >= n_patches + n_pairs
-        above = ~(on_diagonal | below)
-        blocks[on_diagonal] = diagonal[numbers[on_diagonal]]
-        blocks[above] = gamma * self.couplings[numbers[above] - n_patches]
-        mirrored = self.couplings[numbers[below] - n_patches - n_pairs]
-        blocks[below] = gamma * mirrored.transpose(0, 2, 1)
+        n_patches, n_pairs = len(self.used), self.pairs.shape[0]
+        xp = namespace(diagonal)
+        blocks = zeros((numbers.size, *diagonal.shape[1:]), diagonal)
+        for first, last, source, turned in (
+            (0, n_patches, diagonal, False),
+            (n_patches, n_patches + n_pairs, self.couplings, False),
+            (n_patches + n_pairs, n_patches + 2 * n_pairs, self.couplings, True),
+        ):
+            places = np.flatnonzero((first <= numbers) & (numbers < last))
+            found = rows(source, like(numbers[places] - first, source))
+            if source is not diagonal:
+                found *= gamma
+            found = xp.matrix_transpose(found) if turned else found
+            blocks = put(blocks, like(places, diagonal), found)
         return blocks
 
 
@@ -247,6 +276,11 @@ class PackedForm:
         )
 
 
+def _diagonal(entries: Array) -> Array:
+    """Diagonal blocks (P, m, m) from their entries (P, m)."""
+    return eye(entries.shape[1], entries) * entries[:, None, :]
+
+
 def _squares(rows: Bools, columns: Bools) -> Bools:
     """Which entries of blocks (b, m, m) exist, from their rows and columns (b, m)."""
     return rows[:, :, None] & columns[:, None, :]
@@ -270,15 +304,15 @@ def tangent_form(placed: PlacedGraph, patches: Ints, bundle: TangentBundle) -> T
 
 def first_order_blocks(
     placed: PlacedGraph, patches: Ints, bundle: TangentBundle
-) -> tuple[Floats, Floats]:
+) -> tuple[Array, Array]:
     """-S_tv (P, d, m) and the part of S_vv without gamma (P, m, m)."""
-    if len(placed.Z) <= _VERTEX_LIMIT and not placed.edges_are_short:
+    if placed.Z.shape[0] <= _VERTEX_LIMIT and not placed.edges_are_short:
         return _blocks_from_vertices(placed.offsets, placed.graph.edges, patches, bundle)
     return _blocks_from_differences(placed.Z, placed.graph.edges, patches, bundle)
 
 
 def coupled_form(
-    placed: PlacedGraph, patches: Ints, bundle: TangentBundle, blocks: tuple[Floats, Floats]
+    placed: PlacedGraph, patches: Ints, bundle: TangentBundle, blocks: tuple[Array, Array]
 ) -> TangentForm:
     """The form of which these are the first-order blocks."""
     pairs, weights = _joined_patches(placed.graph.edges, patches, bundle.dimensions.size)
@@ -316,86 +350,90 @@ def _blocks_from_vertices(
 
 
 def _blocks_from_differences(
-    Z: Floats, edges: Ints, patches: Ints, bundle: TangentBundle
-) -> tuple[Floats, Floats]:
+    Z: Array, edges: Array, patches: Ints, bundle: TangentBundle
+) -> tuple[Array, Array]:
     """sum_{j in p} sum_i W_ij d_ij (T_p'd_ij)' and sum (T_p'd_ij)(T_p'd_ij)' for each patch p.
 
     The ordered edges are sorted by the patch of j and cut into pieces of equal length, so that one
     product serves many patches whatever their sizes.
     """
+    xp = namespace(Z)
     n_patches, d, m = bundle.bases.shape
-    cross = np.zeros((n_patches, d, m))
-    first_order = np.zeros((n_patches, m, m))
-    if m == 0 or len(edges) == 0:
+    cross = zeros((n_patches, d, m), Z)
+    first_order = zeros((n_patches, m, m), Z)
+    if m == 0 or edges.shape[0] == 0:
         return cross, first_order
-    ordered = np.concatenate([edges, edges[:, ::-1]])
-    ordered = ordered[np.argsort(patches[ordered[:, 1]], kind="stable")]
-    counts = np.bincount(patches[ordered[:, 1]], minlength=n_patches)
+    low, high = edges[:, 0], edges[:, 1]
+    tails, heads = xp.concat([low, high]), xp.concat([high, low])
+    owners = rows(like(patches, edges), heads)
+    order = xp.argsort(owners, stable=True)
+    tails, heads = rows(tails, order), rows(heads, order)
+    counts = np.bincount(to_host(owners), minlength=n_patches)
     length = int(np.clip(counts.sum() // np.count_nonzero(counts), 8, 256))
     n_pieces = -(-counts // length)
     owner = np.repeat(np.arange(n_patches), n_pieces)
     place = np.arange(owner.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
     begin = (np.cumsum(counts) - counts)[owner] + place * length
     end = np.cumsum(counts)[owner]
-    step = max(1, min(owner.size, _BLOCK_ENTRIES // (length * d)))
-    gaps, heads = np.empty((2, step, length, d))
-    for start in range(0, owner.size, step):
-        piece = slice(start, start + step)
-        rows = begin[piece, None] + np.arange(length)
+    for piece in slices(owner.size, at_a_time(Z, _BLOCK_ENTRIES) // (length * d)):
+        edge = like(begin[piece, None] + np.arange(length), edges)
+        limit = like(end[piece, None], edges)
         # A place beyond the last edge of a patch takes j for i: a difference of 0.
-        i, j = ordered[np.minimum(rows, end[piece, None] - 1)].transpose(2, 0, 1)
-        i = np.where(rows < end[piece, None], i, j)
-        gap, head = gaps[: len(rows)], heads[: len(rows)]
-        np.take(Z, i, axis=0, out=gap, mode="clip")
-        np.take(Z, j, axis=0, out=head, mode="clip")
-        gap -= head
-        along = gap @ bundle.bases[owner[piece]]
-        _add_by_owner(cross, owner[piece], gap.transpose(0, 2, 1) @ along)
-        _add_by_owner(first_order, owner[piece], along.transpose(0, 2, 1) @ along)
+        last = xp.minimum(edge, limit - 1)
+        j = rows(heads, last)
+        i = xp.where(edge < limit, rows(tails, last), j)
+        gap = rows(Z, i)
+        gap -= rows(Z, j)
+        owns = like(owner[piece], edges)
+        along = gap @ rows(bundle.bases, owns)
+        cross = add_by_owner(cross, owns, xp.matrix_transpose(gap) @ along)
+        first_order = add_by_owner(first_order, owns, xp.matrix_transpose(along) @ along)
     return cross, first_order
 
 
-def _add_by_owner(total: Floats, owner: Ints, blocks: Floats) -> None:
-    """total[p] += the blocks that p owns; owner is sorted."""
-    first = np.concatenate([[0], (owner[1:] != owner[:-1]).nonzero()[0] + 1])
-    total[owner[first]] += np.add.reduceat(blocks, first, axis=0)
-
-
-def _joined_patches(edges: Ints, patches: Ints, n_patches: int) -> tuple[Ints, Floats]:
+def _joined_patches(edges: Array, patches: Ints, n_patches: int) -> tuple[Array, Array]:
     """The pairs (q, 2) of different patches that edges join, and w_pq, the edges of each pair."""
-    tails, heads = patches[edges].T
-    apart = tails != heads
-    low, high = np.minimum(tails, heads)[apart], np.maximum(tails, heads)[apart]
-    keys, weights = np.unique(low * n_patches + high, return_counts=True)
-    return np.column_stack([keys // n_patches, keys % n_patches]), weights.astype(float)
+    xp = namespace(edges)
+    labels = like(patches, edges)
+    tails, heads = rows(labels, edges[:, 0]), rows(labels, edges[:, 1])
+    keys = xp.minimum(tails, heads) * n_patches + xp.maximum(tails, heads)
+    keys, weights = xp.unique_counts(keys[tails != heads])
+    return xp.stack([keys // n_patches, keys % n_patches], axis=1), xp.astype(weights, xp.float64)
 
 
-def _coupling_blocks(pairs: Ints, weights: Floats, bundle: TangentBundle) -> tuple[Floats, Floats]:
+def _coupling_blocks(pairs: Array, weights: Array, bundle: TangentBundle) -> tuple[Array, Array]:
     """The parts of S_vv that gamma multiplies, by A_pq = T_p'T_q.
 
     Diagonal: sum_q w_pq (I + A_pq A_pq'); block (p, q): -2 w_pq A_pq, since w_pq = w_qp.
     """
+    xp = namespace(bundle.bases)
     n_patches, d, m = bundle.bases.shape
-    couplings = np.empty((len(pairs), m, m))
-    degrees = np.bincount(pairs.ravel(), np.repeat(weights, 2), n_patches)
-    turning = degrees[:, None, None] * (np.eye(m) * bundle.used[:, None])
-    step = max(1, _BLOCK_ENTRIES // max(1, d * m))
-    for start in range(0, len(pairs), step):
-        low, high = pairs[start : start + step].T
-        w = weights[start : start + step, None, None]
+    couplings = xp.empty((pairs.shape[0], m, m), dtype=xp.float64, device=device(bundle.bases))
+    degrees = zeros((n_patches,), bundle.bases)
+    turning = zeros((n_patches, m, m), bundle.bases)
+    for block in slices(pairs.shape[0], at_a_time(bundle.bases, _BLOCK_ENTRIES) // max(1, d * m)):
+        low, high = pairs[block, 0], pairs[block, 1]
+        weight = weights[block]
+        w = weight[:, None, None]
         A = _inner_products(bundle.bases, low, high)
-        couplings[start : start + step] = -2.0 * w * A
-        _add_by_owner(turning, low, w * (A @ A.transpose(0, 2, 1)))
-        order = np.argsort(high, kind="stable")
-        _add_by_owner(turning, high[order], (w * (A.transpose(0, 2, 1) @ A))[order])
-    return turning, couplings
+        couplings[block, :, :] = -2.0 * w * A
+        turned = xp.matrix_transpose(A)
+        degrees = add_by_owner(degrees, low, weight)
+        turning = add_by_owner(turning, low, w * (A @ turned))
+        order = xp.argsort(high, stable=True)
+        by_high = rows(high, order)
+        degrees = add_by_owner(degrees, by_high, rows(weight, order))
+        turning = add_by_owner(turning, by_high, rows(w * (turned @ A), order))
+    used = like(bundle.used.astype(float), bundle.bases)
+    return turning + degrees[:, None, None] * _diagonal(used), couplings
 
 
-def _inner_products(bases: Floats, low: Ints, high: Ints) -> Floats:
+def _inner_products(bases: Array, low: Array, high: Array) -> Array:
     """A_pq = T_p'T_q (q, m, m) for pairs of patches."""
+    xp = namespace(bases)
     n_patches, d, m = bases.shape
-    if n_patches <= 2 * len(low) and n_patches * m <= _DENSE_LIMIT:
-        columns = bases.transpose(1, 0, 2).reshape(d, n_patches * m)
-        products = (columns.T @ columns).reshape(n_patches, m, n_patches, m)
-        return products[low, :, high]
-    return bases[low].transpose(0, 2, 1) @ bases[high]
+    if n_patches <= 2 * low.shape[0] and n_patches * m <= _DENSE_LIMIT:
+        columns = xp.reshape(xp.permute_dims(bases, (1, 0, 2)), (d, n_patches * m))
+        products = xp.reshape(columns.T @ columns, (n_patches, m, n_patches, m))
+        return pick(products, (low, slice(None), high))
+    return xp.matrix_transpose(rows(bases, low)) @ rows(bases, high)

@@ -11,7 +11,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpda._typing import Floats, Ints
+from mpda._arrays import (
+    as_floats,
+    at_a_time,
+    like,
+    namespace,
+    power_of_two,
+    rows,
+    slices,
+    to_host,
+    zeros,
+)
+from mpda._typing import Array, Ints
 
 # With samples below 1e-150 the square of 1 would be too large in the units of the points.
 _LEAST_EXPONENT = -500
@@ -32,11 +43,11 @@ class Frame:
     basis : (d, r) orthonormal, or None
     """
 
-    samples: Floats
+    samples: Array
     exponent: int
-    origin: Floats
-    rotated: Floats | None = None
-    basis: Floats | None = None
+    origin: Array
+    rotated: Array | None = None
+    basis: Array | None = None
 
     @property
     def dimension(self) -> int:
@@ -46,49 +57,51 @@ class Frame:
     @property
     def n_varying(self) -> int:
         """The number of features that are not constant."""
-        return int(np.count_nonzero(self.samples.max(axis=0) != self.samples.min(axis=0)))
+        xp = namespace(self.samples)
+        return int(xp.count_nonzero(xp.max(self.samples, axis=0) != xp.min(self.samples, axis=0)))
 
     @property
-    def mean(self) -> Floats:
+    def mean(self) -> Array:
         """The mean of the samples in their own units (d,)."""
+        xp = namespace(self.samples)
         n, d = self.samples.shape
-        total = np.zeros(d)
-        step = max(1, _BLOCK_ENTRIES // d)
-        for start in range(0, n, step):
-            total += self._scaled(self.samples[start : start + step]).sum(axis=0)
-        return np.ldexp(total / n, self.exponent)
+        total = zeros((d,), self.samples)
+        for block in slices(n, at_a_time(self.samples, _BLOCK_ENTRIES) // d):
+            total += xp.sum(self._scaled(self.samples[block, :]), axis=0)
+        return power_of_two(total / n, self.exponent)
 
     @property
-    def points(self) -> Floats:
+    def points(self) -> Array:
         """All points (n, d)."""
         return self._scaled(self.samples)
 
     @property
-    def all_coordinates(self) -> Floats:
+    def all_coordinates(self) -> Array:
         """The coordinates of every sample (n, r), as ``part`` has them."""
         return self.points - self.origin if self.rotated is None else self.rotated
 
     def any(self) -> bool:
         """Whether there is a sample other than 0."""
-        return bool(self.samples.any())
+        return bool(namespace(self.samples).any(self.samples != 0.0))
 
-    def at(self, exponent: int, origin: Floats) -> Frame:
+    def at(self, exponent: int, origin: Array) -> Frame:
         """The same samples in coordinates that are scaled so and count from there."""
         return Frame(self.samples, exponent, origin)
 
-    def part(self, members: Ints) -> tuple[Floats, Floats]:
+    def part(self, members: Ints) -> tuple[Array, Array]:
         """The points (m, d) of some samples and their coordinates (m, r).
 
         Coordinates count from one of the points: differences of near numbers are exact, so samples
         far from zero lose nothing. Points keep their values, and with them ties in distance.
         """
-        points = self._scaled(self.samples.take(members, axis=0))
+        places = like(members, self.samples)
+        points = self._scaled(rows(self.samples, places))
         if self.rotated is None:
             return points, points - self.origin
-        return points, self.rotated[members]
+        return points, rows(self.rotated, places)
 
-    def _scaled(self, samples: Floats) -> Floats:
-        return np.ldexp(samples.astype(np.float64, copy=False), -self.exponent, order="C")
+    def _scaled(self, samples: Array) -> Array:
+        return power_of_two(as_floats(samples), -self.exponent)
 
     def scaled(self, value: float) -> float:
         """A quantity in squared units of the samples, in squared units of the points."""
@@ -98,43 +111,47 @@ class Frame:
         """The reverse of ``scaled``."""
         return _shifted(value, 2 * self.exponent)
 
-    def directions(self, vectors: Floats) -> Floats:
+    def directions(self, vectors: Array) -> Array:
         """Directions (d, r) for the samples from directions for the coordinates."""
-        return np.ldexp(self.turned(vectors), -self.exponent)
+        return power_of_two(self.turned(vectors), -self.exponent)
 
-    def turned(self, vectors: Floats) -> Floats:
+    def turned(self, vectors: Array) -> Array:
         """Vectors (d, r) in the axes of the samples, their lengths kept."""
         return vectors if self.basis is None else self.basis @ vectors
 
 
-def plain_frame(X: Floats) -> Frame:
+def plain_frame(X: Array) -> Frame:
     """The frame of the samples X (n, d) without a basis."""
     exponent = frame_exponent(X)
-    return Frame(X, exponent, np.ldexp(X[0].astype(np.float64), -exponent))
+    return Frame(X, exponent, power_of_two(as_floats(X[0, :]), -exponent))
 
 
-def frame(X: Floats) -> Frame:
+def frame(X: Array) -> Frame:
     """The frame of the samples X (n, d)."""
     n, d = X.shape
     plain = plain_frame(X)
     if n > d:
         return plain
     # Equal samples must stay equal to the last bit, so each distinct one is rotated once.
-    distinct, copies = np.unique(plain.points, axis=0, return_inverse=True)
-    offsets = distinct - plain.origin
-    _, singular, directions = np.linalg.svd(offsets, full_matrices=False)
-    basis = directions[singular > d * np.finfo(float).eps * singular[0]].T
-    return replace(plain, rotated=(offsets @ basis)[copies.ravel()], basis=basis)
+    _, first, copies = np.unique(
+        to_host(plain.points), axis=0, return_index=True, return_inverse=True
+    )
+    offsets = rows(plain.points, like(first, X)) - plain.origin
+    _, singular, directions = namespace(X).linalg.svd(offsets, full_matrices=False)
+    values = to_host(singular)
+    basis = directions[: int((values > d * np.finfo(float).eps * values[0]).sum()), :].T
+    return replace(plain, rotated=rows(offsets @ basis, like(copies.ravel(), X)), basis=basis)
 
 
-def frame_exponent(X: Floats) -> int:
+def frame_exponent(X: Array) -> int:
     """The exponent of the frame of the samples X, or of their least and largest values."""
     return max(scale_exponent(X), _LEAST_EXPONENT)
 
 
-def scale_exponent(X: Floats) -> int:
+def scale_exponent(X: Array) -> int:
     """The power of two above the largest magnitude in X."""
-    return int(np.frexp(max(abs(float(X.min())), abs(float(X.max()))))[1])
+    xp = namespace(X)
+    return int(np.frexp(max(abs(float(xp.min(X))), abs(float(xp.max(X)))))[1])
 
 
 def _shifted(value: float, exponent: int) -> float:

@@ -11,10 +11,26 @@ from functools import cached_property
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
-from scipy.spatial.distance import cdist, pdist, squareform
+from scipy.spatial.distance import pdist, squareform
 from sklearn.neighbors import NearestNeighbors
 
-from mpda._typing import Bools, Floats, Ints
+from mpda._arrays import (
+    at_a_time,
+    contiguous,
+    count_up,
+    distances,
+    divided,
+    namespace,
+    nbytes,
+    on_host,
+    ordered,
+    put,
+    rows,
+    slices,
+    smallest,
+    zeros,
+)
+from mpda._typing import Array, Floats, Ints
 
 # Up to this many coordinate differences every pair is compared directly (about a third of a
 # second); above, candidates come from a search by Gram products.
@@ -33,12 +49,16 @@ _LARGEST_EXTENT = 1e3
 class ClassPoints:
     """The samples X (n, d) of one class, with all their distances where something asks for them."""
 
-    X: Floats
+    X: Array
 
     @cached_property
-    def straight(self) -> Floats:
+    def straight(self) -> Array:
         """D^E (n, n), symmetric to the last bit, each entry from differences."""
-        return squareform(pdist(self.X), checks=False)
+        return (
+            squareform(pdist(self.X), checks=False)
+            if on_host(self.X)
+            else distances(self.X, self.X)
+        )
 
 
 @dataclass(frozen=True)
@@ -49,16 +69,17 @@ class NeighborLists:
     distances : (n, k)
     """
 
-    indices: Ints
-    distances: Floats
+    indices: Array
+    distances: Array
 
     @property
     def nbytes(self) -> int:
         """The memory that the lists take."""
-        return self.indices.nbytes + self.distances.nbytes
+        return 2 * nbytes(self.distances)
 
     def first(self, k: int) -> NeighborLists:
         """The lists cut to their k nearest."""
+        k = min(k, self.indices.shape[1])
         return NeighborLists(self.indices[:, :k], self.distances[:, :k])
 
 
@@ -72,8 +93,8 @@ class ClassGraph:
     """
 
     neighbors: NeighborLists
-    edges: Ints
-    lengths: Floats
+    edges: Array
+    lengths: Array
 
 
 @dataclass(frozen=True)
@@ -85,11 +106,11 @@ class PlacedGraph:
     feature, they have to be sums over the differences of coordinates.
     """
 
-    Z: Floats
+    Z: Array
     graph: ClassGraph
 
     @cached_property
-    def offsets(self) -> Floats:
+    def offsets(self) -> Array:
         """The coordinates from the class mean (n, d)."""
         return mean_offsets(self.Z)
 
@@ -101,16 +122,21 @@ class PlacedGraph:
 
     @cached_property
     def edges_are_short(self) -> bool:
-        """Whether products of offsets would lose the edges in rounding."""
+        """Whether products of offsets would lose the edges in rounding.
+
+        Off this machine differences are as fast, and nothing is gained by products.
+        """
+        if not on_host(self.Z):
+            return True
         degrees = np.bincount(self.graph.edges.ravel(), minlength=len(self.Z))
         sums = np.einsum("ij,ij->j", self.offsets, self.laplacian_offsets)
         return lost_in_products(self.offsets, degrees, sums, _LARGEST_EXTENT)
 
 
-def mean_offsets(Z: Floats) -> Floats:
+def mean_offsets(Z: Array) -> Array:
     """Z (n, d) from its mean; exactly 0 along features that are constant."""
-    offsets = Z - Z[:1]
-    offsets -= offsets.mean(axis=0)
+    offsets = Z - Z[:1, :]
+    offsets -= namespace(Z).mean(offsets, axis=0)
     return offsets
 
 
@@ -144,102 +170,112 @@ def class_graph(points: ClassPoints, n_neighbors: int) -> ClassGraph:
 def union_graph(neighbors: NeighborLists) -> ClassGraph:
     """Join i and j where either is in the other's list."""
     n, k = neighbors.indices.shape
-    tails = np.repeat(np.arange(n), k)
-    heads = neighbors.indices.ravel()
-    if n <= _DENSE_LIMIT:
-        lengths = np.full((n, n), -1.0)
-        lengths[np.minimum(tails, heads), np.maximum(tails, heads)] = neighbors.distances.ravel()
-        low, high = true_pairs(lengths >= 0.0)
-        return ClassGraph(neighbors, np.column_stack([low, high]), lengths[low, high])
-    keys = np.minimum(tails, heads) * n + np.maximum(tails, heads)
-    keys, first = np.unique(keys, return_index=True)
-    edges = np.column_stack([keys // n, keys % n]) if n else np.empty((0, 2), dtype=np.intp)
-    return ClassGraph(neighbors, edges, neighbors.distances.ravel()[first])
+    xp = namespace(neighbors.indices)
+    samples = count_up(n, neighbors.indices)
+    tails = xp.reshape(xp.broadcast_to(samples[:, None], (n, k)), (-1,))
+    heads = xp.reshape(neighbors.indices, (-1,))
+    lengths = xp.reshape(neighbors.distances, (-1,))
+    if n <= _DENSE_LIMIT and on_host(heads):
+        dense = np.full((n, n), -1.0)
+        dense[np.minimum(tails, heads), np.maximum(tails, heads)] = lengths
+        low, high = true_pairs(dense >= 0.0)
+        return ClassGraph(neighbors, np.column_stack([low, high]), dense[low, high])
+    if heads.shape[0] == 0:
+        return ClassGraph(neighbors, xp.reshape(heads, (0, 2)), lengths)
+    keys = xp.minimum(tails, heads) * n + xp.maximum(tails, heads)
+    order = xp.argsort(keys, stable=True)
+    keys = rows(keys, order)
+    new = xp.concat([samples[:1], 1 + xp.nonzero(keys[1:] != keys[:-1])[0]])
+    keys = rows(keys, new)
+    edges = xp.stack([keys // n, keys % n], axis=1)
+    return ClassGraph(neighbors, edges, rows(lengths, rows(order, new)))
 
 
-def true_pairs(mask: Bools) -> tuple[Ints, Ints]:
+def true_pairs(mask: Array) -> tuple[Array, Array]:
     """The rows and columns where a mask (r, c) is true, row by row; nonzero() takes five times."""
-    positions = mask.ravel().nonzero()[0]
-    rows = positions // mask.shape[1]
-    return rows, positions - rows * mask.shape[1]
+    xp = namespace(mask)
+    positions = xp.nonzero(xp.reshape(mask, (-1,)))[0]
+    found = positions // mask.shape[1]
+    return found, positions - found * mask.shape[1]
 
 
-def local_affinity(graph: ClassGraph) -> Floats:
+def local_affinity(graph: ClassGraph) -> Array:
     """A_ij = exp(-d_ij^2 / (sigma_i sigma_j)) on the edges (e,) of the graph."""
-    tails, heads = graph.edges.T
     sigma = local_scale(graph.neighbors)
-    return scaled_affinity(graph.lengths, sigma[tails] * sigma[heads])
+    scales = rows(sigma, graph.edges[:, 0]) * rows(sigma, graph.edges[:, 1])
+    return scaled_affinity(graph.lengths, scales)
 
 
-def local_scale(neighbors: NeighborLists) -> Floats:
+def local_scale(neighbors: NeighborLists) -> Array:
     """sigma_i (n,): the distance to the last of the listed neighbours, 0 where there is none."""
     n, k = neighbors.distances.shape
-    return neighbors.distances[:, -1] if k else np.zeros(n)
+    return neighbors.distances[:, -1] if k else zeros((n,), neighbors.distances)
 
 
-def scaled_affinity(distances: Floats, scales: Floats) -> Floats:
-    """exp(-distances^2 / scales); where the scale is 0: 1 for identical points, else 0."""
-    identical = distances == 0.0
-    ratio = np.divide(
-        distances * distances,
-        scales,
-        out=np.where(identical, 0.0, np.inf),
-        where=scales > 0.0,
-    )
-    return np.exp(-ratio)
+def scaled_affinity(gaps: Array, scales: Array) -> Array:
+    """exp(-gaps^2 / scales); where the scale is 0: 1 for identical points, else 0."""
+    xp = namespace(gaps)
+    return xp.exp(-divided(gaps * gaps, scales, xp.where(gaps == 0.0, gaps, xp.inf)))
 
 
 def neighbor_lists(points: ClassPoints, n_neighbors: int) -> NeighborLists:
     """Exact neighbour lists of n points with k = min(n_neighbors, n - 1)."""
     n, d = points.X.shape
     k = min(n_neighbors, n - 1)
-    if k == 0:
-        return NeighborLists(np.empty((n, 0), dtype=np.intp), np.empty((n, 0)))
     if n * n <= _BLOCK_ENTRIES and n * n * d <= _DIRECT_SEARCH_LIMIT:
-        return _nearest(points.straight, np.arange(n), k)
+        return _nearest(points.straight, count_up(n, points.X), k)
     return searched_lists(points.X, k)
 
 
-def searched_lists(X: Floats, n_neighbors: int) -> NeighborLists:
+def searched_lists(X: Array, n_neighbors: int) -> NeighborLists:
     """The same lists for any samples X (n, d), without all distances at once."""
     n, d = X.shape
     k = min(n_neighbors, n - 1)
     if n * n * d <= _DIRECT_SEARCH_LIMIT:
-        return direct_lists(X, np.arange(n), k)
+        return direct_lists(X, count_up(n, X), k)
     return _candidate_search(X, k)
 
 
-def direct_lists(X: Floats, rows: Ints, k: int) -> NeighborLists:
-    """The lists of the given rows, every distance from differences, in blocks of rows."""
-    indices = np.empty((rows.size, k), dtype=np.intp)
-    distances = np.empty((rows.size, k))
-    step = max(1, _SEARCH_ENTRIES // X.shape[0])
-    for start in range(0, rows.size, step):
-        block = rows[start : start + step]
-        found = _nearest(cdist(X[block], X), block, k)
-        indices[start : start + step] = found.indices
-        distances[start : start + step] = found.distances
-    return NeighborLists(indices, distances)
+def direct_lists(X: Array, chosen: Array, k: int) -> NeighborLists:
+    """The lists of the chosen samples, every distance from differences, in blocks of rows."""
+    parts = []
+    for block in slices(max(1, chosen.shape[0]), at_a_time(X, _SEARCH_ENTRIES) // X.shape[0]):
+        own = chosen[block] if chosen.shape[0] else chosen
+        parts.append(_nearest(distances(rows(X, own), X), own, k))
+    if len(parts) == 1:
+        return parts[0]
+    xp = namespace(X)
+    return NeighborLists(
+        xp.concat([part.indices for part in parts]), xp.concat([part.distances for part in parts])
+    )
 
 
-def _nearest(D: Floats, rows: Ints, k: int) -> NeighborLists:
+def _nearest(D: Array, own: Array, k: int) -> NeighborLists:
     """The k smallest of each row of distances D (r, n), ties by column, without the row itself."""
+    r, n = D.shape
+    if not on_host(D):
+        xp = namespace(D)
+        D = xp.where(count_up(n, D)[None, :] == own[:, None], xp.inf, D)
+        nearest = xp.argsort(D, axis=1, stable=True)[:, :k]
+        return NeighborLists(nearest, xp.take_along_axis(D, nearest, axis=1))
+    if k == 0 or r == 0:
+        return NeighborLists(np.empty((r, k), dtype=np.intp), np.empty((r, k)))
     D = D.copy()
-    D[np.arange(rows.size), rows] = np.inf
+    D[np.arange(r), own] = np.inf
     kth = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
     tails, heads = true_pairs(kth >= D)
     values = D[tails, heads]
-    if tails.size == rows.size * k:  # no ties at the k-th
+    if tails.size == r * k:  # no ties at the k-th
         take = np.argsort(values.reshape(-1, k), axis=1, kind="stable")
         take += np.arange(0, tails.size, k)[:, None]
         return NeighborLists(heads[take], values[take])
     order = np.lexsort((values, tails))  # stable, so columns stay in order at a tie
-    starts = np.searchsorted(tails, np.arange(rows.size))
+    starts = np.searchsorted(tails, np.arange(r))
     take = order[starts[:, None] + np.arange(k)]
     return NeighborLists(heads[take], values[take])
 
 
-def _candidate_search(X: Floats, k: int) -> NeighborLists:
+def _candidate_search(X: Array, k: int) -> NeighborLists:
     """Search by Gram products for more than k candidates; what their rounding leaves open is
     settled from differences.
 
@@ -247,54 +283,81 @@ def _candidate_search(X: Floats, k: int) -> NeighborLists:
     it. The candidates of other rows are ranked from differences; and if then the last of them is
     not clearly farther than the k-th, the row is searched directly.
     """
+    xp = namespace(X)
     n, d = X.shape
-    centred = X - X.mean(axis=0)
+    centred = X - xp.mean(X, axis=0)
     n_candidates = min(n, k + 1 + max(8, k // 2))
-    search = NearestNeighbors(n_neighbors=n_candidates, algorithm="brute").fit(centred)
-    distances, candidates = search.kneighbors(centred)
-    squared_norms = np.einsum("ij,ij->i", centred, centred)
-    rounding = 8 * d * np.finfo(float).eps * (squared_norms + squared_norms.max())
-    squares = distances[:, 1 : k + 2] ** 2
-    clear = (np.diff(squares, axis=1) > 2.0 * rounding[:, None]).all(axis=1)
-    clear &= (squares[:, 0] > _CLEARLY_ABOVE * rounding) & (candidates[:, 0] == np.arange(n))
-    lists = NeighborLists(candidates[:, 1 : k + 1].copy(), distances[:, 1 : k + 1].copy())
-    rows = np.flatnonzero(~clear)
-    ranked = ranked_lists(X, rows, candidates[rows], k)
-    if n_candidates < n:
-        unsafe = distances[rows, -1] ** 2 - rounding[rows] <= ranked.distances[:, -1] ** 2
-        exact = direct_lists(X, rows[unsafe], k)
-        ranked.indices[unsafe] = exact.indices
-        ranked.distances[unsafe] = exact.distances
-    lists.indices[rows] = ranked.indices
-    lists.distances[rows] = ranked.distances
-    return lists
-
-
-def ranked_lists(X: Floats, rows: Ints, candidates: Ints, k: int) -> NeighborLists:
-    """The k nearest among the candidates (r, c) of some rows, without the row itself."""
-    tails = np.repeat(rows, candidates.shape[1])
-    distances = pair_distances(X, tails, candidates.ravel()).reshape(candidates.shape)
-    distances[candidates == rows[:, None]] = np.inf
-    order = np.lexsort((candidates, distances), axis=1)[:, :k]
+    squared_norms = xp.sum(centred * centred, axis=1)
+    gaps, candidates = _near_by_products(centred, squared_norms, n_candidates)
+    rounding = 8 * d * np.finfo(float).eps * (squared_norms + xp.max(squared_norms))
+    squares = gaps[:, 1 : k + 2] ** 2
+    clear = xp.all(squares[:, 1:] - squares[:, :-1] > 2.0 * rounding[:, None], axis=1)
+    clear &= squares[:, 0] > _CLEARLY_ABOVE * rounding
+    clear &= candidates[:, 0] == count_up(n, X)
+    open_rows = xp.nonzero(~clear)[0]
+    ranked = ranked_lists(X, open_rows, rows(candidates, open_rows), k)
+    if n_candidates < n and open_rows.shape[0]:
+        safe = rows(gaps, open_rows)[:, -1] ** 2 - rows(rounding, open_rows)
+        unsafe = xp.nonzero(safe <= ranked.distances[:, -1] ** 2)[0]
+        exact = direct_lists(X, rows(open_rows, unsafe), k)
+        ranked = NeighborLists(
+            put(ranked.indices, unsafe, exact.indices),
+            put(ranked.distances, unsafe, exact.distances),
+        )
     return NeighborLists(
-        np.take_along_axis(candidates, order, axis=1),
-        np.take_along_axis(distances, order, axis=1),
+        put(xp.asarray(candidates[:, 1 : k + 1], copy=True), open_rows, ranked.indices),
+        put(xp.asarray(gaps[:, 1 : k + 1], copy=True), open_rows, ranked.distances),
     )
 
 
-def pair_distances(X: Floats, tails: Ints, heads: Ints) -> Floats:
+def _near_by_products(Z: Array, squares: Array, k: int) -> tuple[Array, Array]:
+    """The distances and indices (n, k) of the k samples nearest to each by Gram products, sorted.
+
+    Z (n, d) are centred samples and squares (n,) those of their lengths.
+    """
+    if on_host(Z):
+        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(Z)
+        gaps, candidates = search.kneighbors(Z)
+        return gaps, candidates
+    xp = namespace(Z)
+    n = Z.shape[0]
+    parts = []
+    for block in slices(n, at_a_time(Z, _SEARCH_ENTRIES) // n):
+        gram = squares[block, None] + squares - 2.0 * (Z[block, :] @ xp.matrix_transpose(Z))
+        found = smallest(gram, k)
+        gram = xp.take_along_axis(gram, found, axis=1)
+        # A sample is nearest to itself, whatever rounding says.
+        gram = xp.where(found == count_up(n, Z)[block, None], 0.0, gram)
+        order = ordered(gram, found)
+        parts.append([xp.take_along_axis(each, order, axis=1) for each in (gram, found)])
+    gram, candidates = (xp.concat(list(each)) for each in zip(*parts, strict=True))
+    return xp.sqrt(xp.clip(gram, 0.0)), candidates
+
+
+def ranked_lists(X: Array, chosen: Array, candidates: Array, k: int) -> NeighborLists:
+    """The k nearest among the candidates (r, c) of some samples, without the sample itself."""
+    xp = namespace(X)
+    tails = xp.broadcast_to(chosen[:, None], candidates.shape)
+    gaps = pair_distances(X, xp.reshape(tails, (-1,)), xp.reshape(candidates, (-1,)))
+    gaps = xp.where(candidates == tails, xp.inf, xp.reshape(gaps, candidates.shape))
+    order = ordered(gaps, candidates)[:, :k]
+    return NeighborLists(
+        xp.take_along_axis(candidates, order, axis=1), xp.take_along_axis(gaps, order, axis=1)
+    )
+
+
+def pair_distances(X: Array, tails: Array, heads: Array) -> Array:
     """|x_i - x_j| (p,) for pairs of samples, from differences, in blocks of pairs.
 
     Features stand first, so that squares are added one feature after the other: sums that are
     equal but for the places of their terms stay equal, as they do in SciPy's distances.
     """
-    features = np.ascontiguousarray(X.T)
-    distances = np.empty(tails.size)
-    step = max(1, _BLOCK_ENTRIES // X.shape[1])
-    for start in range(0, tails.size, step):
-        block = slice(start, start + step)
-        gaps = features.take(tails[block], axis=1)
-        gaps -= features.take(heads[block], axis=1)
+    xp = namespace(X)
+    features = contiguous(xp.matrix_transpose(X))
+    found = zeros(tails.shape, X)
+    for block in slices(tails.shape[0], at_a_time(X, _BLOCK_ENTRIES) // X.shape[1]):
+        gaps = xp.take(features, tails[block], axis=1)
+        gaps -= xp.take(features, heads[block], axis=1)
         gaps *= gaps
-        distances[block] = np.sqrt(gaps.sum(axis=0))
-    return distances
+        found[block] = xp.sqrt(xp.sum(gaps, axis=0))
+    return found

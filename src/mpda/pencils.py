@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpocon, dpotrf
 
-from mpda._typing import Floats
+from mpda._arrays import (
+    cholesky,
+    condition_is_below,
+    divided,
+    like,
+    namespace,
+    solve_triangular,
+    to_host,
+    zeros,
+)
+from mpda._typing import Array
 from mpda.exceptions import SingularFormError
 from mpda.scatter import symmetric
 
@@ -28,14 +37,14 @@ class Directions:
     vectors : (d, r)
     """
 
-    eigenvalues: Floats
-    vectors: Floats
+    eigenvalues: Array
+    vectors: Array
 
     def first(self, r: int) -> Directions:
         return Directions(self.eigenvalues[:r], self.vectors[:, :r])
 
 
-def solve_pencil(between: Floats, within: Floats, ridge: float = 0.0) -> Directions:
+def solve_pencil(between: Array, within: Array, ridge: float = 0.0) -> Directions:
     """Every direction of the pencil (S', M) with lambda > 1e-10 lambda_1.
 
     With S' = F F', F of full column rank, and N'M N = I, the wanted lambda are the eigenvalues of
@@ -45,36 +54,37 @@ def solve_pencil(between: Floats, within: Floats, ridge: float = 0.0) -> Directi
     matrix is singular or nearly so. S' may have negative eigenvalues: then S' = F J F', J = +-1,
     lambda are the positive eigenvalues of K J K', and t = N z.
     """
+    xp = namespace(between)
     scale = _equilibration(within)
-    between = between * np.multiply.outer(scale, scale)
-    unit = np.abs(between).max()
+    between = _scaled(between, scale)
+    unit = float(xp.max(xp.abs(between)))
     if not unit > 0.0:
-        return Directions(np.empty(0), np.empty((len(between), 0)))
+        return Directions(zeros((0,), between), zeros((between.shape[0], 0), between))
     factor, signs = _factor(between / unit)
-    within = within * np.multiply.outer(scale, scale)
-    half, unwhitened = _whitened(factor, within, ridge * scale**2, scale)
-    definite = bool((signs > 0.0).all())
-    lambdas, z = np.linalg.eigh(half.T @ half if definite else half * signs @ half.T)
-    lambdas, z = lambdas[::-1], z[:, ::-1]
-    kept = lambdas > RELATIVE_CUTOFF * max(lambdas[0], 0.0)
-    lambdas, z = lambdas[kept], z[:, kept]
-    return Directions(lambdas * unit, unwhitened(half @ (z / np.sqrt(lambdas)) if definite else z))
+    half, unwhitened = _whitened(factor, _scaled(within, scale), ridge * scale**2, scale)
+    definite = bool(xp.all(signs > 0.0))
+    lambdas, z = xp.linalg.eigh(half.T @ half if definite else half * signs @ half.T)
+    lambdas, z = xp.flip(lambdas), xp.flip(z, axis=1)
+    kept = int(xp.count_nonzero(lambdas > RELATIVE_CUTOFF * xp.clip(lambdas[:1], 0.0)))
+    lambdas, z = lambdas[:kept], z[:, :kept]
+    return Directions(lambdas * unit, unwhitened(half @ (z / xp.sqrt(lambdas)) if definite else z))
 
 
-def solve_smallest(form: Floats, total: Floats) -> Directions:
+def solve_smallest(form: Array, total: Array) -> Directions:
     """Every direction of the pencil (S, M) in the range of M, by increasing lambda; S, M >= 0."""
+    xp = namespace(total)
     scale = _equilibration(total)
-    values, basis = _range(total * np.multiply.outer(scale, scale))
-    if basis.shape[1] < len(total):
-        seen = np.linalg.qr(basis / scale[:, None])[0]
+    values, basis = _range(_scaled(total, scale))
+    if basis.shape[1] < total.shape[0]:
+        seen = xp.linalg.qr(basis / scale[:, None])[0]
         inner = solve_smallest(_congruent(form, seen), _congruent(total, seen))
         return Directions(inner.eigenvalues, seen @ inner.vectors)
-    whitening = scale[:, None] * basis / np.sqrt(values)
-    lambdas, z = np.linalg.eigh(_congruent(form, whitening))
-    return Directions(np.maximum(lambdas, 0.0), whitening @ z)
+    whitening = scale[:, None] * basis / xp.sqrt(values)
+    lambdas, z = xp.linalg.eigh(_congruent(form, whitening))
+    return Directions(xp.clip(lambdas, 0.0), whitening @ z)
 
 
-def solve_two_stage(between: Floats, within: Floats, ridge: float = 0.0) -> Directions:
+def solve_two_stage(between: Array, within: Array, ridge: float = 0.0) -> Directions:
     """The paper's two-stage form: t is sought in the range of S' only.
 
     Exact where that range is all of R^d or the span of the centred samples.
@@ -84,131 +94,151 @@ def solve_two_stage(between: Floats, within: Floats, ridge: float = 0.0) -> Dire
     return Directions(inner.eigenvalues, basis @ inner.vectors)
 
 
-def solve_on_range(S: Floats, right: Floats) -> Floats:
+def solve_on_range(S: Array, right: Array) -> Array:
     """The shortest least-squares solution (d, q) of S t = right, S positive semi-definite."""
     scale = _equilibration(S)
-    values, basis = _range(S * np.multiply.outer(scale, scale))
+    values, basis = _range(_scaled(S, scale))
     t = basis @ (basis.T @ (scale[:, None] * right) / values[:, None])
     return _shortest(t, basis, scale)
 
 
-def rank(S: Floats) -> int:
+def rank(S: Array) -> int:
     """The rank of a positive semi-definite S (d, d), whatever the units of its features."""
     scale = _equilibration(S)
-    return _range(S * np.multiply.outer(scale, scale))[0].size
+    return int(_range(_scaled(S, scale))[0].shape[0])
 
 
-def pencil_residual(between: Floats, within: Floats, directions: Directions) -> float:
+def pencil_residual(between: Array, within: Array, directions: Directions) -> float:
     """The largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions."""
     # Both sides over lambda, which may be as large as a float can be.
+    xp = namespace(between)
     left = between @ directions.vectors / directions.eigenvalues
     right = within @ directions.vectors
-    gap = np.linalg.norm(left - right, axis=0)
-    scale = np.linalg.norm(left, axis=0) + np.linalg.norm(right, axis=0)
-    return float(np.max(gap / scale, initial=0.0))
+    gap = _column_lengths(left - right)
+    return _largest(gap / (_column_lengths(left) + _column_lengths(right)), xp)
 
 
-def normwise_residual(form: Floats, total: Floats, directions: Directions) -> float:
+def normwise_residual(form: Array, total: Array, directions: Directions) -> float:
     """The largest |S t - lambda M t| / (|S| |t| + lambda |M| |t|): lambda may be 0 here."""
+    xp = namespace(form)
     gap = form @ directions.vectors - (total @ directions.vectors) * directions.eigenvalues
-    scale = np.linalg.norm(form) + directions.eigenvalues * np.linalg.norm(total)
-    scale = scale * np.linalg.norm(directions.vectors, axis=0)
-    sizes = np.linalg.norm(gap, axis=0)
-    ratio = np.divide(sizes, scale, out=np.zeros_like(sizes), where=scale > 0.0)
-    return float(np.max(ratio, initial=0.0))
+    norms = xp.linalg.matrix_norm(form), xp.linalg.matrix_norm(total)
+    scale = (norms[0] + directions.eigenvalues * norms[1]) * _column_lengths(directions.vectors)
+    return _largest(divided(_column_lengths(gap), scale, xp.zeros_like(scale)), xp)
 
 
-def signed(vectors: Floats) -> Floats:
+def _column_lengths(vectors: Array) -> Array:
+    return namespace(vectors).linalg.vector_norm(vectors, axis=0)
+
+
+def _largest(values: Array, xp: Any) -> float:
+    """The largest of the values, 0 where there are none."""
+    return float(xp.max(values)) if values.shape[0] else 0.0
+
+
+def signed(vectors: Array) -> Array:
     """The same columns (d, r) with the entry of largest magnitude positive."""
-    magnitudes = np.abs(vectors)
+    xp = namespace(vectors)
+    if vectors.shape[1] == 0:
+        return vectors
+    magnitudes = xp.abs(vectors)
     # The first of the entries that are largest up to rounding, so that rounding decides no sign.
-    largest = np.argmax(magnitudes >= (1.0 - 1e-9) * magnitudes.max(axis=0), axis=0)
-    return vectors * np.sign(vectors[largest, np.arange(largest.size)])
+    nearly = magnitudes >= (1.0 - 1e-9) * xp.max(magnitudes, axis=0)
+    largest = xp.argmax(xp.astype(nearly, xp.int8), axis=0)
+    return vectors * xp.sign(xp.take_along_axis(vectors, largest[None, :], axis=0))
 
 
-def _equilibration(within: Floats) -> Floats:
+def _equilibration(within: Array) -> Array:
     """Factors (d,) that make the diagonal of M one, so that units of features decide no rank."""
-    diagonal = np.diagonal(within)
-    return 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
+    xp = namespace(within)
+    diagonal = xp.linalg.diagonal(within)
+    return 1.0 / xp.sqrt(xp.where(diagonal > 0.0, diagonal, 1.0))
 
 
-def _cholesky(S: Floats) -> Floats | None:
+def _scaled(S: Array, scale: Array) -> Array:
+    """diag(scale) S diag(scale)."""
+    return S * (scale[:, None] * scale)
+
+
+def _cholesky(S: Array) -> Array | None:
     """L (d, d), lower, with S = L L'; None where S is singular or nearly so."""
-    L, failed = dpotrf(S, lower=1)
-    if failed:
-        return None
-    reciprocal, _ = dpocon(L, np.abs(S).sum(axis=0).max(), uplo="L")
-    return L if reciprocal * _LARGEST_CONDITION > 1.0 else None
+    L = cholesky(S)
+    return L if L is not None and condition_is_below(_LARGEST_CONDITION, S, L) else None
 
 
-def _factor(S: Floats) -> tuple[Floats, Floats]:
+def _factor(S: Array) -> tuple[Array, Array]:
     """F (d, r) of full column rank and signs J (r,) with S = F diag(J) F'."""
+    xp = namespace(S)
     L = _cholesky(S)
     if L is not None:
-        return L, np.ones(len(L))
+        return L, xp.ones_like(L[0, :])
     values, basis = _range(S)
-    return basis * np.sqrt(np.abs(values)), np.sign(values)
+    return basis * xp.sqrt(xp.abs(values)), xp.sign(values)
 
 
-def _range(S: Floats) -> tuple[Floats, Floats]:
+def _range(S: Array) -> tuple[Array, Array]:
     """The eigenvalues (r,) and eigenvectors (d, r) of S that are not rounding."""
-    values, vectors = np.linalg.eigh(S)
-    kept = np.abs(values) > _rounding(values)
-    return values[kept], vectors[:, kept]
+    xp = namespace(S)
+    values, vectors = xp.linalg.eigh(S)
+    kept = like(np.flatnonzero(to_host(xp.abs(values) > _rounding(values))), S)
+    return xp.take(values, kept), xp.take(vectors, kept, axis=1)
 
 
-def _rounding(values: Floats) -> float:
+def _rounding(values: Array) -> float:
     """Below this an eigenvalue of a matrix with these eigenvalues is rounding."""
-    return float(10.0 * len(values) * np.finfo(float).eps * np.abs(values).max(initial=0.0))
+    xp = namespace(values)
+    return 10.0 * values.shape[0] * float(np.finfo(float).eps) * _largest(xp.abs(values), xp)
 
 
 def _whitened(
-    factor: Floats, within: Floats, ridge: Floats, scale: Floats
-) -> tuple[Floats, Callable[[Floats], Floats]]:
+    factor: Array, within: Array, ridge: Array, scale: Array
+) -> tuple[Array, Callable[[Array], Array]]:
     """N'F and the way back, Y -> diag(scale) N Y, for some N with N'M N = I."""
     L = _cholesky(within)
     if L is None:
         N = _whitening(within, factor, ridge)
         return N.T @ factor, lambda Y: _shortest(N @ Y, N, scale)
-    half = solve_triangular(L, factor, lower=True, check_finite=False)
-    back = partial(solve_triangular, L, lower=True, trans="T", check_finite=False)
-    return half, lambda Y: scale[:, None] * back(Y)
+    back = partial(solve_triangular, L, transposed=True)
+    return solve_triangular(L, factor), lambda Y: scale[:, None] * back(Y)
 
 
-def _shortest(vectors: Floats, basis: Floats, scale: Floats) -> Floats:
+def _shortest(vectors: Array, basis: Array, scale: Array) -> Array:
     """diag(scale) times vectors (d, r), without the parts that a singular M does not see.
 
     The columns of the basis span the range of diag(scale) M diag(scale).
     """
     vectors = scale[:, None] * vectors
-    if basis.shape[1] == len(basis):
+    if basis.shape[1] == basis.shape[0]:
         return vectors
-    seen = np.linalg.qr(basis / scale[:, None])[0]
+    seen = namespace(basis).linalg.qr(basis / scale[:, None])[0]
     return seen @ (seen.T @ vectors)
 
 
-def _whitening(within: Floats, factor: Floats, ridge: Floats) -> Floats:
+def _whitening(within: Array, factor: Array, ridge: Array) -> Array:
     """N (d, r) with N'M N = I, given that M - diag(ridge) is positive semi-definite.
 
     Where an eigenvalue of M is lost in rounding, what the ridge contributes to it is taken. Without
     a ridge these directions are left out, if the classes (factor F of S') do not differ there.
     """
-    values, vectors = np.linalg.eigh(within)
+    xp = namespace(within)
+    values, vectors = xp.linalg.eigh(within)
     lost = values <= _rounding(values)
-    if ridge.any():
-        values = np.where(lost, ridge @ vectors**2, values)
-    elif lost.any():
-        values, vectors = values[~lost], vectors[:, ~lost]
+    n, n_lost = within.shape[0], int(xp.count_nonzero(lost))  # these come first
+    if bool(xp.any(ridge > 0.0)):
+        values = xp.where(lost, ridge @ vectors**2, values)
+    elif n_lost:
+        values, vectors = values[n_lost:], vectors[:, n_lost:]
         outside = factor - vectors @ (vectors.T @ factor)
-        if np.linalg.norm(outside) ** 2 > RELATIVE_CUTOFF * np.linalg.norm(factor) ** 2:
+        norms = xp.linalg.matrix_norm(outside), xp.linalg.matrix_norm(factor)
+        if float(norms[0]) ** 2 > RELATIVE_CUTOFF * float(norms[1]) ** 2:
             raise SingularFormError(
-                f"The within-class form is singular (rank {values.size} of {len(within)}) in "
+                f"The within-class form is singular (rank {values.shape[0]} of {n}) in "
                 "directions in which the classes differ, so their eigenvalues are infinite. Set "
                 "alpha above 0 (0.1 in relative units is usual), or reduce the features first, "
                 "for example by PCA."
             )
-    return vectors / np.sqrt(values)
+    return vectors / xp.sqrt(values)
 
 
-def _congruent(S: Floats, basis: Floats) -> Floats:
+def _congruent(S: Array, basis: Array) -> Array:
     return symmetric(basis.T @ S @ basis)

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array
 
-from mpda._typing import Floats, Ints
+from mpda._arrays import zeros
+from mpda._typing import Array, Floats, Ints
 from mpda.alignment import (
     Fields,
     alignment_scatter,
@@ -28,7 +29,6 @@ from mpda.graphs import (
     NeighborLists,
     PlacedGraph,
     class_graph,
-    local_affinity,
     mean_offsets,
     union_graph,
 )
@@ -42,7 +42,7 @@ from mpda.scatter import (
     edge_scatter,
     full_affinity_scatter,
     graph_scatter,
-    neighbor_spread,
+    neighbor_affinity_scatter,
     symmetric,
 )
 from mpda.solutions import Pencil, Solution, least_squares, number_kept
@@ -62,8 +62,8 @@ def local_pencil(
     the two forms Fisher's between-class and within-class scatter.
     """
     work = ((*view.part(members), n_neighbors, affinity) for members in classes)
-    between = BetweenSums.empty(view.dimension)
-    within = np.zeros((view.dimension, view.dimension))
+    between = BetweenSums.empty(view.dimension, view.origin)
+    within = zeros((view.dimension, view.dimension), view.origin)
     for part in each(_local_scatter, work, len(classes)):
         between += part.scatter
         within += part.near / part.scatter.count
@@ -73,32 +73,30 @@ def local_pencil(
 @dataclass(frozen=True)
 class _LocalScatter:
     scatter: ClassScatter
-    near: Floats
+    near: Array
 
 
 def _local_scatter(
-    points: Floats, coordinates: Floats, n_neighbors: int, affinity: str
+    points: Array, coordinates: Array, n_neighbors: int, affinity: str
 ) -> _LocalScatter:
     shares = _AFFINITIES[affinity](points, coordinates, n_neighbors)
     return _LocalScatter(class_scatter(coordinates, shares.spread), shares.near)
 
 
-def _full_affinity(points: Floats, coordinates: Floats, n_neighbors: int) -> AffinityScatter:
+def _full_affinity(points: Array, coordinates: Array, n_neighbors: int) -> AffinityScatter:
     placed = PlacedGraph(coordinates, class_graph(ClassPoints(points), n_neighbors))
     return full_affinity_scatter(placed, points)
 
 
-def _neighbor_affinity(points: Floats, coordinates: Floats, n_neighbors: int) -> AffinityScatter:
+def _neighbor_affinity(points: Array, coordinates: Array, n_neighbors: int) -> AffinityScatter:
     placed = PlacedGraph(coordinates, class_graph(ClassPoints(points), n_neighbors))
-    graph = placed.graph
-    near = 2.0 * edge_scatter(coordinates, graph.edges, local_affinity(graph))
-    return AffinityScatter(near, neighbor_spread(placed))
+    return neighbor_affinity_scatter(placed)
 
 
-def _no_affinity(points: Floats, coordinates: Floats, n_neighbors: int) -> AffinityScatter:
+def _no_affinity(points: Array, coordinates: Array, n_neighbors: int) -> AffinityScatter:
     offsets = mean_offsets(coordinates)
-    near = (2.0 * len(offsets)) * (offsets.T @ offsets)
-    return AffinityScatter(near, np.zeros_like(near))
+    near = (2.0 * offsets.shape[0]) * (offsets.T @ offsets)
+    return AffinityScatter(near, 0.0 * near)
 
 
 _AFFINITIES = {"full": _full_affinity, "knn": _neighbor_affinity, "ones": _no_affinity}

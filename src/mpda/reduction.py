@@ -10,22 +10,38 @@ factor in double precision.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk
-from scipy.linalg.lapack import dpotrf, dtrtrs, spotrf, spotrs
+from scipy.linalg.lapack import spotrf, spotrs
 from scipy.sparse import coo_array, csc_array, csr_array
 from scipy.sparse.linalg import splu
 
-from mpda._typing import Floats, Ints
+from mpda._arrays import (
+    as_floats,
+    cholesky,
+    column_dots,
+    contiguous,
+    divided,
+    gram,
+    like,
+    namespace,
+    nbytes,
+    on_host,
+    put,
+    rows,
+    solve_triangular,
+    to_host,
+    zeros,
+)
+from mpda._typing import Array
 from mpda.forms import TangentForm
 from mpda.scatter import symmetric
 
-# Up to this many unknowns a dense factor in double precision is fastest.
-_DENSE_LIMIT = 2000
+# Up to this many unknowns a dense factor in double precision is fastest; on another device it takes
+# 2 GB then.
+_DENSE_LIMIT, _DEVICE_DENSE_LIMIT = 2000, 16384
 # Up to this many unknowns there may be a dense factor in single precision; it takes 256 MB then.
 _FACTOR_LIMIT = 8192
 # An operation in a product with a sparse matrix takes about six times as long as in a dense factor.
@@ -38,7 +54,7 @@ _MAX_STEPS = 300
 _TOLERANCE, _TIGHT_TOLERANCE, _SMALL_RIDGE = 1e-4, 1e-9, 1e-3
 _MAX_CORRECTIONS = 5
 # Patches whose rows are multiplied at a time.
-_GROUP = 8
+_GROUP, _DEVICE_GROUP = 8, 4096
 # Right sides at a time.
 _BLOCK_COLUMNS = 80
 
@@ -54,12 +70,12 @@ class Elimination:
     residual : the largest residual of a corrected solution beside its right side
     """
 
-    taken: Floats
+    taken: Array
     solver: str
     residual: float = 0.0
 
 
-Solve = Callable[[Floats], Floats | None]
+Solve = Callable[[Array], Array | None]
 """Approximate solutions for right sides in single precision; None where there are none."""
 
 
@@ -69,12 +85,14 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     Where S_vv + beta I is singular (beta = 0) its pseudo-inverse takes the place of the inverse;
     S_tv' lies in its range because S is positive semi-definite.
     """
-    if form.size <= _DENSE_LIMIT:
+    here = on_host(form.cross)
+    if form.size <= (_DENSE_LIMIT if here else _DEVICE_DENSE_LIMIT):
         B = form.cross_columns()
         if form.size == 0:
-            return Elimination(np.zeros((len(B), len(B))), "none")
+            return Elimination(zeros((B.shape[0], B.shape[0]), B), "none")
         return _eliminated_dense(form.tangent_block(gamma, beta), B)
-    trace = float(np.einsum("pii->", form.first_order + gamma * form.turning))
+    xp = namespace(form.cross)
+    trace = float(xp.sum(xp.linalg.diagonal(form.first_order + gamma * form.turning)))
     tolerance = _TIGHT_TOLERANCE if beta * form.size < _SMALL_RIDGE * trace else _TOLERANCE
     # With ones on the diagonal no scale is too large or too small for single precision.
     form = form.balanced(gamma, beta)
@@ -84,41 +102,39 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
         if solver == "single":
             solve = _factored(C)
         else:
-            solve = partial(_conjugate_gradients, C.astype(np.float32), max_steps)
+            solve = partial(_conjugate_gradients, C.single(), max_steps)
         found = None if solve is None else _corrected(C, B, solve, solver, tolerance)
         if found is not None:
             return found
+    # What comes so far is rare: it is settled on this machine.
+    sides = to_host(B)
     if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
-        return _eliminated_dense(C.tocsr().toarray(), B)
-    taken = B @ splu(csc_array(C.tocsr())).solve(np.ascontiguousarray(B.T))
-    return Elimination(symmetric(taken), "sparse")
+        found = _eliminated_dense(C.tocsr().toarray(), sides)
+        return replace(found, taken=like(found.taken, B))
+    taken = sides @ splu(csc_array(C.tocsr())).solve(np.ascontiguousarray(sides.T))
+    return Elimination(like(symmetric(taken), B), "sparse")
 
 
-def _eliminated_dense(C: Floats, B: Floats) -> Elimination:
+def _eliminated_dense(C: Array, B: Array) -> Elimination:
     """B C^-1 B' by Cholesky, or on the range of C where it is singular."""
-    factor, failed = dpotrf(C, lower=1)
-    pivots = np.diagonal(factor)
-    rounding = C.shape[0] * np.finfo(float).eps
-    singular = bool(failed or pivots.min() ** 2 <= rounding * pivots.max() ** 2)
-    if singular:
-        values, vectors = eigh(C, check_finite=False)
-        kept = values > rounding * values[-1]
-        if not kept.any():
-            return Elimination(np.zeros((len(B), len(B))), "range")
-        half = vectors[:, kept].T @ B.T / np.sqrt(values[kept])[:, None]
-    else:
-        half, _ = dtrtrs(factor, B.T, lower=1)
-    # SciPy's product, not NumPy's: each may carry a BLAS of its own, and two pools of threads
-    # that take turns on small matrices wait for each other (10 times slower on 2 cores).
-    lower = dsyrk(1.0, half, trans=1, lower=1)  # zero above the diagonal
-    product = lower + lower.T
-    np.fill_diagonal(product, np.diagonal(lower))
-    return Elimination(product, "range" if singular else "dense")
+    xp = namespace(C)
+    rounding = C.shape[0] * float(np.finfo(float).eps)
+    factor = cholesky(C)
+    if factor is not None:
+        pivots = xp.linalg.diagonal(factor)
+        if bool(xp.min(pivots) ** 2 > rounding * xp.max(pivots) ** 2):
+            return Elimination(gram(solve_triangular(factor, B.T)), "dense")
+    values, vectors = xp.linalg.eigh(C)
+    kept = int(xp.count_nonzero(values > rounding * values[-1]))  # the last ones
+    if kept == 0:
+        return Elimination(zeros((B.shape[0], B.shape[0]), B), "range")
+    values, vectors = values[values.shape[0] - kept :], vectors[:, values.shape[0] - kept :]
+    return Elimination(gram(vectors.T @ B.T / xp.sqrt(values)[:, None]), "range")
 
 
 def _attempts(C: _RowBlocks, d: int) -> Iterator[tuple[str, int]]:
     """The solvers to try in turn for d right sides, with the steps that an iteration may take."""
-    if C.size <= _FACTOR_LIMIT:
+    if C.size <= _FACTOR_LIMIT and C.here:
         steps = int(C.size**3 / 3.0 / (_SPARSE_PRICE * 2.0 * C.nnz * d))
         if steps >= _FEWEST_STEPS:
             yield "iterative", min(steps, _MAX_STEPS)
@@ -127,7 +143,7 @@ def _attempts(C: _RowBlocks, d: int) -> Iterator[tuple[str, int]]:
 
 
 def _corrected(
-    C: _RowBlocks, B: Floats, solve: Solve, solver: str, tolerance: float
+    C: _RowBlocks, B: Array, solve: Solve, solver: str, tolerance: float
 ) -> Elimination | None:
     """B C^-1 B' from rough solutions for what is left of the right sides; None if they fail.
 
@@ -135,38 +151,41 @@ def _corrected(
     of their error. Right sides are taken in blocks, for memory; and because r is small, single
     precision is enough for the second term.
     """
+    xp = namespace(B)
     d, n = B.shape
-    lengths = np.sqrt(_dots(B.T, B.T))
-    lengths[lengths == 0.0] = 1.0
-    solutions, residuals = np.empty((2, n, d), dtype=np.float32)
-    product = np.empty((d, d))
+    lengths = xp.sqrt(column_dots(B.T, B.T))
+    lengths = xp.where(lengths == 0.0, 1.0, lengths)
+    solutions, residuals = (as_floats(zeros((n, d), B), single=True) for _ in range(2))
+    product = zeros((d, d), B)
     largest = 0.0
     for columns in np.array_split(np.arange(d), -(-d // _BLOCK_COLUMNS)):
-        block = slice(columns[0], columns[-1] + 1)
-        found = _solved(C, B[block].T / lengths[block], solve, tolerance)
+        block = slice(int(columns[0]), int(columns[-1]) + 1)
+        found = _solved(C, B[block, :].T / lengths[block], solve, tolerance)
         if found is None:
             return None
         X, residual, left = found
         product[:, block] = B @ (X * lengths[block])
-        solutions[:, block], residuals[:, block] = X, residual
+        solutions[:, block] = as_floats(X, single=True)
+        residuals[:, block] = as_floats(residual, single=True)
         largest = max(largest, left)
-    second = (solutions.T @ residuals).astype(float) * np.multiply.outer(lengths, lengths)
+    second = as_floats(solutions.T @ residuals) * (lengths[:, None] * lengths)
     return Elimination(symmetric(product + second), solver, largest)
 
 
 def _solved(
-    C: _RowBlocks, rhs: Floats, solve: Solve, tolerance: float
-) -> tuple[Floats, Floats, float] | None:
+    C: _RowBlocks, rhs: Array, solve: Solve, tolerance: float
+) -> tuple[Array, Array, float] | None:
     """Solutions (n, r) for right sides (n, r) of length one, their residuals, and the longest."""
-    X = np.zeros_like(rhs)
+    xp = namespace(rhs)
+    X = xp.zeros_like(rhs)
     residual = rhs
     for _ in range(_MAX_CORRECTIONS):
-        step = solve(residual.astype(np.float32))
+        step = solve(as_floats(residual, single=True))
         if step is None:
             return None
         X += step
         residual = rhs - C @ X
-        left = float(np.sqrt(_dots(residual, residual).max()))
+        left = float(xp.sqrt(xp.max(column_dots(residual, residual))))
         if left <= tolerance:
             return X, residual, left
     return None
@@ -181,16 +200,16 @@ def _factored(C: _RowBlocks) -> Solve | None:
     return lambda rhs: spotrs(factor, rhs, lower=1)[0]
 
 
-def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Floats) -> Floats | None:
+def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Array) -> Array | None:
     """C^-1 rhs for all columns at once; None if it would take more steps."""
-    X = np.zeros_like(rhs)
-    residual, direction = rhs.copy(), rhs.copy()
-    squares = _dots(rhs, rhs)
-    target = (0.5 * _TOLERANCE) ** 2 * np.maximum(squares, _TIGHT_TOLERANCE**2)
-    change = np.empty_like(rhs)  # work goes on in place, in memory that is warm
+    xp = namespace(rhs)
+    X = xp.zeros_like(rhs)
+    residual, direction = xp.asarray(rhs, copy=True), xp.asarray(rhs, copy=True)
+    squares = column_dots(rhs, rhs)
+    target = (0.5 * _TOLERANCE) ** 2 * xp.clip(squares, _TIGHT_TOLERANCE**2)
     begin = 1.0
     for taken in range(max_steps + 1):
-        left = float((squares / target).max())  # to be brought to 1
+        left = float(xp.max(squares / target))  # to be brought to 1
         if left <= 1.0:
             return X
         begin = begin if taken else left
@@ -200,19 +219,15 @@ def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Floats) -> Floats |
             if needed > 1.5 * (max_steps - taken):
                 return None
         image = C @ direction
-        curvature = _dots(direction, image)
-        length = np.divide(squares, curvature, out=np.zeros_like(squares), where=curvature > 0.0)
-        X += np.multiply(direction, length, out=change)
-        residual -= np.multiply(image, length, out=change)
-        last, squares = squares, _dots(residual, residual)
-        direction *= np.divide(squares, last, out=np.zeros_like(squares), where=last > 0.0)
+        curvature = column_dots(direction, image)
+        length = divided(squares, curvature, xp.zeros_like(squares))
+        X += direction * length
+        image *= length
+        residual -= image
+        last, squares = squares, column_dots(residual, residual)
+        direction *= divided(squares, last, xp.zeros_like(squares))
         direction += residual
     return None
-
-
-def _dots(A: Floats, B: Floats) -> Floats:
-    """The inner products of the columns of A and B (n, r)."""
-    return np.asarray(np.einsum("ij,ij->j", A, B))
 
 
 @dataclass(frozen=True)
@@ -226,27 +241,34 @@ class _RowBlocks:
     """
 
     size: int
-    groups: list[tuple[Ints, Ints, Floats]]
+    groups: list[tuple[Array, Array, Array]]
+
+    @property
+    def here(self) -> bool:
+        """Whether it is in the memory of this machine."""
+        return on_host(self.groups[0][2])
 
     @property
     def nnz(self) -> int:
-        return sum(blocks.size for *_, blocks in self.groups)
+        return sum(nbytes(blocks) for *_, blocks in self.groups) // 8
 
-    def __matmul__(self, X: Floats) -> Floats:
-        product = np.empty_like(X)
-        for rows, columns, blocks in self.groups:
-            product[rows] = blocks @ X.take(columns, axis=0)
+    def __matmul__(self, X: Array) -> Array:
+        product = namespace(X).empty_like(X)
+        for numbers, columns, blocks in self.groups:
+            product = put(product, numbers, blocks @ rows(X, columns))
         return product
 
-    def astype(self, dtype: type[np.floating]) -> _RowBlocks:
-        groups = [(rows, columns, C.astype(dtype)) for rows, columns, C in self.groups]
+    def single(self) -> _RowBlocks:
+        """The same in single precision."""
+        groups = [(rows, columns, as_floats(C, single=True)) for rows, columns, C in self.groups]
         return _RowBlocks(self.size, groups)
 
     def tocsr(self) -> csr_array:
         """The same as a sparse matrix."""
         entries = []
-        for rows, columns, blocks in self.groups:
-            places = np.broadcast_arrays(rows[:, :, None], columns[:, None])
+        for group in self.groups:
+            numbers, columns, blocks = map(to_host, group)
+            places = np.broadcast_arrays(numbers[:, :, None], columns[:, None])
             entries.append([each.ravel() for each in (blocks, *places)])
         data, row, column = (np.concatenate(each) for each in zip(*entries, strict=True))
         return coo_array((data, (row, column)), shape=(self.size, self.size)).tocsr()
@@ -254,6 +276,7 @@ class _RowBlocks:
 
 def _row_blocks(form: TangentForm) -> _RowBlocks:
     """S_vv at gamma = 1, patches of one dimension and a like number of columns together."""
+    xp = namespace(form.cross)
     layout, dimensions = form.layout(), form.dimensions
     diagonal = form.diagonal_blocks(1.0, 0.0)
     first = np.cumsum(dimensions) - dimensions
@@ -261,11 +284,12 @@ def _row_blocks(form: TangentForm) -> _RowBlocks:
     numbers = first[:, None] + np.arange(form.used.shape[1])  # of the entries of v
     order = np.lexsort((widths, dimensions))
     order = order[dimensions[order] > 0]
+    step = _GROUP if on_host(diagonal) else _DEVICE_GROUP
     groups = []
     for alike in np.split(order, np.flatnonzero(np.diff(dimensions[order])) + 1):
         m = dimensions[alike[0]]
-        for start in range(0, alike.size, _GROUP):
-            patches = alike[start : start + _GROUP]
+        for start in range(0, alike.size, step):
+            patches = alike[start : start + step]
             ranges = [np.arange(*layout.starts[p : p + 2]) for p in patches]
             entries = np.concatenate(ranges)
             others = layout.columns[entries]
@@ -274,7 +298,14 @@ def _row_blocks(form: TangentForm) -> _RowBlocks:
             columns = np.zeros(present.shape, dtype=np.intp)
             columns[present] = numbers[others][used]
             blocks = form.blocks_at(layout.blocks[entries], diagonal, 1.0)
-            rows = np.zeros((*present.shape, m))  # the blocks of the rows, columns first
-            rows[present] = blocks[:, :m].transpose(0, 2, 1)[used]
-            groups.append((numbers[patches, :m], columns, rows.transpose(0, 2, 1).copy()))
+            # The blocks of the rows, columns first.
+            across = xp.permute_dims(blocks[:, :m, :], (0, 2, 1))[like(used, blocks)]
+            whole = put(zeros((*present.shape, m), blocks), like(present, blocks), across)
+            groups.append(
+                (
+                    like(numbers[patches, :m], blocks),
+                    like(columns, blocks),
+                    contiguous(xp.permute_dims(whole, (0, 2, 1))),
+                )
+            )
     return _RowBlocks(form.size, groups)

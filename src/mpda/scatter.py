@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
-from mpda._typing import Floats, Ints
+from mpda._arrays import (
+    as_floats,
+    at_a_time,
+    distances,
+    like,
+    namespace,
+    on_host,
+    power_of_two,
+    rows,
+    slices,
+    zeros,
+)
+from mpda._typing import Array, Ints
 from mpda.graphs import (
     PlacedGraph,
     laplacian,
@@ -34,8 +45,8 @@ class ClassScatter:
     """
 
     count: int
-    mean: Floats
-    spread: Floats
+    mean: Array
+    spread: Array
 
 
 @dataclass(frozen=True)
@@ -49,46 +60,45 @@ class BetweenSums:
     """
 
     counts: Ints
-    means: Floats
-    spread: Floats
-    mean_spread: Floats
+    means: Array
+    spread: Array
+    mean_spread: Array
 
     @classmethod
-    def empty(cls, d: int) -> BetweenSums:
-        return cls(np.empty(0, dtype=np.intp), np.empty((0, d)), np.zeros((d, d)), np.zeros((d, d)))
+    def empty(cls, d: int, X: Array) -> BetweenSums:
+        """The sums over no class, where the samples X are."""
+        squares = zeros((d, d), X)
+        return cls(np.empty(0, dtype=np.intp), zeros((0, d), X), squares, squares)
 
     def __add__(self, part: ClassScatter) -> BetweenSums:
         return BetweenSums(
             np.append(self.counts, part.count),
-            np.vstack([self.means, part.mean]),
+            namespace(self.means).concat([self.means, part.mean[None, :]]),
             self.spread + part.spread,
             self.mean_spread + part.spread / part.count,
         )
 
-    def form(self) -> Floats:
+    @property
+    def mean(self) -> Array:
+        """The mean of all samples (d,)."""
+        return like(self.counts / self.counts.sum(), self.means) @ self.means
+
+    def form(self) -> Array:
         """S' (d, d) = sum_ij W'_ij d_ij d_ij', W' = 1/n across classes, A_ij (1/n - 1/n_c) inside.
 
         All pairs with weight 1/n across and 1/n - 1/n_c inside give twice Fisher's between-class
         scatter; what A_ij < 1 leaves out inside class c is (1/n_c - 1/n) spread_c. Both terms are
         positive semi-definite, so nothing cancels.
         """
-        n = self.counts.sum()
-        offsets = self.means - self.counts @ self.means / n
-        offsets *= np.sqrt(2.0 * self.counts)[:, None]
+        n = int(self.counts.sum())
+        offsets = self.means - self.mean
+        offsets *= like(np.sqrt(2.0 * self.counts)[:, None], offsets)
         return symmetric(offsets.T @ offsets + self.mean_spread - self.spread / n)
 
 
-def class_scatter(Z: Floats, spread: Floats) -> ClassScatter:
+def class_scatter(Z: Array, spread: Array) -> ClassScatter:
     """The scatter of a class from its samples Z (n, d) and its spread."""
-    return ClassScatter(Z.shape[0], Z.mean(axis=0), spread)
-
-
-def neighbor_spread(placed: PlacedGraph) -> Floats:
-    """The spread where A lives on the edges of the class graph (the paper)."""
-    offsets, graph = placed.offsets, placed.graph
-    weighted = laplacian(graph.edges, -2.0 * local_affinity(graph), len(offsets)) @ offsets
-    weighted += (2.0 * len(offsets)) * offsets
-    return offsets.T @ weighted
+    return ClassScatter(Z.shape[0], namespace(Z).mean(Z, axis=0), spread)
 
 
 @dataclass(frozen=True)
@@ -99,60 +109,72 @@ class AffinityScatter:
     spread : (d, d), sum over ordered pairs of (1 - A_ij) d_ij d_ij'
     """
 
-    near: Floats
-    spread: Floats
+    near: Array
+    spread: Array
 
 
-def full_affinity_scatter(placed: PlacedGraph, points: Floats) -> AffinityScatter:
+def neighbor_affinity_scatter(placed: PlacedGraph) -> AffinityScatter:
+    """Both parts where A lives on the edges of the class graph (the paper)."""
+    offsets, graph = placed.offsets, placed.graph
+    near = 2.0 * edge_scatter(placed.Z, graph.edges, local_affinity(graph))
+    return AffinityScatter(near, (2.0 * offsets.shape[0]) * (offsets.T @ offsets) - near)
+
+
+def full_affinity_scatter(placed: PlacedGraph, points: Array) -> AffinityScatter:
     """Both parts where A is kept for every pair of the class (Sugiyama; the authors' program).
 
     points (n, d) are the samples in which distances are measured. Offsets from the mean add up to
     nothing, so A serves both parts: sum_j (1 - A_ij) z_j = -sum_j A_ij z_j.
     """
+    xp = namespace(points)
     offsets = placed.offsets
     n, d = offsets.shape
     sigma = local_scale(placed.graph.neighbors)
-    diagonal_near, diagonal_far, mixed = np.zeros((3, d, d))
-    step = max(1, _BLOCK_ENTRIES // n)
-    for start in range(0, n, step):
-        rows = slice(start, start + step)
-        D = cdist(points[rows], points)
-        A = scaled_affinity(D, np.multiply.outer(sigma[rows], sigma))
-        degrees = A.sum(axis=1)
-        diagonal_near += (offsets[rows].T * degrees) @ offsets[rows]
-        diagonal_far += (offsets[rows].T * (n - degrees)) @ offsets[rows]
-        mixed += offsets[rows].T @ (A @ offsets)
+    diagonal_near, diagonal_far, mixed = (zeros((d, d), points) for _ in range(3))
+    for block in slices(n, at_a_time(points, _BLOCK_ENTRIES) // n):
+        Z = offsets[block, :]
+        A = _full_affinity(points, sigma, block)
+        degrees = xp.sum(A, axis=1)
+        diagonal_near += (Z.T * degrees) @ Z
+        diagonal_far += (Z.T * (n - degrees)) @ Z
+        mixed += Z.T @ (A @ offsets)
     near, spread = 2.0 * (diagonal_near - mixed), 2.0 * (diagonal_far + mixed)
-    extent, sums = np.diagonal(diagonal_near), np.diagonal(near)
-    if (extent > _LARGEST_LOCAL_EXTENT * np.abs(sums)).any():
+    extent, sums = xp.linalg.diagonal(diagonal_near), xp.linalg.diagonal(near)
+    if bool(xp.any(extent > _LARGEST_LOCAL_EXTENT * xp.abs(sums))):
         near = _full_near_scatter(placed.Z, points, sigma)
     return AffinityScatter(symmetric(near), symmetric(spread))
 
 
-def _full_near_scatter(Z: Floats, points: Floats, sigma: Floats) -> Floats:
+def _full_affinity(points: Array, sigma: Array, block: slice) -> Array:
+    """A (b, n) between a block of the points and all of them."""
+    gaps = distances(points[block, :], points)
+    return scaled_affinity(gaps, sigma[block][:, None] * sigma[None, :])
+
+
+def _full_near_scatter(Z: Array, points: Array, sigma: Array) -> Array:
     """sum_ij A_ij d_ij d_ij' from differences, where near pairs are very near beside the class."""
+    xp = namespace(Z)
     n, d = Z.shape
-    near = np.zeros((d, d))
-    step = max(1, _BLOCK_ENTRIES // n)
-    for start in range(0, n, step):
-        rows = np.arange(start, min(start + step, n))
-        D = cdist(points[rows], points)
-        A = scaled_affinity(D, np.multiply.outer(sigma[rows], sigma))
+    near = zeros((d, d), Z)
+    for block in slices(n, at_a_time(points, _BLOCK_ENTRIES) // n):
+        A = _full_affinity(points, sigma, block)
         tails, heads = true_pairs(A > 0.0)
-        edges = np.column_stack([rows[tails], heads])
-        near += _difference_scatter(Z, edges, A[tails, heads])
+        weights = rows(xp.reshape(A, (-1,)), tails * n + heads)
+        near += _difference_scatter(Z, xp.stack([tails + block.start, heads], axis=1), weights)
     return near
 
 
-def graph_scatter(placed: PlacedGraph) -> Floats:
+def graph_scatter(placed: PlacedGraph) -> Array:
     """sum_ij W_ij d_ij d_ij' (d, d) over ordered pairs: 2 Z'LZ."""
     if placed.edges_are_short:
         return 2.0 * _difference_scatter(placed.Z, placed.graph.edges)
     return 2.0 * (placed.offsets.T @ placed.laplacian_offsets)
 
 
-def edge_scatter(Z: Floats, edges: Ints, weights: Floats) -> Floats:
+def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
     """sum_e w_e d_e d_e' (d, d) over edges (e, 2) with weights (e,): Z'LZ, L their Laplacian."""
+    if not on_host(Z):
+        return symmetric(_difference_scatter(Z, edges, weights))
     offsets = mean_offsets(Z)
     scatter = offsets.T @ (laplacian(edges, weights, len(Z)) @ offsets)
     degrees = np.bincount(edges.ravel(), np.repeat(np.abs(weights), 2), len(Z))
@@ -161,33 +183,30 @@ def edge_scatter(Z: Floats, edges: Ints, weights: Floats) -> Floats:
     return symmetric(scatter)
 
 
-def _difference_scatter(Z: Floats, edges: Ints, weights: Floats | None = None) -> Floats:
+def _difference_scatter(Z: Array, edges: Array, weights: Array | None = None) -> Array:
     """sum_e w_e d_e d_e' (d, d) over edges (e, 2), from differences, in blocks of edges."""
     d = Z.shape[1]
-    total = np.zeros((d, d))
-    step = max(1, _BLOCK_ENTRIES // d)
-    for start in range(0, len(edges), step):
-        tails, heads = edges[start : start + step].T
-        gaps = Z[tails] - Z[heads]
-        weighted = gaps if weights is None else gaps * weights[start : start + step, None]
+    total = zeros((d, d), Z)
+    for block in slices(edges.shape[0], at_a_time(Z, _BLOCK_ENTRIES) // d):
+        gaps = rows(Z, edges[block, 0]) - rows(Z, edges[block, 1])
+        weighted = gaps if weights is None else gaps * weights[block][:, None]
         total += weighted.T @ gaps
     return total
 
 
-def total_scatter(X: Floats, exponent: int, mean: Floats) -> Floats:
+def total_scatter(X: Array, exponent: int, mean: Array) -> Array:
     """sum_i (x_i - mean)(x_i - mean)' (d, d) of samples X (n, d), times 2^(-2 exponent).
 
     In blocks of rows, in double precision.
     """
-    d = X.shape[1]
-    total = np.zeros((d, d))
-    step = max(1, _BLOCK_ENTRIES // d)
-    for start in range(0, len(X), step):
-        offsets = np.ldexp(X[start : start + step] - mean, -exponent)
+    n, d = X.shape
+    total = zeros((d, d), X)
+    for block in slices(n, at_a_time(X, _BLOCK_ENTRIES) // d):
+        offsets = power_of_two(as_floats(X[block, :]) - mean, -exponent)
         total += offsets.T @ offsets
     return total
 
 
-def symmetric(S: Floats) -> Floats:
+def symmetric(S: Array) -> Array:
     """S with the rounding between its two halves shared out."""
     return 0.5 * (S + S.T)

@@ -71,7 +71,7 @@ def shared_directions(
     for _, group in groupby(order, key=lambda i: _plan_key(settings[i])):
         numbers = list(group)
         parts = shared.contributions(settings[numbers[0]])
-        totals = Totals.empty(view.dimension)
+        totals = Totals.empty(view.dimension, view.origin)
         for part in parts:
             totals += part
         used = {i: settings[i].penalties.strengths(totals, view) for i in numbers}

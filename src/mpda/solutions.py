@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpda._typing import Floats, Ints
+from mpda._arrays import eye, namespace
+from mpda._typing import Array, Floats, Ints
 from mpda.alignment import Fields
 from mpda.frames import Frame
 from mpda.pencils import (
@@ -31,8 +32,8 @@ class Pencil:
     denominator : (d, d) M
     """
 
-    numerator: Floats
-    denominator: Floats
+    numerator: Array
+    denominator: Array
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def largest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None)
     """The directions of the largest eigenvalues; alpha is in units of the mean diagonal of M."""
     ridge, M = _ridged(pencil.denominator, alpha, view)
     found = solve_pencil(pencil.numerator, M, ridge)
-    kept = found.first(number_kept(found.eigenvalues.size, n_components))
+    kept = found.first(number_kept(found.eigenvalues.shape[0], n_components))
     residual = pencil_residual(pencil.numerator, M, kept)
     return _solution(view, kept, ridge, residual)
 
@@ -65,7 +66,7 @@ def smallest(view: Frame, pencil: Pencil, alpha: float, n_components: int | None
     """The directions of the smallest eigenvalues; here the ridge is on S, which is to be small."""
     ridge, S = _ridged(pencil.numerator, alpha, view)
     found = solve_smallest(S, pencil.denominator)
-    kept = found.first(number_kept(found.eigenvalues.size, n_components))
+    kept = found.first(number_kept(found.eigenvalues.shape[0], n_components))
     return _solution(view, kept, ridge, normwise_residual(S, pencil.denominator, kept))
 
 
@@ -116,9 +117,9 @@ def number_kept(n_found: int, n_components: int | None) -> int:
     return n_components
 
 
-def _ridged(M: Floats, alpha: float, view: Frame) -> tuple[float, Floats]:
+def _ridged(M: Array, alpha: float, view: Frame) -> tuple[float, Array]:
     """The ridge and M + ridge I, where alpha is a multiple of the mean diagonal of M."""
-    trace = float(np.trace(M))
+    trace = float(namespace(M).linalg.trace(M))
     unit = trace / view.n_varying if trace > 0.0 else view.scaled(1.0)
     ridge = alpha * unit
     if ridge > LARGEST_STRENGTH:
@@ -126,7 +127,7 @@ def _ridged(M: Floats, alpha: float, view: Frame) -> tuple[float, Floats]:
             f"alpha={alpha:g} is too large for samples of this scale: products with it leave the "
             "range of floating-point numbers. Set a smaller value."
         )
-    return ridge, M + ridge * np.eye(len(M))
+    return ridge, M + ridge * eye(M.shape[0], M)
 
 
 def _solution(view: Frame, kept: Directions, ridge: float, residual: float) -> Solution:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._typing import Bools, Floats, Ints
+from mpda._arrays import at_a_time, divided, like, namespace, put, rows, slices, to_host, zeros
+from mpda._typing import Array, Bools, Ints
 from mpda.graphs import NeighborLists
 
 _ENERGY_TOLERANCE = 1e-12
@@ -23,7 +24,7 @@ class TangentBundle:
     dimensions : (P,), m_p
     """
 
-    bases: Floats
+    bases: Array
     dimensions: Ints
 
     @property
@@ -32,7 +33,7 @@ class TangentBundle:
         return np.arange(self.bases.shape[2]) < self.dimensions[:, None]
 
 
-def patch_tangents(Z: Floats, labels: Ints, energy: float) -> TangentBundle:
+def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBundle:
     """One tangent space per patch, from the samples Z (n, d) with patch labels 0 to P-1."""
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
@@ -45,67 +46,71 @@ def patch_tangents(Z: Floats, labels: Ints, energy: float) -> TangentBundle:
         offsets = np.arange(sizes[patches].max())
         present = offsets < sizes[patches, None]
         members = order[starts[patches, None] + offsets * present]
-        parts.append((patches, _local_bases(Z.take(members, axis=0), present, energy)))
-    return _gathered(parts, sizes.size, Z.shape[1])
+        parts.append((patches, _local_bases(rows(Z, like(members, Z)), present, energy)))
+    return _gathered(parts, sizes.size, Z)
 
 
-def neighborhood_tangents(Z: Floats, neighbors: NeighborLists, energy: float) -> TangentBundle:
+def neighborhood_tangents(Z: Array, neighbors: NeighborLists, energy: float) -> TangentBundle:
     """One tangent space per sample, from the sample and its neighbours (PMPDA)."""
     n, d = Z.shape
-    groups = np.column_stack([np.arange(n), neighbors.indices])
-    step = max(1, _BLOCK_ENTRIES // (groups.shape[1] * d))
+    groups = np.column_stack([np.arange(n), to_host(neighbors.indices)])
     parts = []
-    for start in range(0, n, step):
-        rows = np.arange(n)[start : start + step]
-        present = np.ones(groups[rows].shape, dtype=bool)
-        parts.append((rows, _local_bases(Z.take(groups[rows], axis=0), present, energy)))
-    return _gathered(parts, n, d)
+    for block in slices(n, at_a_time(Z, _BLOCK_ENTRIES) // (groups.shape[1] * d)):
+        present = np.ones(groups[block].shape, dtype=bool)
+        points = rows(Z, like(groups[block], Z))
+        parts.append((np.arange(n)[block], _local_bases(points, present, energy)))
+    return _gathered(parts, n, Z)
 
 
-def _local_bases(points: Floats, present: Bools, energy: float) -> TangentBundle:
+def _local_bases(points: Array, present: Bools, energy: float) -> TangentBundle:
     """PCA of each group of points (g, s, d), s where present: fewest directions for the energy."""
+    xp = namespace(points)
     sizes = present.sum(axis=1)
     # Differences from one member come first, so that identical points have no energy at all.
-    gaps = points - points[:, :1]
-    gaps -= (gaps.sum(axis=1) / sizes[:, None])[:, None]
-    gaps *= present[:, :, None]
+    gaps = points - points[:, :1, :]
+    gaps -= (xp.sum(gaps, axis=1) / like(sizes[:, None].astype(float), points))[:, None, :]
+    gaps *= like(present[:, :, None].astype(float), points)
     variances, axes = _principal_axes(gaps, energy)
-    total = variances.sum(axis=1, keepdims=True)
-    share = np.divide(variances, total, out=np.zeros_like(variances), where=total > 0.0)
-    reached = np.cumsum(share, axis=1) - share
+    total = xp.sum(variances, axis=1, keepdims=True)
+    share = divided(variances, total, xp.zeros_like(variances))
+    reached = xp.cumulative_sum(share, axis=1) - share
     wanted = (reached < energy - _ENERGY_TOLERANCE) & (share > 0.0)
-    dimensions = np.minimum(wanted.sum(axis=1), sizes - 1)
+    dimensions = np.minimum(to_host(xp.count_nonzero(wanted, axis=1)), sizes - 1)
     widest = int(dimensions.max(initial=0))
-    used = np.arange(widest) < dimensions[:, None]
-    return TangentBundle(axes[:, :widest].transpose(0, 2, 1) * used[:, None], dimensions)
+    used = like((np.arange(widest) < dimensions[:, None]).astype(float), points)
+    bases = xp.matrix_transpose(axes[:, :widest, :]) * used[:, None, :]
+    return TangentBundle(bases, dimensions)
 
 
-def _principal_axes(gaps: Floats, energy: float) -> tuple[Floats, Floats]:
+def _principal_axes(gaps: Array, energy: float) -> tuple[Array, Array]:
     """Variances (g, r), largest first, and orthonormal axes (g, r, d) of centred points (g, s, d).
 
     The s x s Gram matrices are three times faster than singular values, but the axis of a share h
     of the variance comes out orthonormal only to about eps / h. A wanted axis holds at least
     (1 - energy) / s, so near energy 1 the singular values are taken.
     """
+    xp = namespace(gaps)
     s, d = gaps.shape[1:]
     if s > d or (1.0 - energy) / s < _SMALLEST_GRAM_SHARE:
-        _, singular, axes = np.linalg.svd(gaps, full_matrices=False)
+        _, singular, axes = xp.linalg.svd(gaps, full_matrices=False)
         return singular**2, axes
-    values, vectors = np.linalg.eigh(gaps @ gaps.transpose(0, 2, 1))
-    variances = np.maximum(values[:, ::-1], 0.0)
-    lengths = np.sqrt(variances)
-    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
-    return variances, (vectors[:, :, ::-1] * inverse[:, None]).transpose(0, 2, 1) @ gaps
+    values, vectors = xp.linalg.eigh(gaps @ xp.matrix_transpose(gaps))
+    variances = xp.clip(xp.flip(values, axis=1), 0.0)
+    lengths = xp.sqrt(variances)
+    inverse = divided(1.0, lengths, xp.zeros_like(lengths))
+    vectors = xp.flip(vectors, axis=2) * inverse[:, None, :]
+    return variances, xp.matrix_transpose(vectors) @ gaps
 
 
-def _gathered(parts: list[tuple[Ints, TangentBundle]], n_patches: int, d: int) -> TangentBundle:
+def _gathered(parts: list[tuple[Ints, TangentBundle]], n_patches: int, Z: Array) -> TangentBundle:
     """One bundle from those of groups of patches."""
     if len(parts) == 1:
         return parts[0][1]
     widest = max((part.bases.shape[2] for _, part in parts), default=0)
-    bases = np.zeros((n_patches, d, widest))
+    bases = zeros((n_patches, Z.shape[1], widest), Z)
     dimensions = np.zeros(n_patches, dtype=np.intp)
     for patches, part in parts:
-        bases[patches, :, : part.bases.shape[2]] = part.bases
+        columns = slice(0, part.bases.shape[2])
+        bases = put(bases, (like(patches, Z), slice(None), columns), part.bases)
         dimensions[patches] = part.dimensions
     return TangentBundle(bases, dimensions)

@@ -46,6 +46,20 @@ def in_order(
     return results if report is None else reported(results, n, report, unit)
 
 
+def one_by_one(
+    work: Callable[..., Result],
+    arguments: Iterable[tuple[Any, ...]],
+    n: int,
+    *,
+    report: str | None = None,
+    unit: str = "classes",
+    **_: Any,
+) -> Iterator[Result]:
+    """The same in this thread alone, for work that is carried out elsewhere anyway."""
+    results = (work(*a) for a in arguments)
+    return results if report is None else reported(results, n, report, unit)
+
+
 def made_ahead(items: Iterator[Result]) -> Iterator[Result]:
     """The same items; while one is used, the next is made in another thread."""
     end = object()

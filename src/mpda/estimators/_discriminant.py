@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from mpda._typing import ArrayLike, Floats, Labels
+from mpda._arrays import as_floats, as_type, library, like, namespace, on_host, slices, to_host
+from mpda._typing import Array, ArrayLike, Floats, Labels
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.cells import SEARCHES
 from mpda.contributions import PatchRule, Plan
@@ -113,6 +114,7 @@ class TangentDiscriminant(LinearMap):
                 "to begin anew."
             )
         samples = self._given(X, y, more=True)
+        self._refuse_other_library(samples)
         if _kind(samples.classes) != _kind(self.classes_):
             raise TypeError(
                 f"y must hold labels of one kind in all calls, got {samples.classes[:1].tolist()} "
@@ -131,6 +133,14 @@ class TangentDiscriminant(LinearMap):
         if not new.any():
             return None, samples.classes[new]
         return samples if new.all() else samples.only(new), samples.classes[new]
+
+    def _refuse_other_library(self, samples: Samples) -> None:
+        came, before = library(samples.view().origin), library(self.components_)
+        if came != before:
+            raise TypeError(
+                f"X must be of the array library of earlier calls, {before}, got {came}: the sums "
+                "over classes are kept there."
+            )
 
     def _check_before(self) -> None:
         self._parameters()
@@ -177,15 +187,15 @@ class TangentDiscriminant(LinearMap):
         }
         if more:
             classes = np.concatenate([self.classes_, classes])
-            dtype = np.result_type(self.components_, dtype)
+            dtype = namespace(self.components_).result_type(self.components_, dtype)
         order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
         self.classes_ = classes[order]
         for name, values in by_class.items():
             all_values = np.concatenate([getattr(self, name), values]) if more else values
             setattr(self, name, all_values[order])
-        self.mean_ = found.mean.astype(dtype, copy=False)
-        self.components_ = scale.applied(found.directions).T.astype(dtype, order="C")
+        self.mean_ = as_type(found.mean, dtype)
+        self.components_ = as_type(scale.applied(found.directions).T, dtype)
         self.eigenvalues_ = found.directions.eigenvalues
         self.residual_ = found.residual
         self.units_ = {
@@ -216,11 +226,14 @@ def _marks(samples: Samples) -> dict[Any, bytes]:
     return dict(zip(samples.classes.tolist(), samples.marks(_mark), strict=True))
 
 
-def _mark(samples: Floats) -> bytes:
+def _mark(samples: Array) -> bytes:
+    if not on_host(samples):
+        # Only some products of the features travel.
+        features = np.random.default_rng(0).normal(size=(samples.shape[1], 2))
+        samples = to_host(as_floats(samples) @ like(features, samples))
     mark = blake2b(digest_size=16)
-    for start in range(0, len(samples), _MARKED_ROWS):
-        rows = samples[start : start + _MARKED_ROWS]
-        mark.update(np.ascontiguousarray(rows, dtype=np.float64).data)
+    for rows in slices(len(samples), _MARKED_ROWS):
+        mark.update(np.ascontiguousarray(samples[rows], dtype=np.float64).data)
     return mark.digest()
 
 

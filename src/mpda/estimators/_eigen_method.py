@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
+from mpda._arrays import as_type
 from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
@@ -81,7 +82,7 @@ class EigenMethod(LinearMap):
         k = max(n_neighbors, memo.get(MOST_NEIGHBORS, 0))
 
         def search() -> NeighborLists:
-            self._say(f"neighbours of {len(view.samples)} samples")
+            self._say(f"neighbours of {view.samples.shape[0]} samples")
             return searched_lists(view.points, k)
 
         lists: NeighborLists = remembered(memo, ("lists", k), search)
@@ -100,9 +101,9 @@ class EigenMethod(LinearMap):
         """Set the attributes that all these methods have."""
         dtype = view.samples.dtype
         scale = Scale(self.eigenvalue_power, self._unit_rows, self.orthonormal, self._increasing)
-        self.components_ = scale.applied(solution.directions).T.astype(dtype, order="C")
+        self.components_ = as_type(scale.applied(solution.directions).T, dtype)
         self.eigenvalues_ = solution.directions.eigenvalues
-        self.mean_ = view.mean.astype(dtype, copy=False)
+        self.mean_ = as_type(view.mean, dtype)
         self.units_ = {"alpha": solution.ridge}
         self.residual_ = solution.residual
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from mpda._arrays import as_type, namespace, power_of_two, to_host
 from mpda._typing import ArrayLike, Floats
 from mpda._validation import check_count, check_number
 from mpda.engines import dask_engine, is_on_dask
@@ -78,23 +79,25 @@ class GramPCA(LinearMap):
             scatter = engine.summed(blocks, total_scatter, exponent, mean)
         else:
             X = self._unlabelled(X)
-            n, dtype, mean = len(X), X.dtype, plain_frame(X).mean
+            n, dtype, mean = X.shape[0], X.dtype, plain_frame(X).mean
             exponent = frame_exponent(X)
             scatter = total_scatter(X, exponent, mean)
-        values, vectors = np.linalg.eigh(scatter)
-        values = np.maximum(values[::-1], 0.0)
-        ratios = values / values.sum()
-        kept = _number_kept(self.n_components, ratios, min(n, ratios.size))
+        xp = namespace(scatter)
+        values, vectors = xp.linalg.eigh(scatter)
+        values, vectors = xp.clip(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
+        ratios = values / xp.sum(values)
+        kept = _number_kept(self.n_components, to_host(ratios), min(n, ratios.shape[0]))
         self.n_components_ = kept
-        self.components_ = signed(vectors[:, ::-1][:, :kept]).T.astype(dtype, order="C")
-        self.explained_variance_ = np.ldexp(values[:kept] / (n - 1), 2 * exponent)
+        self.components_ = as_type(signed(vectors[:, :kept]).T, dtype)
+        self.explained_variance_ = power_of_two(values[:kept] / (n - 1), 2 * exponent)
         self.explained_variance_ratio_ = ratios[:kept]
-        self.mean_ = mean.astype(dtype, copy=False)
+        self.mean_ = as_type(mean, dtype)
         return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
+        tags.array_api_support = True
         return tags
 
 

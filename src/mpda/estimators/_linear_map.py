@@ -10,14 +10,26 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import lstsq
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
-from mpda._typing import ArrayLike, Bools, Floats, Ints, Labels
-from mpda.engines import dask_engine, in_order, is_on_dask
+from mpda._arrays import (
+    as_type,
+    is_foreign,
+    least_squares,
+    library,
+    like,
+    moved,
+    namespace,
+    on_host,
+    on_other_device,
+    rows,
+    to_host,
+)
+from mpda._typing import Array, ArrayLike, Bools, Floats, Ints, Labels
+from mpda.engines import dask_engine, in_order, is_on_dask, one_by_one
 from mpda.exceptions import SmallClassWarning
 from mpda.frames import Frame, frame
 
@@ -43,21 +55,28 @@ class Samples(Protocol):
     def each(self) -> Callable[..., Iterator[Any]]: ...
     def view(self) -> Frame: ...
     def only(self, kept: Bools) -> Samples: ...
-    def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]: ...
+    def marks(self, mark: Callable[[Array], bytes]) -> list[bytes]: ...
     def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None: ...
 
 
 @dataclass(frozen=True)
 class LabelledSamples:
-    """X : (n, d) as given; y : (n,); classes : the distinct labels; members : indices by class."""
+    """X : (n, d) as given; y : (n,); classes : the distinct labels; members : indices by class.
 
-    X: Floats
+    X may be of another array library; labels and indices are always NumPy's.
+    """
+
+    X: Array
     y: Labels
     classes: Labels
     members: list[Ints]
 
     on_cluster = False
-    each = staticmethod(in_order)
+
+    @property
+    def each(self) -> Callable[..., Iterator[Any]]:
+        """How work on classes is carried out: a device has its own way to do things at once."""
+        return in_order if on_host(self.X) else one_by_one
 
     @property
     def dtype(self) -> Any:
@@ -68,19 +87,19 @@ class LabelledSamples:
         return frame(self.X)
 
     @classmethod
-    def made(cls, X: Floats, y: Labels) -> LabelledSamples:
+    def made(cls, X: Array, y: Labels) -> LabelledSamples:
         classes, codes = distinct_labels(y)
         members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         return cls(X, y, classes, members)
 
     def only(self, kept: Bools) -> LabelledSamples:
         """The samples of some classes, given by a mask (C,)."""
-        rows = np.isin(self.y, self.classes[kept])
-        return LabelledSamples.made(self.X[rows], self.y[rows])
+        chosen = np.flatnonzero(np.isin(self.y, self.classes[kept]))
+        return LabelledSamples.made(rows(self.X, like(chosen, self.X)), self.y[chosen])
 
-    def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]:
+    def marks(self, mark: Callable[[Array], bytes]) -> list[bytes]:
         """What ``mark`` says of the samples of each class."""
-        return [mark(self.X.take(each, axis=0)) for each in self.members]
+        return [mark(rows(self.X, like(each, self.X))) for each in self.members]
 
     def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
         """Here there is no limit for a class."""
@@ -91,45 +110,51 @@ class LinearMap(
 ):
     """A linear map learnt from samples: ``components_`` (r, d) after taking off ``mean_`` (d,)."""
 
-    # Whether what a method learns is a sum over classes, so that these may be on a cluster.
+    # Whether what a method learns is a sum over classes, so that these may be on a cluster or on
+    # the device of another array library.
     _sum_over_classes = False
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Map samples (n, d) to (n, n_components); those on Dask to a Dask array, lazily."""
+    def transform(self, X: ArrayLike) -> Array:
+        """Map samples (n, d) to (n, n_components); those on Dask to a Dask array, lazily.
+
+        Arrays of another library are mapped where they are.
+        """
         check_is_fitted(self, "components_")
         if is_on_dask(X):
             _refuse_containers(self)
             work = partial(_mapped, mean=self.mean_, components=self.components_)
             engine = dask_engine()
             validate_data(self, engine.described(X).sample(), reset=False)
-            return engine.mapped(X, work, len(self.components_))
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+            return engine.mapped(X, work, self.components_.shape[0])
+        X = validate_data(self, X, reset=False, dtype=_float_types(X))
         return _mapped(X, self.mean_, self.components_)
 
-    def inverse_transform(self, X: ArrayLike) -> Floats:
+    def inverse_transform(self, X: ArrayLike) -> Array:
         """The samples (n, d) nearest to the training mean that map to X (n, n_components)."""
         check_is_fitted(self, "components_")
         self._refuse_dask(X)
-        X = check_array(X, dtype=[np.float64, np.float32])
-        n_components = len(self.components_)
+        X = check_array(X, dtype=_float_types(X))
+        n_components = self.components_.shape[0]
         if X.shape[1] != n_components:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but {type(self).__name__} maps to {n_components} "
                 "components: give what transform returned."
             )
         # Components of length one: their lengths say nothing about which of them are independent.
-        lengths = _lengths(self.components_)
-        offsets = lstsq(self.components_ / lengths[:, None], (X / lengths).T)[0].T
-        return (offsets + self.mean_).astype(X.dtype, copy=False)
+        components, mean = moved(self.components_, X), moved(self.mean_, X)
+        lengths = _lengths(components)
+        offsets = least_squares(components / lengths[:, None], (X / lengths).T).T
+        return as_type(offsets + mean, X.dtype)
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.components_)
+        return self.components_.shape[0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.array_api_support = self._sum_over_classes
         return tags
 
     def _given(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> Samples:
@@ -141,19 +166,23 @@ class LinearMap(
     def _labelled(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> LabelledSamples:
         """The samples and labels, checked; more to what was learnt before, or all there are."""
         self._refuse_dask(X)
+        self._refuse_device(X, able=self._sum_over_classes)
         least = 1 if more else 2
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=not more,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=least,
-        )
+        options = {
+            "reset": not more,
+            "dtype": _float_types(X),
+            "ensure_min_samples": least,
+        }
+        y = to_host(y) if is_foreign(y) else y
+        if _dispatched(X):
+            X = validate_data(self, X, **options)
+            y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)[1]
+        else:
+            X, y = validate_data(self, X, y, **options)
         samples = LabelledSamples.made(X, y)
         self._refuse_few(samples.classes, least)
         if not more:
-            refuse_identical(X.min(axis=0), X.max(axis=0))
+            refuse_identical(*_limits(X))
         return samples
 
     def _on_cluster(self, X: Any, y: Any, *, more: bool) -> Samples:
@@ -193,6 +222,20 @@ class LinearMap(
                 "X.compute() and y.compute()."
             )
 
+    def _refuse_device(self, X: Any, *, able: bool) -> None:
+        if _dispatched(X) and not able:
+            raise TypeError(
+                f"{type(self).__name__} works on NumPy arrays, and X is of {library(X)}. MPDA, "
+                "PMPDA, LFDA and GramPCA work on such arrays where they are; for "
+                f"{type(self).__name__} give X as a NumPy array."
+            )
+        if is_foreign(X) and not _dispatched(X) and on_other_device(X):
+            raise TypeError(
+                f"X is an array of {library(X)}. To have the work done there, set the environment "
+                "variable SCIPY_ARRAY_API=1 before the first import of SciPy and call "
+                "sklearn.set_config(array_api_dispatch=True); or give X as a NumPy array."
+            )
+
     def _refuse_few(self, classes: Labels, least: int) -> None:
         if classes.size < least:
             raise ValueError(
@@ -202,8 +245,9 @@ class LinearMap(
 
     def _unlabelled(self, X: ArrayLike) -> Floats:
         self._refuse_dask(X)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        refuse_identical(X.min(axis=0), X.max(axis=0))
+        self._refuse_device(X, able=True)
+        X = validate_data(self, X, dtype=_float_types(X), ensure_min_samples=2)
+        refuse_identical(*_limits(X))
         return X
 
 
@@ -217,20 +261,40 @@ def _refuse_containers(model: LinearMap) -> None:
         )
 
 
-def _mapped(X: Floats, mean: Floats, components: Floats) -> Floats:
-    X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
-    return ((X - mean) @ components.T).astype(X.dtype, copy=False)
+def _dispatched(X: Any) -> bool:
+    """Whether X is of another array library, and work on it is to be done there."""
+    return bool(get_config()["array_api_dispatch"]) and is_foreign(X)
 
 
-def _lengths(components: Floats) -> Floats:
+def _float_types(X: Any) -> list[Any]:
+    """The types that are taken as they are; others become the first."""
+    xp = namespace(X) if _dispatched(X) else np
+    return [xp.float64, xp.float32]
+
+
+def _mapped(X: Array, mean: Array, components: Array) -> Array:
+    if on_host(X) or not is_foreign(X):
+        X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    mean, components = moved(mean, X), moved(components, X)
+    return as_type((X - mean) @ components.T, X.dtype)
+
+
+def _lengths(components: Array) -> Array:
     """The length of each component (r,), 1 for one of zeros; squares stay in range."""
-    largest = np.abs(components).max(axis=1)
-    largest = np.where(largest > 0.0, largest, 1.0)
-    return largest * np.linalg.norm(components / largest[:, None], axis=1)
+    xp = namespace(components)
+    largest = xp.max(xp.abs(components), axis=1)
+    largest = xp.where(largest > 0.0, largest, 1.0)
+    return largest * xp.linalg.vector_norm(components / largest[:, None], axis=1)
 
 
-def refuse_identical(low: Floats, high: Floats) -> None:
-    if (low == high).all():
+def _limits(X: Array) -> tuple[Array, Array]:
+    """The least and the largest value of each feature (d,)."""
+    xp = namespace(X)
+    return xp.min(X, axis=0), xp.max(X, axis=0)
+
+
+def refuse_identical(low: Array, high: Array) -> None:
+    if bool(namespace(low).all(low == high)):
         raise ValueError("All samples of X are identical, so nothing can be learnt from them.")
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mpda._arrays import is_foreign, like, rows, to_host
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_option, check_patches
 from mpda.contributions import PatchRule, Plan
@@ -239,7 +240,7 @@ class MPDA(TangentDiscriminant):
         if patches is None:
             return self._patch_rules(samples)
         assert isinstance(samples, LabelledSamples)
-        labels = check_patches(patches, samples.y)
+        labels = check_patches(to_host(patches) if is_foreign(patches) else patches, samples.y)
         return [partial(known_patches, labels=labels[each]) for each in samples.members]
 
     def _keep_patches(self, samples: Samples, found: Discriminant, *, more: bool = False) -> None:
@@ -282,7 +283,7 @@ class MPDA(TangentDiscriminant):
         if hasattr(self.partition, "fit_predict"):
             assert isinstance(samples, LabelledSamples)
             work = (
-                (self.partition, samples.X[each].astype(np.float64), label)
+                (self.partition, to_host(rows(samples.X, like(each, samples.X))), label)
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
             )
             found = in_order(clustered, work, len(samples.members), n_jobs=check_jobs(self.n_jobs))

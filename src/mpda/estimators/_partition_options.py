@@ -35,7 +35,7 @@ def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> Pa
 def clustered(clusterer: Any, X: Floats, label: Any) -> Ints:
     """The labels (n,) that a clone of the clusterer gives to the samples X of class ``label``."""
     try:
-        labels = np.asarray(clone(clusterer).fit_predict(X))
+        labels = np.asarray(clone(clusterer).fit_predict(X.astype(np.float64)))
     except Exception as error:
         raise ValueError(
             f"partition={clusterer!r} failed on class {label!r} ({len(X)} samples): {error}"

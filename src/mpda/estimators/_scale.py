@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from mpda._typing import Floats
+from mpda._arrays import divided, namespace
+from mpda._typing import Array
 from mpda.pencils import Directions, signed
 
 # What counts for eigenvalues that are nothing but rounding where the smallest come first; those of
@@ -29,22 +28,25 @@ class Scale:
     orthonormal: bool
     increasing: bool = False
 
-    def applied(self, directions: Directions) -> Floats:
+    def applied(self, directions: Directions) -> Array:
         """The columns (d, r)."""
+        xp = namespace(directions.vectors)
         if self.orthonormal:
-            return signed(np.linalg.qr(_unit(directions.vectors))[0])
+            return signed(xp.linalg.qr(_unit(directions.vectors))[0])
         vectors = _unit(directions.vectors) if self.unit else directions.vectors
         if self.power == 0.0:
             return vectors
         values = directions.eigenvalues
         if self.increasing:
-            values = 1.0 / np.maximum(values, _LEAST_EIGENVALUE)
+            values = 1.0 / xp.clip(values, _LEAST_EIGENVALUE)
         return vectors * (values / values[:1]) ** self.power
 
 
-def _unit(vectors: Floats) -> Floats:
+def _unit(vectors: Array) -> Array:
     """Columns of length 1; no square leaves the range of floating-point numbers."""
-    largest = np.abs(vectors).max(axis=0)
-    vectors = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
-    lengths = np.linalg.norm(vectors, axis=0)
-    return np.divide(vectors, lengths, out=vectors, where=lengths > 0.0)
+    xp = namespace(vectors)
+    if vectors.shape[1] == 0:
+        return vectors
+    vectors = divided(vectors, xp.max(xp.abs(vectors), axis=0), xp.zeros_like(vectors))
+    lengths = xp.linalg.vector_norm(vectors, axis=0)
+    return divided(vectors, lengths, xp.zeros_like(vectors))
