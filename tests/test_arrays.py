@@ -1,0 +1,379 @@
+"""Fits on the arrays of other libraries: the same answers as with NumPy, where the arrays are."""
+
+import numpy as np
+import pytest
+import sklearn
+from scipy.linalg import subspace_angles
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+
+from mpda import LFDA, LSDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition, _arrays, reduction
+from mpda.exceptions import SmallClassWarning
+
+LIBRARIES = ["torch", "array_api_strict"]
+
+
+class Library:
+    """Arrays of one library, on a device that is not this machine's memory where it has one."""
+
+    def __init__(self, name):
+        self.module = pytest.importorskip(name)
+        self.device = None
+        if name == "array_api_strict":
+            self.device = self.module.Device("device1")
+        else:
+            self.module.set_num_threads(1)  # threads wait for each other where tests run in two
+
+    def __call__(self, values):
+        return self.module.asarray(values, device=self.device)
+
+    def holds(self, X, dtype="float64"):
+        kind = type(self(np.zeros(1)))
+        at = self.device is None or X.device == self.device
+        return isinstance(X, kind) and at and X.dtype == getattr(self.module, dtype)
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request):
+    """A library whose arrays scikit-learn lets through."""
+    try:
+        with sklearn.config_context(array_api_dispatch=True):
+            pass
+    except ImportError as error:  # SciPy is too old for it
+        pytest.skip(str(error))
+    with sklearn.config_context(array_api_dispatch=True):
+        yield Library(request.param)
+
+
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:600], y[:600]
+
+
+def unequal_classes():
+    rng = np.random.default_rng(7)
+    sizes = rng.integers(4, 60, 50)
+    y = np.repeat(np.arange(50), sizes)
+    means = 3.0 * rng.normal(size=(50, 16))
+    curve = rng.normal(size=(y.size, 2))
+    bend = np.column_stack([curve, curve**2, np.zeros((y.size, 12))])
+    return means[y] + bend + 0.3 * rng.normal(size=(y.size, 16)), y
+
+
+def angle(ours, theirs):
+    ours = np.asarray(_arrays.to_host(ours), dtype=float)
+    return np.max(subspace_angles(ours.T, np.asarray(theirs, dtype=float).T))
+
+
+METHODS = [
+    GramPCA(8),
+    LFDA(8, alpha=0.1),
+    LFDA(8, alpha=0.1, affinity="knn"),
+    LFDA(8, alpha=0.1, affinity="ones", orthonormal=True),
+    MPDA(8),
+    MPDA(8, partition="geodesic", tangent_alpha=0.5, eigenvalue_power=0.5),
+    MPDA(8, partition="euclidean", units="absolute", solver="two-stage"),
+    MPDA(8, anchors=True, affinity="full"),
+    PMPDA(8, n_neighbors=6),
+]
+
+
+@pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")  # of 4 samples and more
+@pytest.mark.parametrize("data", [digits, unequal_classes])
+@pytest.mark.parametrize("method", METHODS, ids=repr)
+def test_the_subspace_is_that_of_numpy(method, data, library):
+    X, y = data()
+    theirs = clone(method).fit(X, y)
+    for dtype, tolerance in (("float64", 1e-6), ("float32", 1e-3)):
+        given = library(X.astype(dtype))
+        ours = clone(method).fit(given, y)
+        assert library.holds(ours.components_, dtype)
+        assert library.holds(ours.mean_, dtype)
+        assert angle(ours.components_, theirs.components_) <= tolerance
+        mapped = ours.transform(given)
+        assert library.holds(mapped, dtype)
+        np.testing.assert_allclose(
+            _arrays.to_host(mapped), theirs.transform(X), atol=100 * tolerance, rtol=tolerance
+        )
+        if dtype == "float64" and hasattr(theirs, "patch_labels_"):
+            np.testing.assert_array_equal(ours.patch_labels_, theirs.patch_labels_)
+            np.testing.assert_array_equal(ours.tangent_dimensions_, theirs.tangent_dimensions_)
+
+
+def test_what_counts_and_names_stays_with_numpy(library):
+    X, y = digits()
+    names = np.array([f"digit {label}" for label in y])
+    model = MPDA(5).fit(library(X), names)
+    assert library.holds(model.eigenvalues_)
+    for name in ("classes_", "patch_labels_", "patch_classes_", "patch_linearity_"):
+        assert isinstance(getattr(model, name), np.ndarray)
+    assert model.classes_[3] == "digit 3"
+    assert isinstance(model.units_["alpha"], float)
+    assert isinstance(model.residual_, float)
+
+
+@pytest.mark.parametrize("method", [MPDA(5), LFDA(5, alpha=0.1)], ids=repr)
+def test_labels_may_be_of_the_library_too(method, library):
+    X, y = digits()
+    by_numpy = clone(method).fit(library(X), y)
+    ours = clone(method).fit(library(X), library(y))
+    np.testing.assert_array_equal(ours.classes_, by_numpy.classes_)
+    np.testing.assert_array_equal(*map(_arrays.to_host, (ours.components_, by_numpy.components_)))
+
+
+def test_the_same_arrays_give_the_same_bits(library):
+    X, y = digits()
+    for method in METHODS:
+        first, second = (clone(method).fit(library(X), y).components_ for _ in range(2))
+        np.testing.assert_array_equal(_arrays.to_host(first), _arrays.to_host(second))
+
+
+def test_a_map_follows_the_arrays_it_is_given(library):
+    X, y = digits()
+    there, here = MPDA(5).fit(library(X), y), MPDA(5).fit(X, y)
+    assert isinstance(there.transform(X), np.ndarray)
+    assert library.holds(here.transform(library(X)))
+    np.testing.assert_allclose(there.transform(X), here.transform(X), atol=1e-8)
+    back = there.inverse_transform(there.transform(library(X)))
+    assert library.holds(back)
+    expected = here.inverse_transform(here.transform(X))
+    np.testing.assert_allclose(_arrays.to_host(back), expected, atol=1e-6)
+
+
+def test_a_pipeline_stays_on_the_device(library):
+    X, y = digits()
+    steps = make_pipeline(GramPCA(0.95), MPDA(9))
+    mapped = clone(steps).fit(library(X), y).transform(library(X))
+    assert library.holds(mapped)
+    np.testing.assert_allclose(
+        _arrays.to_host(mapped), clone(steps).fit(X, y).transform(X), atol=1e-7
+    )
+
+
+@pytest.mark.parametrize("method", [MPDA(4), PMPDA(4, n_neighbors=6)], ids=repr)
+def test_classes_are_added_on_the_device(method, library):
+    X, y = digits()
+    early = y < 6
+    ours, theirs = clone(method), clone(method)
+    for part in (early, ~early):
+        ours.partial_fit(library(X[part]), y[part])
+        theirs.partial_fit(X[part], y[part])
+    assert library.holds(ours.components_)
+    assert angle(ours.components_, theirs.components_) < 1e-6
+    before = _arrays.to_host(ours.components_)
+    ours.partial_fit(library(X[early]), y[early])  # a repeated call changes nothing
+    np.testing.assert_array_equal(_arrays.to_host(ours.components_), before)
+    changed = X[early].copy()
+    changed[0, 20] += 1.0
+    with pytest.raises(ValueError, match="classes of an earlier call"):
+        ours.partial_fit(library(changed), y[early])
+    with pytest.raises(TypeError, match="of the array library of earlier calls"):
+        ours.partial_fit(X[early] + 1.0, y[early] + 20)
+
+
+@pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
+@pytest.mark.parametrize("method", [MPDA(3), LFDA(3, alpha=0.1), PMPDA(3)], ids=repr)
+def test_fewer_samples_than_features(method, library):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 60)), np.arange(40) % 4
+    X[8] = X[4]  # a copy within a class
+    theirs, ours = clone(method).fit(X, y), clone(method).fit(library(X), y)
+    assert library.holds(ours.components_)
+    assert angle(ours.components_, theirs.components_) < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e120])
+def test_any_scale(scale, library):
+    X, y = digits()
+    ours = MPDA(5, units="relative").fit(library(scale * X), y)
+    assert angle(scale * ours.components_, MPDA(5).fit(X, y).components_) < 1e-6
+
+
+@pytest.mark.parametrize("case", ["iterative", "sparse", "range"])
+def test_blocks_too_large_for_a_dense_factor(case, library, monkeypatch):
+    X, y = digits()
+    X, y = X[y < 3], y[y < 3]
+    method = MPDA(4, tangent_alpha=0.0 if case == "range" else None)
+    theirs = clone(method).fit(X, y)
+    monkeypatch.setattr(reduction, "_DEVICE_DENSE_LIMIT", 0)
+    if case != "iterative":
+        monkeypatch.setattr(reduction, "_MAX_STEPS", 1)
+    ours = clone(method).fit(library(X), y)
+    assert set(ours.class_solvers_) <= {case, "dense"}
+    assert library.holds(ours.components_)
+    assert angle(ours.components_, theirs.components_) < 1e-6
+
+
+def test_a_singular_block_is_solved_on_its_range(library):
+    X, y = digits()
+    X = np.repeat(X[y < 2], 2, axis=0)  # every sample twice
+    y = np.repeat(y[y < 2], 2)
+    method = MPDA(1, gamma=0.0, tangent_alpha=0.0)
+    theirs, ours = clone(method).fit(X, y), clone(method).fit(library(X), y)
+    np.testing.assert_array_equal(ours.class_solvers_, theirs.class_solvers_)
+    assert angle(ours.components_, theirs.components_) < 1e-6
+
+
+def test_given_patches_and_a_clusterer(library):
+    from sklearn.cluster import KMeans
+
+    X, y = digits()
+    patches = MPDA(5).fit(X, y).patch_labels_
+    ours = MPDA(5).fit(library(X), y, patches=library(patches))
+    assert angle(ours.components_, MPDA(5).fit(X, y, patches=patches).components_) < 1e-6
+    method = MPDA(5, partition=KMeans(8, n_init=1, random_state=0))
+    ours, theirs = clone(method).fit(library(X), y), clone(method).fit(X, y)
+    assert angle(ours.components_, theirs.components_) < 1e-6
+
+
+def test_a_large_class_is_cut_there(library):
+    if library.module.__name__ == "array_api_strict":
+        pytest.skip("array-api-strict takes minutes for a class of this size")
+    rng = np.random.default_rng(3)
+    angles = rng.uniform(0, 6, size=3000)
+    y = (rng.uniform(size=3000) < 0.45).astype(int)
+    X = np.column_stack([np.cos(angles), np.sin(angles), angles, 2.0 * y])
+    X = np.column_stack([X, np.zeros((3000, 6))]) + 0.05 * rng.normal(size=(3000, 10))
+    theirs, ours = MPDA(3).fit(X, y), MPDA(3).fit(library(X), y)
+    np.testing.assert_array_equal(ours.patch_labels_, theirs.patch_labels_)
+    assert angle(ours.components_, theirs.components_) < 1e-6
+
+
+def test_a_small_class_is_warned_of(library):
+    X, y = digits()
+    with pytest.warns(SmallClassWarning, match="cut to the number of other samples"):
+        MPDA(3, n_neighbors=200).fit(library(X), y)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X, y: (X * 0.0, y), "All samples of X are identical"),
+        (lambda X, y: (X, y * 0), "y has only 1 class"),
+        (lambda X, y: (np.where(X > 15, np.nan, X), y), "NaN"),
+        (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
+        (lambda X, y: (X, None), "requires y to be passed"),
+        (lambda X, y: (X[:, 0], y), "Expected 2D array"),
+        (lambda X, y: (X, np.linspace(0, 1, len(y))), "continuous"),
+    ],
+)
+@pytest.mark.parametrize("method", [MPDA(2), LFDA(2)], ids=repr)
+def test_mistakes_are_named(method, change, message, library):
+    X, y = change(*digits())
+    with pytest.raises(ValueError, match=message):
+        clone(method).fit(library(X), y)
+
+
+def test_too_many_components_and_another_number_of_features(library):
+    X, y = digits()
+    with pytest.raises(ValueError, match="n_components=100 is more than there is"):
+        MPDA(100).fit(library(X), y)
+    with pytest.raises(ValueError, match="n_components=100 is more than there is"):
+        GramPCA(100).fit(library(X))
+    with pytest.raises(ValueError, match="expecting 64 features"):
+        MPDA(2).fit(library(X), y).transform(library(X[:, :9]))
+
+
+@pytest.mark.parametrize("method", [MFA(2), LSDA(2)], ids=repr)
+def test_methods_that_need_numpy_say_so(method, library):
+    X, y = digits()
+    with pytest.raises(TypeError, match=f"{type(method).__name__} works on NumPy arrays"):
+        method.fit(library(X), y)
+    fitted = clone(method).fit(X, y)
+    assert library.holds(fitted.transform(library(X)))
+
+
+def test_without_dispatch_arrays_become_those_of_numpy():
+    torch = pytest.importorskip("torch")
+    X, y = digits()
+    model = MPDA(3).fit(torch.asarray(X), torch.asarray(y))
+    assert isinstance(model.components_, np.ndarray)
+    assert isinstance(model.transform(torch.asarray(X)), np.ndarray)
+
+
+def test_arrays_that_are_elsewhere_need_the_dispatch(monkeypatch):
+    strict = pytest.importorskip("array_api_strict")
+    X, y = digits()
+    monkeypatch.setattr("mpda.estimators._linear_map.on_other_device", lambda X: True)
+    with pytest.raises(TypeError, match=r"set_config\(array_api_dispatch=True\)"):
+        MPDA(3).fit(strict.asarray(X), y)
+
+
+def test_the_partition_alone_needs_numpy(library):
+    X, y = digits()
+    with pytest.raises(TypeError, match="ManifoldPartition works on NumPy arrays"):
+        ManifoldPartition().fit(library(X), y)
+
+
+class TestPieces:
+    """What the standard lacks, against NumPy's own."""
+
+    def test_reading_and_writing_at_indices(self, library):
+        X = np.arange(24.0).reshape(4, 3, 2)
+        places = np.array([[2, 0], [3, 3]])
+        given = library(X)
+        np.testing.assert_array_equal(
+            _arrays.to_host(_arrays.rows(given, library(places))), X[places]
+        )
+        index = np.array([1, 3]), slice(None), np.array([0, 1])
+        there = tuple(library(each) if isinstance(each, np.ndarray) else each for each in index)
+        picked = _arrays.pick(given, there)
+        np.testing.assert_array_equal(_arrays.to_host(picked), X[index])
+        changed = _arrays.put(library(X), there, -1.0)
+        expected = X.copy()
+        expected[index] = -1.0
+        np.testing.assert_array_equal(_arrays.to_host(changed), expected)
+
+    def test_sums_by_owner(self, library):
+        owners = np.array([0, 0, 2, 2, 2, 5])
+        blocks = np.random.default_rng(0).normal(size=(6, 2, 3))
+        expected = np.ones((7, 2, 3))
+        np.add.at(expected, owners, blocks)
+        total = _arrays.add_by_owner(library(np.ones((7, 2, 3))), library(owners), library(blocks))
+        np.testing.assert_allclose(_arrays.to_host(total), expected, rtol=1e-12)
+        nothing = _arrays.add_by_owner(
+            library(np.ones((2, 3))), library(owners[:0]), library(np.ones((0, 3)))
+        )
+        np.testing.assert_array_equal(_arrays.to_host(nothing), np.ones((2, 3)))
+
+    def test_factors(self, library):
+        rng = np.random.default_rng(1)
+        A = rng.normal(size=(6, 6))
+        S, B = A @ A.T, rng.normal(size=(6, 2))
+        L = _arrays.cholesky(library(S))
+        np.testing.assert_allclose(_arrays.to_host(L), np.linalg.cholesky(S), rtol=1e-10)
+        for transposed in (False, True):
+            found = _arrays.solve_triangular(L, library(B), transposed=transposed)
+            side = np.linalg.cholesky(S)
+            expected = np.linalg.solve(side.T if transposed else side, B)
+            np.testing.assert_allclose(_arrays.to_host(found), expected, rtol=1e-8)
+        assert _arrays.cholesky(library(-S)) is None
+        condition = float(np.linalg.cond(S))
+        assert _arrays.condition_is_below(2.0 * condition, library(S), L)
+        assert not _arrays.condition_is_below(0.5 * condition, library(S), L)
+
+    def test_powers_of_two_beyond_the_range_of_a_factor(self, library):
+        tiny = library(np.array([2.0**-1000, -(2.0**-1020)]))
+        found = _arrays.power_of_two(tiny, 1900)
+        np.testing.assert_array_equal(_arrays.to_host(found), [2.0**900, -(2.0**880)])
+
+    def test_order_by_two_keys_and_the_smallest(self, library):
+        rng = np.random.default_rng(2)
+        first, second = (
+            rng.integers(0, 3, (5, 9)),
+            rng.permuted(np.tile(np.arange(9), (5, 1)), axis=1),
+        )
+        order = _arrays.ordered(library(first), library(second))
+        np.testing.assert_array_equal(_arrays.to_host(order), np.lexsort((second, first), axis=1))
+        D = rng.normal(size=(4, 12))
+        found = np.sort(_arrays.to_host(_arrays.smallest(library(D), 5)), axis=1)
+        np.testing.assert_array_equal(found, np.sort(np.argsort(D, axis=1)[:, :5], axis=1))
+
+    def test_the_shortest_least_squares_solution(self, library):
+        rng = np.random.default_rng(3)
+        A, B = rng.normal(size=(3, 7)), rng.normal(size=(3, 4))
+        found = _arrays.least_squares(library(A), library(B))
+        np.testing.assert_allclose(
+            _arrays.to_host(found), np.linalg.lstsq(A, B, rcond=None)[0], atol=1e-12
+        )
