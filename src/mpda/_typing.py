@@ -11,3 +11,5 @@ Bools: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = NDArray[Any]
 # What users hand to estimators: arrays, data frames, lists; scikit-learn's validation reads them.
 ArrayLike: TypeAlias = Any
+# An array of NumPy, or of any library where a fit may be on another device.
+Array: TypeAlias = Any

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
-from mpda._typing import Bools, Floats, Ints
-from mpda.graphs import ClassPoints, NeighborLists, true_pairs
+from mpda._arrays import count_up, entries, filled, like, namespace, on_host
+from mpda._typing import Array, Bools, Floats, Ints
+from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists, true_pairs
+from mpda.path_squares import listed_squares, nearest_squares, path_squares, straight_squares
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,158 @@ class ClassDistances:
     tortuosity : (n, n) R_ij = D^G_ij / D^E_ij, or None where it is 1 by definition
     """
 
-    listed: Bools
-    lengths: Floats
-    tortuosity: Floats | None
+    listed: Array
+    lengths: Array
+    tortuosity: Array | None
+
+
+@dataclass(frozen=True)
+class PartDistances:
+    """The same for parts of classes, whose squares stand one after the other.
+
+    listed, lengths, tortuosity : (e,) the entries of all squares
+    rows : (n,) where the row of each sample begins, the samples of a part one after the other
+    columns : (n,) the place of each sample in a row
+    sizes : (parts,) the number of samples, an array of NumPy
+    linearity : (parts,) the mean of R_ij over the ordered pairs of a part
+    """
+
+    listed: Array
+    lengths: Array
+    tortuosity: Array | None
+    rows: Array
+    columns: Array
+    sizes: Ints
+    linearity: Array
+
+
+def one_part(distances: ClassDistances) -> PartDistances:
+    """A class as a part."""
+    xp = namespace(distances.lengths)
+    n = distances.lengths.shape[0]
+    R = distances.tortuosity
+    numbers = count_up(n, distances.lengths)
+    return PartDistances(
+        xp.reshape(distances.listed, (-1,)),
+        xp.reshape(distances.lengths, (-1,)),
+        None if R is None else xp.reshape(R, (-1,)),
+        numbers * n,
+        numbers,
+        np.array([n]),
+        filled(1, 1.0, distances.lengths) if R is None else xp.reshape(xp.mean(R), (1,)),
+    )
+
+
+def several_parts(parts: Sequence[PartDistances]) -> PartDistances:
+    """Parts in their order."""
+    if len(parts) == 1:
+        return parts[0]
+    xp = namespace(parts[0].lengths)
+    squares = [int(part.lengths.shape[0]) for part in parts]
+    begin = np.cumsum(squares) - squares
+    R = [part.tortuosity for part in parts if part.tortuosity is not None]
+    return PartDistances(
+        xp.concat([part.listed for part in parts]),
+        xp.concat([part.lengths for part in parts]),
+        xp.concat(R) if R else None,
+        xp.concat([part.rows + int(b) for part, b in zip(parts, begin, strict=True)]),
+        xp.concat([part.columns for part in parts]),
+        np.concatenate([part.sizes for part in parts]),
+        xp.concat([part.linearity for part in parts]),
+    )
+
+
+def class_parts(
+    points: Sequence[ClassPoints], lists: Sequence[NeighborLists], *, geodesic: bool
+) -> PartDistances:
+    """Whole classes as parts, each with its lists; with D^E in place of D^G unless geodesic."""
+    if on_host(points[0].X):
+        measure = geodesic_distances if geodesic else euclidean_distances
+        return several_parts([one_part(measure(*each)) for each in zip(points, lists, strict=True)])
+    xp = namespace(points[0].X)
+    sizes = np.array([each.X.shape[0] for each in points])
+    places, inside = _padded(sizes, points[0].X)
+    straight = straight_squares(entries(xp.concat([each.X for each in points]), places))
+    listed = listed_squares(_padded_lists(lists, places, inside))
+    if geodesic:
+        return _geodesic_parts(listed, straight, inside, sizes)
+    return _as_parts(listed, straight, None, sizes, filled(len(sizes), 1.0, straight))
+
+
+def _padded(sizes: Ints, X: Array) -> tuple[Array, Array]:
+    """The places (b, s) of the samples of parts that stand one after the other, and where there
+    is a sample (b, s); where there is none, the place is that of the first."""
+    xp = namespace(X)
+    starts = like(np.cumsum(sizes) - sizes, X)[:, None]
+    slots = count_up(int(sizes.max()), X)[None, :]
+    inside = slots < like(sizes, X)[:, None]
+    return xp.where(inside, starts + slots, starts), inside
+
+
+def _padded_lists(lists: Sequence[NeighborLists], places: Array, inside: Array) -> Array:
+    """The lists (b, s, k) of classes, filled up with s."""
+    xp = namespace(places)
+    s = places.shape[1]
+    k = max(each.indices.shape[1] for each in lists)
+    columns = []
+    for each in lists:
+        n, own = each.indices.shape
+        filling = filled((n, k - own), s, places)
+        columns.append(xp.concat([each.indices, filling], axis=1) if own < k else each.indices)
+    return xp.where(inside[:, :, None], entries(xp.concat(columns), places), s)
+
+
+def _geodesic_parts(listed: Array, straight: Array, inside: Array, sizes: Ints) -> PartDistances:
+    xp = namespace(straight)
+    paths = path_squares(listed, straight, inside)
+    pairs = inside[:, :, None] & inside[:, None, :]
+    apart = pairs & (straight > 0.0)
+    tortuosity = xp.where(apart, paths, 1.0) / xp.where(apart, straight, 1.0)
+    totals = xp.sum(xp.sum(xp.where(pairs, tortuosity, 0.0), axis=2), axis=1)
+    return _as_parts(listed, paths, tortuosity, sizes, totals / like(1.0 * sizes**2, totals))
+
+
+def _as_parts(
+    listed: Array, lengths: Array, tortuosity: Array | None, sizes: Ints, linearity: Array
+) -> PartDistances:
+    """Padded squares (b, s, s) as parts."""
+    xp = namespace(lengths)
+    s = lengths.shape[1]
+    columns = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = (np.repeat(np.arange(sizes.size) * s, sizes) + columns) * s
+    return PartDistances(
+        xp.reshape(listed, (-1,)),
+        xp.reshape(lengths, (-1,)),
+        None if tortuosity is None else xp.reshape(tortuosity, (-1,)),
+        like(rows, lengths),
+        like(columns, lengths),
+        sizes,
+        linearity,
+    )
+
+
+def inner_parts(X: Array, order: Array, sizes: Ints, n_neighbors: int) -> PartDistances:
+    """Parts of samples X (m, d), with lists that are found inside each.
+
+    order (n,) holds the samples part by part, sizes (parts,) are those of the parts.
+    """
+    if on_host(X):
+        found = []
+        for members in np.split(order, np.cumsum(sizes)[:-1]):
+            points = ClassPoints(X[members])
+            lists = neighbor_lists(points, n_neighbors)
+            found.append(one_part(geodesic_distances(points, lists)))
+        return several_parts(found)
+    places, inside = _padded(sizes, X)
+    straight = straight_squares(entries(X, entries(order, places)))
+    listed = nearest_squares(straight, inside, n_neighbors)
+    return _geodesic_parts(listed, straight, inside, sizes)
 
 
 def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
     """D^G and R of one class over its k'-NN graph, made connected."""
+    if not on_host(points.X):
+        return _only_class(class_parts([points], [neighbors], geodesic=True))
     straight = points.straight
     listed = _listed(neighbors)
     paths = _shortest_paths(listed | listed.T, straight)
@@ -38,7 +186,21 @@ def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDi
 
 def euclidean_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
     """The paper's simplification for large classes: D^E in place of D^G, and R = 1."""
+    if not on_host(points.X):
+        return _only_class(class_parts([points], [neighbors], geodesic=False))
     return ClassDistances(_listed(neighbors), points.straight, None)
+
+
+def _only_class(part: PartDistances) -> ClassDistances:
+    """The one part that there is, as a class."""
+    xp = namespace(part.lengths)
+    shape = (int(part.sizes[0]), int(part.sizes[0]))
+    R = part.tortuosity
+    return ClassDistances(
+        xp.reshape(part.listed, shape),
+        xp.reshape(part.lengths, shape),
+        None if R is None else xp.reshape(R, shape),
+    )
 
 
 def _listed(neighbors: NeighborLists) -> Bools:
