@@ -18,7 +18,7 @@ ORDER = [
     ["datasets"],
     ["frames", "graphs", "cells"],
     ["path_squares", "geodesics"],
-    ["trees", "splits", "partition"],
+    ["trees", "splits", "levels", "partition"],
     ["coarse"],
     ["patch_rules", "tangents"],
     ["pairs", "scatter", "forms"],

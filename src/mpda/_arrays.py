@@ -86,15 +86,9 @@ def rounds_between_checks(X: Array) -> int:
     return 1 if on_host(X) else 4
 
 
-def entries_at_a_time(X: Array) -> int:
-    """How many entries of squares to work on at a time: what fits in a cache, or on a device."""
+def squares_at_a_time(X: Array) -> int:
+    """How many entries of squares to work on at a time, on this machine or on a device."""
     return 400_000 if on_host(X) else 50_000_000
-
-
-def size_spread(X: Array) -> float:
-    """How many times larger than the smallest the largest of some squares that are padded to one
-    size may be: padding costs a host time, and a device less than one more call."""
-    return 1.5 if on_host(X) else 8.0
 
 
 def count_up(n: int, X: Array) -> Array:
@@ -163,51 +157,6 @@ def put_smaller(X: Array, places: Array, values: Array) -> Array:
     host = X if on_host(X) else to_host(X).copy()
     np.minimum.at(host, to_host(places), to_host(values))
     return like(host, X)
-
-
-def any_of_rows(masks: Array, squares: Array) -> Array:
-    """Which columns (b, m, s) of squares (b, s, s) are true in some row of each mask (b, m, s)."""
-    if on_host(squares):
-        return _reduced_rows(np.logical_or, masks, squares, None, False)
-    return namespace(squares).any(masks[..., None] & squares[:, None, :, :], axis=2)
-
-
-def least_of_rows(masks: Array, squares: Array, places: Array | None) -> Array:
-    """The smallest entry (p, m, s) in each column of squares (b, s, s) over the rows of each mask.
-
-    The masks (p, m, s) belong to the squares at places (p,), or to all for None.
-    """
-    if on_host(squares):
-        return _reduced_rows(np.minimum, masks, squares, places, np.inf)
-    xp = namespace(squares)
-    rows = chosen(squares, places)[:, None, :, :]
-    return xp.min(xp.where(masks[..., None], rows, xp.inf), axis=2)
-
-
-# Rows at least so long are reduced segment by segment, shorter ones by one call.
-_LONG_ROWS = 128
-
-
-def _reduced_rows(
-    operation: Any, masks: Any, squares: Any, places: Any | None, nothing: Any
-) -> Any:
-    """An operation of NumPy over the rows of squares that masks choose, as above."""
-    n_masks, s = masks.shape[1:]
-    found = masks.ravel().nonzero()[0]
-    owners = found // s
-    square = owners // n_masks
-    first_row = (square if places is None else places[square]) * s
-    rows = squares.reshape(-1, s).take(first_row + found - owners * s, axis=0)
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
-    out = np.full((masks.shape[0] * n_masks, s), nothing, dtype=squares.dtype)
-    if s < _LONG_ROWS:
-        if starts.size:
-            out[owners[starts]] = operation.reduceat(rows, starts)
-    else:
-        ends = np.append(starts[1:], found.size)
-        for owner, start, end in zip(owners[starts], starts, ends, strict=True):
-            operation.reduce(rows[start:end], axis=0, out=out[owner])
-    return out.reshape(masks.shape)
 
 
 def path_sweeps(tails: Array, heads: Array, lengths: Array, n: int) -> Callable[[Array], Array]:

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spannin
 
 from mpda._arrays import count_up, entries, filled, like, namespace, on_host
 from mpda._typing import Array, Bools, Floats, Ints
-from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists, true_pairs
+from mpda.graphs import ClassPoints, NeighborLists, true_pairs
 from mpda.path_squares import listed_squares, nearest_squares, path_squares, straight_squares
 
 
@@ -89,9 +89,6 @@ def class_parts(
     points: Sequence[ClassPoints], lists: Sequence[NeighborLists], *, geodesic: bool
 ) -> PartDistances:
     """Whole classes as parts, each with its lists; with D^E in place of D^G unless geodesic."""
-    if on_host(points[0].X):
-        measure = geodesic_distances if geodesic else euclidean_distances
-        return several_parts([one_part(measure(*each)) for each in zip(points, lists, strict=True)])
     xp = namespace(points[0].X)
     sizes = np.array([each.X.shape[0] for each in points])
     places, inside = _padded(sizes, points[0].X)
@@ -159,13 +156,6 @@ def inner_parts(X: Array, order: Array, sizes: Ints, n_neighbors: int) -> PartDi
 
     order (n,) holds the samples part by part, sizes (parts,) are those of the parts.
     """
-    if on_host(X):
-        found = []
-        for members in np.split(order, np.cumsum(sizes)[:-1]):
-            points = ClassPoints(X[members])
-            lists = neighbor_lists(points, n_neighbors)
-            found.append(one_part(geodesic_distances(points, lists)))
-        return several_parts(found)
     places, inside = _padded(sizes, X)
     straight = straight_squares(entries(X, entries(order, places)))
     listed = nearest_squares(straight, inside, n_neighbors)

@@ -1,30 +1,20 @@
 """The manifold partition: a class is cut in two until no patch is larger than allowed.
 
-Only patches above the limit are split, so the order of splitting does not matter, and all patches
-of a level are split together (the paper's priority R^p N_p then only decides who gets the joint
-neighbours).
+Only patches above the limit are split, so the order of splitting does not matter and the rule is
+a plain recursion (the paper's priority R^p N_p then only decides who gets the joint neighbours).
+NumPy is fastest with one patch after the other; on a device all are cut together (``levels``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from mpda._arrays import (
-    count_up,
-    entries,
-    entries_at_a_time,
-    like,
-    namespace,
-    put,
-    size_spread,
-    to_host,
-)
-from mpda._typing import Array, Floats, Ints, Labels
-from mpda.geodesics import ClassDistances, PartDistances, one_part
-from mpda.splits import PatchSquares, cuts, total_tortuosity
+from mpda._arrays import on_host
+from mpda._typing import Bools, Floats, Ints, Labels
+from mpda.geodesics import ClassDistances, one_part
+from mpda.levels import cut_parts
 from mpda.trees import Forest
 from mpda.trees import Partition as Partition
 from mpda.trees import SplitTree as SplitTree
@@ -36,124 +26,35 @@ def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partit
 
     Patches are numbered as the leaves of the tree, left parts first.
     """
-    n = distances.lengths.shape[0]
-    forest = Forest([n])
-    owners = cut_parts(forest, np.zeros(1, dtype=np.intp), one_part(distances), max_patch_size)
-    return forest.partitions([owners])[0]
+    forest = Forest([distances.lengths.shape[0]])
+    if on_host(distances.lengths):
+        leaves = cut_part(forest, 0, distances, max_patch_size)
+    else:
+        leaves = cut_parts(forest, np.array([0]), one_part(distances), max_patch_size)
+    return forest.partitions([leaves])[0]
 
 
-def cut_parts(forest: Forest, nodes: Ints, distances: PartDistances, max_patch_size: int) -> Ints:
-    """Cut parts, which are nodes (parts,) of a forest; the leaf (n,) of each of their samples."""
-    forest.measure(nodes, distances.linearity)
-    sizes = distances.sizes
-    leaves = np.repeat(nodes, sizes)
-    # The samples node by node, and one more place for what stands in padding.
-    order = count_up(leaves.size + 1, distances.lengths)
-    level = [_Stretches(nodes, np.cumsum(sizes) - sizes, sizes)]
-    while level:
-        below = []
-        for each in _together(level, max_patch_size, distances.lengths):
-            cut = _cut(each, distances, order)
-            order = cut.order
-            below.append(_grow_forest(forest, each, cut, leaves, max_patch_size))
-        level = below
-    found = np.empty_like(leaves)
-    found[to_host(order)[:-1]] = leaves
-    return found
-
-
-@dataclass(frozen=True)
-class _Stretches:
-    """Nodes (b,) of a forest, each with the samples from starts (b,) on, sizes (b,) of them."""
-
-    nodes: Ints
-    starts: Ints
-    sizes: Ints
-
-    def at(self, places: Ints) -> _Stretches:
-        return _Stretches(self.nodes[places], self.starts[places], self.sizes[places])
-
-
-def _together(level: list[_Stretches], max_patch_size: int, lengths: Array) -> Iterator[_Stretches]:
-    """The nodes that are too large, those of similar size together."""
-    fields = ([each.nodes, each.starts, each.sizes] for each in level)
-    nodes = _Stretches(*map(np.concatenate, zip(*fields, strict=True)))
-    order = np.argsort(-nodes.sizes, kind="stable")
-    nodes = nodes.at(order[nodes.sizes[order] > max_patch_size])
-    begin = 0
-    while begin < nodes.sizes.size:
-        largest = int(nodes.sizes[begin])
-        alike = int((nodes.sizes[begin:] >= largest / size_spread(lengths)).sum())
-        fitting = max(1, entries_at_a_time(lengths) // largest**2)
-        end = begin + min(alike, fitting)
-        yield nodes.at(np.arange(begin, end))
-        begin = end
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """Nodes that were cut.
-
-    order : (n + 1,) the samples, left parts of nodes first
-    counts : (b, 2) samples of the left and of the right part
-    identical : (b,) whether the samples of a node are one point; it is not cut then
-    linearity : (b, 2) R^p of both parts
-    """
-
-    order: Array
-    counts: Ints
-    identical: Ints
-    linearity: Array
-
-
-def _cut(nodes: _Stretches, distances: PartDistances, order: Array) -> _Cut:
-    xp = namespace(distances.lengths)
-    starts = like(nodes.starts, distances.lengths)[:, None]
-    slots = count_up(int(nodes.sizes.max()), distances.lengths)[None, :]
-    inside = slots < like(nodes.sizes, distances.lengths)[:, None]
-    members = entries(order, xp.where(inside, starts + slots, starts))
-    rows, columns = entries(distances.rows, members), entries(distances.columns, members)
-    index = rows[:, :, None] + columns[:, None, :]
-    R = None if distances.tortuosity is None else entries(distances.tortuosity, index)
-    squares = PatchSquares(
-        entries(distances.listed, index), entries(distances.lengths, index), R, inside
-    )
-    found = cuts(squares)
-    sides = xp.astype(found.sides, xp.int64)
-    counts = xp.sum(sides, axis=2)
-    place = xp.cumulative_sum(sides, axis=2) - 1
-    place = xp.where(found.sides[:, 1, :], counts[:, :1] + place[:, 1, :], place[:, 0, :])
-    moved = inside & ~found.identical[:, None]
-    order = put(order, xp.where(moved, starts + place, order.shape[0] - 1), members)
-    total = total_tortuosity(R, found.sides)
-    linearity = total / xp.astype(counts * counts, xp.float64)
-    facts = xp.concat([counts, xp.astype(found.identical, xp.int64)[:, None]], axis=1)
-    facts = to_host(facts)
-    return _Cut(order, facts[:, :2], facts[:, 2], linearity)
-
-
-def _grow_forest(
-    forest: Forest, nodes: _Stretches, cut: _Cut, leaves: Ints, max_patch_size: int
-) -> _Stretches:
-    """The parts of nodes as new nodes of the forest; leaves (n,) of samples change in place."""
-    for b in cut.identical.nonzero()[0]:
-        start, size = nodes.starts[b], int(nodes.sizes[b])
-        leaves[start : start + size] = forest.split_copies(nodes.nodes[b], size, max_patch_size)
-    different = (cut.identical == 0).nonzero()[0]
-    nodes, left = nodes.at(different), cut.counts[different, 0]
-    children = forest.split(nodes.nodes, left, nodes.sizes - left)
-    linearity = cut.linearity
-    xp = namespace(linearity)
-    if different.size < cut.identical.size:
-        linearity = xp.take(linearity, like(different, linearity), axis=0)
-    forest.measure(children.ravel(), xp.reshape(linearity, (-1,)))
-    starts = np.stack([nodes.starts, nodes.starts + left], axis=1).ravel()
-    sizes = np.stack([left, nodes.sizes - left], axis=1).ravel()
-    parts = _Stretches(children.ravel(), starts, sizes)
-    begin = np.cumsum(sizes) - sizes
-    places = np.repeat(starts - begin, sizes) + np.arange(sizes.sum())
-    leaves[places] = np.repeat(parts.nodes, sizes)
-    return parts
+def cut_part(forest: Forest, node: int, distances: ClassDistances, max_patch_size: int) -> Ints:
+    """Split a node of a forest, given the distances of its samples (n,); the leaf of each."""
+    leaves = np.full(distances.lengths.shape[0], node)
+    nodes = [(node, np.arange(leaves.size))]
+    for node, members in nodes:  # grows while it is read
+        tortuosity = _block(distances.tortuosity, members)
+        forest.measure(node, mean_tortuosity(tortuosity))
+        if members.size <= max_patch_size:
+            leaves[members] = node
+            continue
+        lengths = _block(distances.lengths, members)
+        seeds = _farthest_pair(lengths)
+        if lengths[seeds] == 0.0:
+            leaves[members] = forest.split_copies(node, members.size, max_patch_size)
+            continue
+        listed = _block(distances.listed, members)
+        falls_right = _split(ClassDistances(listed, lengths, tortuosity), seeds)
+        left, right = members[~falls_right], members[falls_right]
+        children = forest.split(node, left.size, right.size)
+        nodes += zip(children, (left, right), strict=True)
+    return leaves
 
 
 def known_partition(distances: ClassDistances | None, labels: Labels) -> Partition:
@@ -168,8 +69,7 @@ def known_partition(distances: ClassDistances | None, labels: Labels) -> Partiti
     if distances is None:
         return Partition(patches, np.full(sizes.size, np.nan), None)
     members = np.split(np.argsort(patches, kind="stable"), np.cumsum(sizes)[:-1])
-    R = distances.tortuosity
-    linearity = [mean_tortuosity(None if R is None else R[np.ix_(m, m)]) for m in members]
+    linearity = [mean_tortuosity(_block(distances.tortuosity, each)) for each in members]
     return Partition(patches, np.array(linearity), None)
 
 
@@ -178,3 +78,101 @@ def mean_tortuosity(tortuosity: Floats | None) -> float:
     if tortuosity is None:
         return 1.0
     return float(np.add.reduce(tortuosity, axis=None)) / tortuosity.size
+
+
+def _block(D: Any, members: Ints) -> Any:
+    """The square of D (n, n) that belongs to the members; None stays None."""
+    if D is None or members.size == len(D):
+        return D
+    return D.take(members, axis=0).take(members, axis=1)  # half the time of D[members][:, members]
+
+
+def _split(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:
+    """Grow two parts from their seeds; True (s,) where a sample falls to the right part."""
+    left, right = _Part(patch, seeds[0]), _Part(patch, seeds[1])
+    free = ~(left.members | right.members)
+    n_free = free.size - 2
+    while n_free:
+        near_left = left.reach & free
+        near_right = right.reach & free
+        joint = near_left & near_right
+        if joint.nonzero()[0].size:  # faster than any() on few samples
+            near_left ^= joint
+            near_right ^= joint
+            if left.priority(near_left) > right.priority(near_right):
+                near_right |= joint
+            else:
+                near_left |= joint
+        new_left = near_left.nonzero()[0]
+        new_right = near_right.nonzero()[0]
+        if new_left.size + new_right.size == 0:
+            new_left, new_right = _nearest_free(patch.listed, left, right, free)
+        left.add(new_left)
+        right.add(new_right)
+        free[new_left] = free[new_right] = False
+        n_free -= new_left.size + new_right.size
+    return right.members
+
+
+class _Part:
+    """One side of a split while it grows.
+
+    members : (s,) what it holds
+    reach : (s,) what is in the list of a sample that joined in the last round. Older samples reach
+        nothing more: what was in their lists has been placed.
+    """
+
+    def __init__(self, patch: ClassDistances, seed: int) -> None:
+        self._patch = patch
+        self._nothing = np.zeros(len(patch.lengths), dtype=bool)
+        self.members = self._nothing.copy()
+        self.members[seed] = True
+        self.reach = patch.listed[seed]
+        self._gaps = patch.lengths[seed]
+        self._pending: list[Ints] = []  # what joined since the gaps were last brought up to date
+
+    def add(self, points: Ints) -> None:
+        if points.size == 0:
+            self.reach = self._nothing
+            return
+        self.members[points] = True
+        self.reach = np.logical_or.reduce(self._patch.listed.take(points, axis=0))
+        self._pending.append(points)
+
+    def priority(self, joining: Bools) -> float:
+        """R^p N_p with what is about to join."""
+        members = (self.members | joining).nonzero()[0]
+        return mean_tortuosity(_block(self._patch.tortuosity, members)) * members.size
+
+    def gaps(self) -> Floats:
+        """The distance of every sample of the patch to the part (s,)."""
+        if self._pending:
+            joined = self._patch.lengths.take(np.concatenate(self._pending), axis=0)
+            self._gaps = np.minimum(self._gaps, np.minimum.reduce(joined))
+            self._pending = []
+        return self._gaps
+
+
+def _farthest_pair(lengths: Floats) -> tuple[int, int]:
+    """The pair with the largest distance, lowest indices first at a tie."""
+    low, high = divmod(int(lengths.argmax()), len(lengths))
+    return low, high
+
+
+def _nearest_free(listed: Bools, left: _Part, right: _Part, free: Bools) -> tuple[Ints, Ints]:
+    """When growth is stuck: the free sample nearest to a placed one, for the side of that one.
+
+    Copies of placed samples would come one after the other; they come together, up to the first
+    from which growth can go on.
+    """
+    to_left, to_right = left.gaps(), right.gaps()
+    gaps = np.where(free, np.minimum(to_left, to_right), np.inf)
+    point = gaps.argmin()
+    if gaps[point] > 0.0:
+        joins, nothing = np.array([point]), np.empty(0, dtype=np.intp)
+        return (joins, nothing) if to_left[point] <= to_right[point] else (nothing, joins)
+    copies = (gaps == 0.0).nonzero()[0]
+    onward = (listed[copies] & free).any(axis=1)
+    points = copies[: 1 + int(onward.argmax())] if onward.any() else copies
+    leftward = to_left[points] <= to_right[points]
+    return points[leftward], points[~leftward]

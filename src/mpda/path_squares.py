@@ -9,12 +9,12 @@ from __future__ import annotations
 from mpda._arrays import (
     chosen,
     count_up,
-    entries_at_a_time,
     filled,
     namespace,
     places_where,
     put,
     rounds_between_checks,
+    squares_at_a_time,
 )
 from mpda._typing import Array
 
@@ -23,7 +23,7 @@ def straight_squares(X: Array) -> Array:
     """D^E (b, s, s) inside parts X (b, s, d), each entry from differences."""
     xp = namespace(X)
     b, s, d = X.shape
-    limit = entries_at_a_time(X)
+    limit = squares_at_a_time(X)
     rows = min(s, max(1, limit // max(1, s * d)))
     parts = max(1, limit // max(1, rows * s * d))
     found = []
@@ -43,7 +43,7 @@ def nearest_squares(straight: Array, inside: Array, n_neighbors: int) -> Array:
     inside (b, s) tells samples from padding; lists end where a part has no more samples.
     """
     xp = namespace(straight)
-    b, s = inside.shape
+    s = inside.shape[1]
     numbers = count_up(s, straight)
     others = _pairs(inside) & (numbers[:, None] != numbers[None, :])
     nearest = xp.argsort(xp.where(others, straight, xp.inf), axis=2, stable=True)

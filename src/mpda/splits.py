@@ -8,17 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpda._arrays import (
-    any_of_rows,
-    chosen,
-    count_up,
-    filled,
-    least_of_rows,
-    namespace,
-    replaced,
-    rounds_between_checks,
-    worthwhile,
-)
+from mpda._arrays import count_up, filled, namespace, rounds_between_checks
 from mpda._typing import Array
 
 
@@ -86,16 +76,12 @@ class _Growth:
     """
 
     def __init__(self, patches: PatchSquares, seeds: Array, growing: Array) -> None:
-        xp = namespace(patches.lengths)
         self._patches = patches
         self.sides = seeds
-        self.free = growing & ~xp.any(seeds, axis=1)
-        # What is in the list of a sample that joined in the last round. Older samples reach
-        # nothing more: what was in their lists has been placed.
-        self._reach = any_of_rows(seeds, patches.listed)
+        self.free = growing
+        # The distance of each sample to either side.
         self._gaps = filled(seeds.shape, float("inf"), patches.lengths)
-        # What joined since the gaps were last brought up to date.
-        self._pending = xp.asarray(seeds, copy=True)
+        self._join(seeds)
 
     def step(self) -> None:
         """One round. Where growth is stuck, the free sample nearest to a placed one joins."""
@@ -103,61 +89,45 @@ class _Growth:
         near = self._reach & self.free[:, None, :]
         joint = xp.all(near, axis=1)
         sole = near & ~joint[:, None, :]
-        to_right = self._joint_go_right(sole, joint)[:, None]
+        to_right = self._joint_go_right(sole)[:, None]
         joining = sole | xp.stack([joint & ~to_right, joint & to_right], axis=1)
-        stuck = xp.any(self.free, axis=1) & ~xp.any(xp.any(joining, axis=2), axis=1)
-        joining = self._with_nearest(joining, stuck)
+        stuck = ~xp.any(xp.any(joining, axis=1), axis=1)
+        self._join(joining | (stuck[:, None, None] & self._nearest_free()))
+
+    def _join(self, joining: Array) -> None:
+        xp = namespace(joining)
         self.sides = self.sides | joining
-        self._pending = self._pending | joining
         self.free = self.free & ~xp.any(joining, axis=1)
-        self._reach = any_of_rows(joining, self._patches.listed)
+        # What is in the list of a sample that joined in the last round. Older samples reach
+        # nothing more: what was in their lists has been placed.
+        rows = joining[..., None]
+        self._reach = xp.any(rows & self._patches.listed[:, None, :, :], axis=2)
+        closer = xp.where(rows, self._patches.lengths[:, None, :, :], xp.inf)
+        self._gaps = xp.minimum(self._gaps, xp.min(closer, axis=2))
 
-    def _joint_go_right(self, sole: Array, joint: Array) -> Array:
-        """Whether joint neighbours (b, s) go to the right (b,): to the side whose R^p N_p, with
-        the neighbours that are its own, is smaller."""
+    def _joint_go_right(self, sole: Array) -> Array:
+        """Whether joint neighbours go to the right (b,): to the side whose R^p N_p, with the
+        neighbours (b, 2, s) that are its own, is smaller."""
         xp = namespace(sole)
-        places = worthwhile(xp.any(joint, axis=1))
-        sides = chosen(self.sides | sole, places)
-        tortuosity = self._patches.tortuosity
-        R = None if tortuosity is None else chosen(tortuosity, places)
+        sides = self.sides | sole
         counts = xp.sum(xp.astype(sides, xp.float64), axis=2)
-        weights = total_tortuosity(R, sides) / (counts * counts) * counts
-        return replaced(filled(joint.shape[0], False, joint), places, weights[:, 0] > weights[:, 1])
+        totals = total_tortuosity(self._patches.tortuosity, sides)
+        weights = totals / (counts * counts) * counts
+        return weights[:, 0] > weights[:, 1]
 
-    def _with_nearest(self, joining: Array, stuck: Array) -> Array:
-        """What joins, with the nearest free samples of the patches that are stuck (b,).
+    def _nearest_free(self) -> Array:
+        """The free sample nearest to a placed one, on the side of that one (b, 2, s).
 
         Copies of placed samples would come one after the other; they come together, up to the
         first from which growth can go on.
         """
-        xp = namespace(stuck)
-        places = worthwhile(stuck)
-        pending = chosen(self._pending, places)
-        closer = least_of_rows(pending, self._patches.lengths, places)
-        gaps = xp.minimum(chosen(self._gaps, places), closer)
-        self._gaps = replaced(self._gaps, places, gaps)
-        self._pending = replaced(self._pending, places, xp.zeros_like(pending))
-        free = chosen(self.free, places)
-        gap = xp.where(free, xp.min(gaps, axis=1), xp.inf)
-        smallest = xp.min(gap, axis=1)
-        last = xp.argmin(gap, axis=1)
-        last = self._last_copy(smallest, last, gap, places)
-        slots = count_up(gap.shape[1], gap)
-        joins = free & (gap == smallest[:, None]) & (slots <= last[:, None])
-        joins = joins & chosen(stuck, places)[:, None]
-        leftward = gaps[:, 0, :] <= gaps[:, 1, :]
-        nearest = xp.stack([joins & leftward, joins & ~leftward], axis=1)
-        return replaced(joining, places, chosen(joining, places) | nearest)
-
-    def _last_copy(self, smallest: Array, last: Array, gap: Array, places: Array | None) -> Array:
-        """The last sample (p,) that may join: where the smallest gap is 0, the first copy from
-        which growth can go on, or any."""
-        xp = namespace(gap)
-        copied = worthwhile(smallest == 0.0)
-        both = places if copied is None else chosen(places, copied)
-        free = chosen(self.free, both)
-        onward = xp.any(chosen(self._patches.listed, both) & free[:, None, :], axis=2)
-        onward = xp.astype(onward & (chosen(gap, copied) == 0.0), xp.int64)
-        first = xp.where(xp.any(onward == 1, axis=1), xp.argmax(onward, axis=1), gap.shape[1])
-        without = chosen(last, copied)
-        return replaced(last, copied, xp.where(chosen(smallest, copied) == 0.0, first, without))
+        xp = namespace(self.free)
+        gap = xp.where(self.free, xp.min(self._gaps, axis=1), xp.inf)
+        smallest = xp.min(gap, axis=1)[:, None]
+        nearest = self.free & (gap == smallest)
+        onward = nearest & xp.any(self._patches.listed & self.free[:, None, :], axis=2)
+        # Only the first of all where there is a gap.
+        last = xp.astype(xp.where(smallest > 0.0, nearest, onward), xp.int64)
+        joins = nearest & (xp.cumulative_sum(last, axis=1) == last)
+        leftward = self._gaps[:, 0, :] <= self._gaps[:, 1, :]
+        return xp.stack([joins & leftward, joins & ~leftward], axis=1)

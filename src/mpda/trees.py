@@ -81,47 +81,52 @@ class Forest:
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self._n_classes = len(sizes)
-        self._sizes = [np.array(sizes, dtype=np.intp)]
-        self._n_nodes = len(sizes)
-        self._parents: list[Ints] = []
+        self._sizes = list(sizes)
+        self._parents: list[int] = []
+        self._linearity: dict[int, float] = {}
         self._measured: list[Ints] = []
-        self._linearity: list[Array] = []
+        self._measures: list[Array] = []
 
-    def split(self, nodes: Ints, left: Ints, right: Ints) -> Ints:
-        """The children (b, 2) of nodes (b,), given the sizes (b,) of the two."""
-        children = self._n_nodes + np.arange(2 * nodes.size).reshape(-1, 2)
-        self._parents.append(nodes)
-        self._sizes.append(np.stack([left, right], axis=1).ravel())
-        self._n_nodes += 2 * nodes.size
-        return children
+    def split(self, node: int, left: int, right: int) -> tuple[int, int]:
+        """The two children of a node, given their sizes."""
+        self._parents.append(node)
+        self._sizes += (left, right)
+        return len(self._sizes) - 2, len(self._sizes) - 1
+
+    def split_all(self, nodes: Ints, sizes: Ints) -> Ints:
+        """The children (b, 2) of nodes (b,), given their sizes (b, 2)."""
+        first = len(self._sizes)
+        self._parents += nodes.tolist()
+        self._sizes += sizes.ravel().tolist()
+        return np.arange(first, len(self._sizes), dtype=np.intp).reshape(-1, 2)
 
     def split_copies(self, node: int, size: int, max_patch_size: int) -> Ints:
         """Split a node whose samples are one point; the leaf (size,) of each sample.
 
         What the rule comes to: the left part reaches or is nearest to all but one, the second.
         """
+        leaves = np.empty(size, dtype=np.intp)
         n_splits = size - max_patch_size
-        first = self._n_nodes
-        lefts = first + 2 * np.arange(n_splits)
-        self._parents.append(np.append(node, lefts[:-1]))
-        left_sizes = size - 1 - np.arange(n_splits)
-        self._sizes.append(np.stack([left_sizes, np.ones_like(left_sizes)], axis=1).ravel())
-        self._n_nodes += 2 * n_splits
-        leaves = np.full(size, lefts[-1])
-        leaves[1 : n_splits + 1] = lefts + 1
+        for place in range(1, n_splits + 1):
+            node, leaves[place] = self.split(node, size - place, 1)
+        leaves[0] = leaves[n_splits + 1 :] = node
         return leaves
 
-    def measure(self, nodes: Ints, linearity: Array) -> None:
-        """Take down R^p (b,) of nodes (b,); it is 1 where it is never taken down."""
+    def measure(self, node: int, linearity: float) -> None:
+        """Take down R^p of a node; it is 1 where it is never taken down."""
+        self._linearity[node] = linearity
+
+    def measure_all(self, nodes: Ints, linearity: Array) -> None:
+        """Take down R^p (b,) of nodes (b,), which is fetched from a device at the end."""
         self._measured.append(nodes)
-        self._linearity.append(linearity)
+        self._measures.append(linearity)
 
     def partitions(self, owners: Sequence[Ints]) -> list[Partition]:
         """The partition of each class, given the leaf of each of its samples."""
         tree = self._numbered()
         nodes = np.argsort(tree.owners, kind="stable")
         ends = np.cumsum(np.bincount(tree.owners, minlength=self._n_classes))
-        number = np.empty(self._n_nodes, dtype=np.intp)
+        number = np.empty(len(self._sizes), dtype=np.intp)
         found = []
         for each, end, start in zip(owners, ends, np.append(0, ends[:-1]), strict=True):
             own = tree.order[nodes[start:end]]
@@ -141,15 +146,14 @@ class Forest:
         return found
 
     def _numbered(self) -> _Numbered:
-        sizes = np.concatenate(self._sizes)
-        children = np.full((self._n_nodes, 2), -1, dtype=np.intp)
-        if self._parents:
-            born = np.arange(self._n_classes, self._n_nodes).reshape(-1, 2)
-            children[np.concatenate(self._parents)] = born
-        linearity = np.ones(self._n_nodes)
+        n_nodes = len(self._sizes)
+        children = np.full((n_nodes, 2), -1, dtype=np.intp)
+        children[self._parents] = np.arange(self._n_classes, n_nodes).reshape(-1, 2)
+        linearity = np.ones(n_nodes)
+        linearity[list(self._linearity)] = list(self._linearity.values())
         if self._measured:
-            xp = namespace(self._linearity[0])
-            linearity[np.concatenate(self._measured)] = to_host(xp.concat(self._linearity))
+            xp = namespace(self._measures[0])
+            linearity[np.concatenate(self._measured)] = to_host(xp.concat(self._measures))
         levels = [np.arange(self._n_classes)]
         owners = [levels[0]]
         while True:
@@ -162,7 +166,7 @@ class Forest:
             np.concatenate(levels),
             np.concatenate(owners),
             children,
-            sizes,
+            np.array(self._sizes, dtype=np.intp),
             linearity,
             _leaf_numbers(levels, children),
         )
