@@ -66,32 +66,13 @@ def one_part(distances: ClassDistances) -> PartDistances:
     )
 
 
-def several_parts(parts: Sequence[PartDistances]) -> PartDistances:
-    """Parts in their order."""
-    if len(parts) == 1:
-        return parts[0]
-    xp = namespace(parts[0].lengths)
-    squares = [int(part.lengths.shape[0]) for part in parts]
-    begin = np.cumsum(squares) - squares
-    R = [part.tortuosity for part in parts if part.tortuosity is not None]
-    return PartDistances(
-        xp.concat([part.listed for part in parts]),
-        xp.concat([part.lengths for part in parts]),
-        xp.concat(R) if R else None,
-        xp.concat([part.rows + int(b) for part, b in zip(parts, begin, strict=True)]),
-        xp.concat([part.columns for part in parts]),
-        np.concatenate([part.sizes for part in parts]),
-        xp.concat([part.linearity for part in parts]),
-    )
-
-
 def class_parts(
     points: Sequence[ClassPoints], lists: Sequence[NeighborLists], *, geodesic: bool
 ) -> PartDistances:
     """Whole classes as parts, each with its lists; with D^E in place of D^G unless geodesic."""
     xp = namespace(points[0].X)
     sizes = np.array([each.X.shape[0] for each in points])
-    places, inside = _padded(sizes, points[0].X)
+    places, inside = _padded(np.cumsum(sizes) - sizes, sizes, points[0].X)
     straight = straight_squares(entries(xp.concat([each.X for each in points]), places))
     listed = listed_squares(_padded_lists(lists, places, inside))
     if geodesic:
@@ -99,14 +80,16 @@ def class_parts(
     return _as_parts(listed, straight, None, sizes, filled(len(sizes), 1.0, straight))
 
 
-def _padded(sizes: Ints, X: Array) -> tuple[Array, Array]:
-    """The places (b, s) of the samples of parts that stand one after the other, and where there
-    is a sample (b, s); where there is none, the place is that of the first."""
+def _padded(starts: Ints, sizes: Ints, X: Array) -> tuple[Array, Array]:
+    """The places (b, s) of the samples of parts, and where there is a sample (b, s).
+
+    Where there is none, the place is that of the first.
+    """
     xp = namespace(X)
-    starts = like(np.cumsum(sizes) - sizes, X)[:, None]
+    first = like(starts, X)[:, None]
     slots = count_up(int(sizes.max()), X)[None, :]
     inside = slots < like(sizes, X)[:, None]
-    return xp.where(inside, starts + slots, starts), inside
+    return xp.where(inside, first + slots, first), inside
 
 
 def _padded_lists(lists: Sequence[NeighborLists], places: Array, inside: Array) -> Array:
@@ -151,12 +134,14 @@ def _as_parts(
     )
 
 
-def inner_parts(X: Array, order: Array, sizes: Ints, n_neighbors: int) -> PartDistances:
-    """Parts of samples X (m, d), with lists that are found inside each.
+def inner_parts(
+    X: Array, order: Array, starts: Ints, sizes: Ints, n_neighbors: int
+) -> PartDistances:
+    """Parts of samples X (n, d), with lists that are found inside each.
 
-    order (n,) holds the samples part by part, sizes (parts,) are those of the parts.
+    A part is as many of the samples in order (n,), from a start on, as its size says.
     """
-    places, inside = _padded(sizes, X)
+    places, inside = _padded(starts, sizes, X)
     straight = straight_squares(entries(X, entries(order, places)))
     listed = nearest_squares(straight, inside, n_neighbors)
     return _geodesic_parts(listed, straight, inside, sizes)

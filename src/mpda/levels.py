@@ -27,7 +27,9 @@ def cut_parts(forest: Forest, nodes: Ints, distances: PartDistances, max_patch_s
     level = [_Stretches(nodes, np.cumsum(sizes) - sizes, sizes)]
     while level:
         below = []
-        for each in _together(level, max_patch_size, distances.lengths):
+        nodes_left = _too_large(level, max_patch_size)
+        for places in alike(nodes_left.sizes, distances.lengths):
+            each = nodes_left.at(places)
             cut = _cut(each, distances, order)
             order = cut.order
             below.append(_grow_forest(forest, each, cut, leaves, max_patch_size))
@@ -49,20 +51,29 @@ class _Stretches:
         return _Stretches(self.nodes[places], self.starts[places], self.sizes[places])
 
 
-def _together(level: list[_Stretches], max_patch_size: int, lengths: Array) -> Iterator[_Stretches]:
-    """The nodes that are too large, those of similar size together."""
+def _too_large(level: list[_Stretches], max_patch_size: int) -> _Stretches:
     fields = ([each.nodes, each.starts, each.sizes] for each in level)
     nodes = _Stretches(*map(np.concatenate, zip(*fields, strict=True)))
-    order = np.argsort(-nodes.sizes, kind="stable")
-    nodes = nodes.at(order[nodes.sizes[order] > max_patch_size])
+    return nodes.at((nodes.sizes > max_patch_size).nonzero()[0])
+
+
+def alike(sizes: Ints, X: Array) -> Iterator[Ints]:
+    """The places of sizes (b,) that are to be padded to one, as many as fit where X is."""
+    order = np.argsort(-sizes, kind="stable")
     begin = 0
-    while begin < nodes.sizes.size:
-        largest = int(nodes.sizes[begin])
-        alike = int((nodes.sizes[begin:] >= largest / _PADDED).sum())
-        fitting = max(1, squares_at_a_time(lengths) // largest**2)
-        end = begin + min(alike, fitting)
-        yield nodes.at(np.arange(begin, end))
+    while begin < order.size:
+        largest = int(sizes[order[begin]])
+        similar = int((sizes[order[begin:]] * _PADDED >= largest).sum())
+        fitting = max(1, squares_at_a_time(X) // largest**2)
+        end = begin + min(similar, fitting)
+        yield order[begin:end]
         begin = end
+
+
+def stretches(starts: Ints, sizes: Ints) -> Ints:
+    """All places of stretches, one after the other."""
+    begin = np.cumsum(sizes) - sizes
+    return np.repeat(starts - begin, sizes) + np.arange(sizes.sum())
 
 
 @dataclass(frozen=True)
@@ -128,7 +139,5 @@ def _grow_forest(
     starts = np.stack([nodes.starts, nodes.starts + left], axis=1).ravel()
     sizes = sizes.ravel()
     parts = _Stretches(children.ravel(), starts, sizes)
-    begin = np.cumsum(sizes) - sizes
-    places = np.repeat(starts - begin, sizes) + np.arange(sizes.sum())
-    leaves[places] = np.repeat(parts.nodes, sizes)
+    leaves[stretches(starts, sizes)] = np.repeat(parts.nodes, sizes)
     return parts
