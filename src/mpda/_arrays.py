@@ -113,7 +113,7 @@ def worthwhile(mask: Array) -> Array | None:
 
 def chosen(X: Array, places: Array | None) -> Array:
     """X[places] along the first axis, all of X for None."""
-    return X if places is None else namespace(X).take(X, places, axis=0)
+    return X if places is None else entries(X, places)
 
 
 def replaced(X: Array, places: Array | None, values: Array) -> Array:
@@ -123,6 +123,10 @@ def replaced(X: Array, places: Array | None, values: Array) -> Array:
 
 def entries(values: Array, places: Array) -> Array:
     """values[places] along the first axis, for places of any shape."""
+    if on_host(values):
+        return values.take(places, axis=0)
+    if array_api_compat.is_torch_array(values) or array_api_compat.is_cupy_array(values):
+        return values[places]  # one call; ``take`` looks for negative places first
     xp = namespace(values)
     found = xp.take(values, xp.reshape(places, (-1,)), axis=0)
     return xp.reshape(found, (*places.shape, *values.shape[1:]))
@@ -180,8 +184,8 @@ def _relaxed(tails: Array, heads: Array, lengths: Array, n: int, sources: Array)
     paths = put(filled(n, float("inf"), lengths), sources, 0.0)
     while True:
         for _ in range(rounds_between_checks(lengths)):
-            paths = put_smaller(paths, heads, xp.take(paths, tails, axis=0) + lengths)
+            paths = put_smaller(paths, heads, entries(paths, tails) + lengths)
         before = xp.asarray(paths, copy=True)
-        paths = put_smaller(paths, heads, xp.take(paths, tails, axis=0) + lengths)
+        paths = put_smaller(paths, heads, entries(paths, tails) + lengths)
         if not bool(xp.any(paths != before)):
             return paths

@@ -28,7 +28,7 @@ from mpda._arrays import (
     to_host,
     worthwhile,
 )
-from mpda._typing import Array, Ints
+from mpda._typing import Array, Floats, Ints
 from mpda.graphs import NeighborLists
 from mpda.trees import Forest
 
@@ -40,6 +40,29 @@ _FAR = 0.9
 # Measured R are multiples of one over this, and at most this, so that sums of them are exact and
 # the same in any order.
 _RESOLUTION = 2.0**20
+
+
+def _outcomes() -> tuple[Floats, Ints]:
+    """What becomes of sums of weights, and which side (2, 12) samples of each code join.
+
+    The sums (12, 4) are by code and weight. What becomes of them (48, 18) is what both sides gain,
+    in samples, measured samples and R, from what only they reach; the same with what both reach on
+    the left; and on the right. Sides are by where joint neighbours go.
+    """
+    gains = np.zeros((12, 4, 3, 2, 3))
+    joins = np.zeros((2, 12), dtype=np.int64)
+    for side, weights in enumerate([(0, 1, 2), (0, 1, 3)]):
+        gains[3 * (1 + side), weights, :, side, (0, 1, 2)] = 1.0
+        gains[9, weights, 1 + side, side, (0, 1, 2)] = 1.0
+        joins[:, 3 * (1 + side)] = 1 + side
+        joins[side, 9] = 1 + side
+    return gains.reshape(48, 18), joins
+
+
+_OUTCOMES, _JOINS = _outcomes()
+# What the sides have at first, in samples, measured samples and R: where nothing is measured the
+# mean R is 1, and beside anything measured so little is nothing.
+_NOTHING = np.array([0.0, 1e-300, 1e-300] * 2)
 
 
 @dataclass(frozen=True)
@@ -76,11 +99,11 @@ def coarse_parts(
         ones = filled((halves.shape[0], 1), 1.0, X)
         sizes = to_host(segment_sum(ones, halves, 2 * nodes.size))[:, 0].astype(np.intp)
         nodes = forest.split_all(nodes, sizes).ravel()
-        owners = put(owners, level.samples, xp.take(like(nodes, X), halves, axis=0))
+        owners = put(owners, level.samples, entries(like(nodes, X), halves))
         large = sizes > limit
         found_nodes.append(nodes[~large])
         found_sizes.append(sizes[~large])
-        group = xp.take(like(np.where(large, np.cumsum(large) - 1, -1), X), halves, axis=0)
+        group = entries(like(np.where(large, np.cumsum(large) - 1, -1), X), halves)
         level = level.inside(group, sizes[large])
         nodes = nodes[large]
     order = xp.argsort(owners, stable=True)
@@ -110,14 +133,14 @@ def _links(lists: NeighborLists) -> Links:
     heads = xp.reshape(lists.indices, (n * k,))
     keys = xp.concat([tails * n + heads, heads * n + tails])
     order = xp.argsort(keys, stable=True)
-    keys = xp.take(keys, order, axis=0)
+    keys = entries(keys, order)
     lengths = xp.reshape(lists.distances, (n * k,))
-    lengths = xp.take(xp.concat([lengths, lengths]), order, axis=0)
+    lengths = entries(xp.concat([lengths, lengths]), order)
     again = keys[1:] == keys[:-1]
     shorter = xp.where(again, xp.minimum(lengths[1:], lengths[:-1]), lengths[:-1])
     lengths = xp.concat([shorter, lengths[-1:]])
     first = places_where(xp.concat([filled(1, True, lengths), ~again]))
-    keys, lengths = xp.take(keys, first, axis=0), xp.take(lengths, first, axis=0)
+    keys, lengths = entries(keys, first), entries(lengths, first)
     return Links(keys // n, keys % n, lengths)
 
 
@@ -168,21 +191,21 @@ class _Level:
         kept = places_where(group >= 0)
         m = kept.shape[0]
         place = put(filled(group.shape[0] + 1, m, group), kept, count_up(m, group))
-        own = xp.take(group, kept, axis=0)
-        lists = entries(place, xp.take(self.lists, kept, axis=0))
+        own = entries(group, kept)
+        lists = entries(place, entries(self.lists, kept))
         of_listed = entries(xp.concat([own, filled(1, -1, group)]), lists)
         tails, heads = self.links.tails, self.links.heads
-        of_tails = xp.take(group, tails, axis=0)
-        within = (of_tails == xp.take(group, heads, axis=0)) & (of_tails >= 0)
+        of_tails = entries(group, tails)
+        within = (of_tails == entries(group, heads)) & (of_tails >= 0)
         edges = places_where(within)
         links = Links(
-            entries(place, xp.take(tails, edges, axis=0)),
-            entries(place, xp.take(heads, edges, axis=0)),
-            xp.take(self.links.lengths, edges, axis=0),
+            entries(place, entries(tails, edges)),
+            entries(place, entries(heads, edges)),
+            entries(self.links.lengths, edges),
         )
         return _Level(
             self.X,
-            xp.take(self.samples, kept, axis=0),
+            entries(self.samples, kept),
             own,
             sizes,
             xp.where(of_listed == own[:, None], lists, m),
@@ -194,7 +217,7 @@ class _Level:
         xp = namespace(self.X)
         starts = like(np.cumsum(self.sizes) - self.sizes, self.X)
         by_part = xp.argsort(self.group, stable=True)
-        first, second = (xp.take(by_part, starts + i, axis=0) for i in (0, 1))
+        first, second = (entries(by_part, starts + i) for i in (0, 1))
         sweep = path_sweeps(
             self.links.tails, self.links.heads, self.links.lengths, self.group.shape[0]
         )
@@ -204,7 +227,7 @@ class _Level:
         # Copies of one point: any two of them.
         other = xp.where(one == other, xp.where(one == first, second, first), other)
         from_other = sweep(other)
-        swapped = xp.take(one > other, self.group, axis=0)
+        swapped = entries(one > other, self.group)
         seeds = xp.stack([xp.minimum(one, other), xp.maximum(one, other)])
         paths = xp.stack(
             [
@@ -219,11 +242,10 @@ class _Level:
 
     def _measured(self, by_part: Array, starts: Array) -> Array:
         """Every so many samples of a part (m,), given the samples (m,) part by part."""
-        xp = namespace(by_part)
-        group = xp.take(self.group, by_part, axis=0)
-        rank = count_up(by_part.shape[0], by_part) - xp.take(starts, group, axis=0)
+        group = entries(self.group, by_part)
+        rank = count_up(by_part.shape[0], by_part) - entries(starts, group)
         steps = like(-(-self.sizes // _MEASURED), by_part)
-        every = rank % xp.take(steps, group, axis=0) == 0
+        every = rank % entries(steps, group) == 0
         return put(filled(by_part.shape[0], False, by_part), by_part, every)
 
     def _far(self, lengths: Array, starts: Array) -> Array:
@@ -238,10 +260,10 @@ class _Level:
         sizes = like(1.0 * self.sizes, lengths)
         place = xp.where(2.0 * reached >= sizes, xp.floor(_FAR * (reached - 1.0)), sizes - 1.0)
         order = xp.argsort(lengths, stable=True)
-        by_part = xp.argsort(xp.take(self.group, order, axis=0), stable=True)
-        order = xp.take(order, by_part, axis=0)
-        chosen_places = xp.take(order, starts + xp.astype(place, xp.int64), axis=0)
-        length = xp.take(xp.take(lengths, chosen_places, axis=0), self.group, axis=0)
+        by_part = xp.argsort(entries(self.group, order), stable=True)
+        order = entries(order, by_part)
+        chosen_places = entries(order, starts + xp.astype(place, xp.int64))
+        length = entries(entries(lengths, chosen_places), self.group)
         candidates = xp.where(lengths == length, count_up(m, lengths), m)
         return put_smaller(filled(n_parts, m, lengths), self.group, candidates)
 
@@ -249,11 +271,11 @@ class _Level:
         """The straight distances (2, r) of some samples, or all for None, to their seeds."""
         xp = namespace(self.X)
         samples, group = chosen(self.samples, rows), chosen(self.group, rows)
-        X = xp.take(self.X, samples, axis=0)
+        X = entries(self.X, samples)
         found = []
         for side in (0, 1):
-            own = xp.take(seeds[side, :], group, axis=0)
-            gaps = X - xp.take(self.X, xp.take(self.samples, own, axis=0), axis=0)
+            own = entries(seeds[side, :], group)
+            gaps = X - entries(self.X, entries(self.samples, own))
             found.append(xp.sqrt(xp.sum(gaps * gaps, axis=1)))
         return xp.stack(found)
 
@@ -277,35 +299,43 @@ class _Level:
     def _grown(self, seeds: Array, paths: Array, weights: Array) -> Array:
         """Grow two sides of every part round by round over the lists, as the rule does.
 
-        Each sample (m,) is reached from the left (1), from the right (2), from both (3) or not.
+        True (m,) where a sample falls to the right. A round takes as few calls as it can: a sample
+        is reached from the left (3), from the right (6), from both (9) or not at all (0), plus 0
+        if it is free and else its side (1 or 2). This is its code, and what is to be done follows
+        from the sums of weights over all samples of a part and a code.
         """
         xp = namespace(self.X)
         m, n_parts = self.group.shape[0], self.sizes.size
-        side = filled(m, 0, self.X)  # 1 or 2, 0 as long as a sample is free
+        first = 12 * self.group
+        state = 1 * first
         reached = filled(m, 0, self.X)
         for which in (0, 1):
-            reached = put(reached, seeds[which, :], 1 + which)
-        totals = filled((n_parts, 2, 4), 0.0, self.X)
-        while bool(xp.any(reached > 0)):
+            reached = put(reached, seeds[which, :], 3 * (1 + which))
+        lists = 3 * self.lists
+        outcomes = like(_OUTCOMES, self.X)
+        goes_left, goes_right = like(_JOINS, self.X)
+        totals = xp.broadcast_to(like(_NOTHING, self.X), (n_parts, 6))
+        while bool(xp.any(reached)):
             for _ in range(rounds_between_checks(self.X)):
-                rows = worthwhile(reached > 0)
-                place = 4 * chosen(self.group, rows) + chosen(reached, rows)
-                joining = segment_sum(chosen(weights, rows), place, 4 * n_parts)
-                joining = xp.reshape(joining, (n_parts, 4, 4))
-                totals = totals + joining[:, 1:3, :]
-                to_right = _is_right_smaller(totals)
-                goes = xp.stack([~to_right, to_right], axis=1)
-                totals = totals + xp.where(goes[:, :, None], joining[:, 3:, :], 0.0)
-                joins = entries(_sides(to_right), place)
-                side = replaced(side, rows, chosen(side, rows) + joins)
-                # What is reached by nothing, by the left and by the right side.
-                near = put(
-                    filled(3 * (m + 1), 0, self.X),
-                    xp.reshape(chosen(self.lists, rows) + (m + 1) * joins[:, None], (-1,)),
-                    1,
+                rows = worthwhile(reached)
+                before = chosen(state, rows)
+                code = before + chosen(reached, rows)
+                sums = segment_sum(chosen(weights, rows), code, 12 * n_parts)
+                then = totals[:, None, :] + xp.reshape(
+                    xp.matmul(xp.reshape(sums, (n_parts, 48)), outcomes), (n_parts, 3, 6)
                 )
-                near = xp.reshape(near, (3, m + 1))[:, :m]
-                reached = xp.where(side == 0, near[1, :] + 2 * near[2, :], 0)
+                # R^p N_p of both sides with what only they reach, R^p from what is measured.
+                size = then[:, 0, 0::3] * (then[:, 0, 2::3] / then[:, 0, 1::3])
+                to_right = (size[:, 0] > size[:, 1])[:, None]
+                totals = xp.where(to_right, then[:, 2, :], then[:, 1, :])
+                joins = xp.reshape(xp.where(to_right, goes_right, goes_left), (-1,))
+                joins = entries(joins, code)
+                state = replaced(state, rows, before + joins)
+                near = chosen(lists, rows) + joins[:, None]
+                near = put(filled(3 * (m + 1), 0, self.X), xp.reshape(near, (-1,)), 3)
+                near = xp.reshape(near, (m + 1, 3))[:m, :]
+                reached = near[:, 1] + 2 * near[:, 2]
+        side = state - first
         return xp.where(side == 0, self._nearer(side == 0, seeds, paths), side == 2)
 
     def _nearer(self, free: Array, seeds: Array, paths: Array) -> Array:
@@ -318,24 +348,3 @@ class _Level:
         few = xp.stack([chosen(paths[side, :], rows) for side in (0, 1)])
         few = xp.where(xp.all(xp.isinf(few), axis=0), self._lines(rows, seeds), few)
         return replaced(filled(free.shape[0], False, free), rows, few[1, :] < few[0, :])
-
-
-def _is_right_smaller(totals: Array) -> Array:
-    """Whether R^p N_p is smaller on the right (parts,), from sums of weights (parts, 2, 4).
-
-    R^p is the mean over the samples that are measured.
-    """
-    xp = namespace(totals)
-    counts, measured = totals[:, :, 0], totals[:, :, 1]
-    R = xp.stack([totals[:, 0, 2], totals[:, 1, 3]], axis=1)
-    known = measured > 0.0
-    weights = counts * (xp.where(known, R, 1.0) / xp.where(known, measured, 1.0))
-    return weights[:, 0] > weights[:, 1]
-
-
-def _sides(to_right: Array) -> Array:
-    """The side (4 parts,) that a sample joins, by its part and by what reaches it."""
-    xp = namespace(to_right)
-    alone = xp.broadcast_to(count_up(3, to_right), (to_right.shape[0], 3))
-    joint = 1 + xp.astype(to_right, xp.int64)
-    return xp.reshape(xp.concat([alone, joint[:, None]], axis=1), (-1,))

@@ -134,7 +134,7 @@ def _grow_forest(
     linearity = cut.linearity
     xp = namespace(linearity)
     if different.size < cut.identical.size:
-        linearity = xp.take(linearity, like(different, linearity), axis=0)
+        linearity = entries(linearity, like(different, linearity))
     forest.measure_all(children.ravel(), xp.reshape(linearity, (-1,)))
     starts = np.stack([nodes.starts, nodes.starts + left], axis=1).ravel()
     sizes = sizes.ravel()

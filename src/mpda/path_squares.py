@@ -9,6 +9,7 @@ from __future__ import annotations
 from mpda._arrays import (
     chosen,
     count_up,
+    entries,
     filled,
     namespace,
     places_where,
@@ -97,8 +98,8 @@ def _bridged(paths: Array, straight: Array, lost: Array) -> Array:
             shortest = xp.argmin(gaps, axis=1)
             length = xp.reshape(xp.min(gaps, axis=1), (b, 1, 1))
             rows = xp.reshape(paths, (b * s, s))
-            low = xp.take(rows, parts + shortest // s, axis=0)
-            high = xp.take(rows, parts + shortest % s, axis=0)
+            low = entries(rows, parts + shortest // s)
+            high = entries(rows, parts + shortest % s)
             over = low[:, :, None] + length + high[:, None, :]
             paths = xp.minimum(paths, xp.minimum(over, xp.matrix_transpose(over)))
             lost = lost & xp.isinf(paths)
