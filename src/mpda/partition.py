@@ -7,14 +7,22 @@ NumPy is fastest with one patch after the other; on a device all are cut togethe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from mpda._arrays import on_host
 from mpda._typing import Bools, Floats, Ints, Labels
-from mpda.geodesics import ClassDistances, one_part
-from mpda.levels import cut_parts
+from mpda.geodesics import (
+    ClassDistances,
+    class_parts,
+    euclidean_distances,
+    geodesic_distances,
+    one_part,
+)
+from mpda.graphs import ClassPoints, NeighborLists
+from mpda.levels import alike, cut_parts, stretches
 from mpda.trees import Forest
 from mpda.trees import Partition as Partition
 from mpda.trees import SplitTree as SplitTree
@@ -32,6 +40,31 @@ def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partit
     else:
         leaves = cut_parts(forest, np.array([0]), one_part(distances), max_patch_size)
     return forest.partitions([leaves])[0]
+
+
+def manifold_partitions(
+    points: Sequence[ClassPoints],
+    lists: Sequence[NeighborLists],
+    max_patch_size: int,
+    *,
+    geodesic: bool,
+) -> list[Partition]:
+    """The same for several classes by paths or, unless geodesic, by straight lines."""
+    X = points[0].X
+    if on_host(X):
+        measured = geodesic_distances if geodesic else euclidean_distances
+        each_class = zip(points, lists, strict=True)
+        return [manifold_partition(measured(*each), max_patch_size) for each in each_class]
+    sizes = np.array([each.X.shape[0] for each in points])
+    forest = Forest(sizes.tolist())
+    leaves = np.empty(sizes.sum(), dtype=np.intp)
+    starts = np.cumsum(sizes) - sizes
+    for some in alike(sizes, X):
+        few = [points[place] for place in some], [lists[place] for place in some]
+        distances = class_parts(*few, geodesic=geodesic)
+        found = cut_parts(forest, some, distances, max_patch_size)
+        leaves[stretches(starts[some], sizes[some])] = found
+    return forest.partitions(np.split(leaves, starts[1:]))
 
 
 def cut_part(forest: Forest, node: int, distances: ClassDistances, max_patch_size: int) -> Ints:
