@@ -18,6 +18,7 @@ from mpda._arrays import (
     filled,
     like,
     namespace,
+    on_host,
     path_sweeps,
     places_where,
     put,
@@ -28,7 +29,7 @@ from mpda._arrays import (
     to_host,
     worthwhile,
 )
-from mpda._typing import Array, Floats, Ints
+from mpda._typing import Array, Bools, Floats, Ints
 from mpda.graphs import NeighborLists
 from mpda.trees import Forest
 
@@ -40,6 +41,8 @@ _FAR = 0.9
 # Measured R are multiples of one over this, and at most this, so that sums of them are exact and
 # the same in any order.
 _RESOLUTION = 2.0**20
+# So few samples of a device are cut faster on this machine, where a call costs less.
+_FEW = 4000
 
 
 def _outcomes() -> tuple[Floats, Ints]:
@@ -86,31 +89,59 @@ def coarse_parts(
 
     The samples X (n, d) and their lists stand class by class, sizes (c,) are those of the classes.
     """
+    large = sizes > limit
+    level = _level(X, lists).inside(entries(_numbers(large, X), _owners(sizes, X)), sizes[large])
+    parts = [(nodes[~large], sizes[~large])]
+    leaves = entries(like(nodes, X), _owners(sizes, X))
+    leaves = _cut_levels(forest, nodes[large], level, limit, leaves, parts)
+    found, sizes = (np.concatenate(each) for each in zip(*parts, strict=True))
+    by_node = np.argsort(found)
+    order = namespace(X).argsort(leaves, stable=True)
+    return CoarseParts(order, found[by_node], sizes[by_node])
+
+
+def _numbers(kept: Bools, X: Array) -> Array:
+    """0, 1, ... for those that are kept and -1 for others, where X is."""
+    return like(np.where(kept, np.cumsum(kept) - 1, -1), X)
+
+
+def _owners(sizes: Ints, X: Array) -> Array:
+    return like(np.repeat(np.arange(sizes.size), sizes), X)
+
+
+def _cut_levels(
+    forest: Forest,
+    nodes: Ints,
+    level: _Level,
+    limit: int,
+    leaves: Array,
+    parts: list[tuple[Ints, Ints]],
+) -> Array:
+    """Cut the parts of a level, nodes (parts,) of a forest, and the parts of these, and so on.
+
+    The nodes (n,) to which samples belong are given, and returned as they are at the end. Nodes
+    that are not too large any more are added to the parts, with their sizes.
+    """
+    X = level.X
     xp = namespace(X)
-    owners = like(np.repeat(nodes, sizes), X)
-    found_nodes, found_sizes = [nodes[sizes <= limit]], [sizes[sizes <= limit]]
-    group = np.where(sizes > limit, np.cumsum(sizes > limit) - 1, -1)
-    level = _level(X, lists).inside(like(np.repeat(group, sizes), X), sizes[sizes > limit])
-    nodes = nodes[sizes > limit]
     while nodes.size:
+        if level.samples.shape[0] <= _FEW and not on_host(X):
+            here = level.on_host()
+            own = to_host(entries(leaves, level.samples)).copy()
+            own = _cut_levels(forest, nodes, here, limit, own, parts)
+            return put(leaves, level.samples, like(own, X))
         cut = level.cut()
         forest.measure_all(nodes, cut.linearity)
         halves = 2 * level.group + xp.astype(cut.falls_right, xp.int64)
         ones = filled((halves.shape[0], 1), 1.0, X)
         sizes = to_host(segment_sum(ones, halves, 2 * nodes.size))[:, 0].astype(np.intp)
-        nodes = forest.split_all(nodes, sizes).ravel()
-        owners = put(owners, level.samples, entries(like(nodes, X), halves))
+        nodes = forest.split_all(nodes, sizes.reshape(-1, 2)).ravel()
+        leaves = put(leaves, level.samples, entries(like(nodes, X), halves))
         large = sizes > limit
-        found_nodes.append(nodes[~large])
-        found_sizes.append(sizes[~large])
-        group = entries(like(np.where(large, np.cumsum(large) - 1, -1), X), halves)
-        level = level.inside(group, sizes[large])
+        parts.append((nodes[~large], sizes[~large]))
+        level = level.inside(entries(_numbers(large, X), halves), sizes[large])
         nodes = nodes[large]
-    order = xp.argsort(owners, stable=True)
-    by_node = np.argsort(np.concatenate(found_nodes))
-    return CoarseParts(
-        order, np.concatenate(found_nodes)[by_node], np.concatenate(found_sizes)[by_node]
-    )
+    return leaves
 
 
 @dataclass(frozen=True)
@@ -181,6 +212,18 @@ class _Level:
     sizes: Ints
     lists: Array
     links: Links
+
+    def on_host(self) -> _Level:
+        """The same for arrays of NumPy, with no samples but those in parts."""
+        links = self.links
+        return _Level(
+            to_host(entries(self.X, self.samples)),
+            np.arange(self.samples.shape[0]),
+            to_host(self.group),
+            self.sizes,
+            to_host(self.lists),
+            Links(to_host(links.tails), to_host(links.heads), to_host(links.lengths)),
+        )
 
     def inside(self, group: Array, sizes: Ints) -> _Level:
         """The level of parts of these parts, given the new part (m,) of each sample, -1 for none.
@@ -313,7 +356,7 @@ class _Level:
             reached = put(reached, seeds[which, :], 3 * (1 + which))
         lists = 3 * self.lists
         outcomes = like(_OUTCOMES, self.X)
-        goes_left, goes_right = like(_JOINS, self.X)
+        sides = like(_JOINS, self.X)
         totals = xp.broadcast_to(like(_NOTHING, self.X), (n_parts, 6))
         while bool(xp.any(reached)):
             for _ in range(rounds_between_checks(self.X)):
@@ -328,8 +371,8 @@ class _Level:
                 size = then[:, 0, 0::3] * (then[:, 0, 2::3] / then[:, 0, 1::3])
                 to_right = (size[:, 0] > size[:, 1])[:, None]
                 totals = xp.where(to_right, then[:, 2, :], then[:, 1, :])
-                joins = xp.reshape(xp.where(to_right, goes_right, goes_left), (-1,))
-                joins = entries(joins, code)
+                joins = xp.where(to_right, sides[1:, :], sides[:1, :])
+                joins = entries(xp.reshape(joins, (-1,)), code)
                 state = replaced(state, rows, before + joins)
                 near = chosen(lists, rows) + joins[:, None]
                 near = put(filled(3 * (m + 1), 0, self.X), xp.reshape(near, (-1,)), 3)

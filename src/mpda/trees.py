@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._arrays import namespace, to_host
+from mpda._arrays import to_host
 from mpda._typing import Array, Floats, Ints
 
 
@@ -151,9 +151,8 @@ class Forest:
         children[self._parents] = np.arange(self._n_classes, n_nodes).reshape(-1, 2)
         linearity = np.ones(n_nodes)
         linearity[list(self._linearity)] = list(self._linearity.values())
-        if self._measured:
-            xp = namespace(self._measures[0])
-            linearity[np.concatenate(self._measured)] = to_host(xp.concat(self._measures))
+        for nodes, measures in zip(self._measured, self._measures, strict=True):
+            linearity[nodes] = to_host(measures)
         levels = [np.arange(self._n_classes)]
         owners = [levels[0]]
         while True:
