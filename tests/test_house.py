@@ -19,7 +19,7 @@ ORDER = [
     ["frames", "graphs", "cells"],
     ["path_squares", "geodesics"],
     ["trees", "splits", "levels", "partition"],
-    ["coarse_cuts", "coarse"],
+    ["coarse_growth", "coarse_cuts", "coarse"],
     ["patch_rules", "tangents"],
     ["pairs", "scatter", "forms"],
     ["density_ratio", "grassmann"],

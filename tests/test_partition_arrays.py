@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 from mpda import coarse_cuts, patch_rules
+from mpda._arrays import to_host
 from mpda.coarse import coarse_partitions
+from mpda.geodesics import euclidean_distances, geodesic_distances
 from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists
+from mpda.partition import manifold_partition
 from mpda.patch_rules import CutRule, known_patches
 
 LIBRARIES = ["torch", "array_api_strict"]
@@ -74,6 +77,19 @@ def test_patches_are_those_of_numpy(seed, partition, library):
     case = given(random_class(seed), n_neighbors=1 + seed % 6)
     rule = CutRule(partition, 1 + 3 * (seed % 4))
     assert_same(rule(*moved(library, *case)), rule(*case))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("distances", [geodesic_distances, euclidean_distances])
+def test_distances_of_a_class_are_those_of_numpy(distances, library):
+    case = given(random_class(2), n_neighbors=2)
+    found, expected = distances(*moved(library, *case)), distances(*case)
+    for name in ("listed", "lengths", "tortuosity"):
+        there, here = getattr(found, name), getattr(expected, name)
+        assert (there is None) == (here is None)
+        if here is not None:
+            np.testing.assert_allclose(to_host(there), here, rtol=1e-14)
+    assert_same(manifold_partition(found, 7), manifold_partition(expected, 7))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

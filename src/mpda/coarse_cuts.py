@@ -24,12 +24,12 @@ from mpda._arrays import (
     put,
     put_smaller,
     replaced,
-    rounds_between_checks,
     segment_sum,
     to_host,
     worthwhile,
 )
-from mpda._typing import Array, Bools, Floats, Ints
+from mpda._typing import Array, Bools, Ints
+from mpda.coarse_growth import grown_sides
 from mpda.graphs import NeighborLists
 from mpda.trees import Forest
 
@@ -43,29 +43,6 @@ _FAR = 0.9
 _RESOLUTION = 2.0**20
 # So few samples of a device are cut faster on this machine, where a call costs less.
 _FEW = 4000
-
-
-def _outcomes() -> tuple[Floats, Ints]:
-    """What becomes of sums of weights, and which side (2, 12) samples of each code join.
-
-    The sums (12, 4) are by code and weight. What becomes of them (48, 18) is what both sides gain,
-    in samples, measured samples and R, from what only they reach; the same with what both reach on
-    the left; and on the right. Sides are by where joint neighbours go.
-    """
-    gains = np.zeros((12, 4, 3, 2, 3))
-    joins = np.zeros((2, 12), dtype=np.int64)
-    for side, weights in enumerate([(0, 1, 2), (0, 1, 3)]):
-        gains[3 * (1 + side), weights, :, side, (0, 1, 2)] = 1.0
-        gains[9, weights, 1 + side, side, (0, 1, 2)] = 1.0
-        joins[:, 3 * (1 + side)] = 1 + side
-        joins[side, 9] = 1 + side
-    return gains.reshape(48, 18), joins
-
-
-_OUTCOMES, _JOINS = _outcomes()
-# What the sides have at first, in samples, measured samples and R: where nothing is measured the
-# mean R is 1, and beside anything measured so little is nothing.
-_NOTHING = np.array([0.0, 1e-300, 1e-300] * 2)
 
 
 @dataclass(frozen=True)
@@ -165,7 +142,7 @@ def _links(lists: NeighborLists) -> Links:
     keys = xp.concat([tails * n + heads, heads * n + tails])
     order = xp.argsort(keys, stable=True)
     keys = entries(keys, order)
-    lengths = xp.reshape(lists.distances, (n * k,))
+    lengths = xp.reshape(xp.astype(lists.distances, xp.float64, copy=False), (n * k,))
     lengths = entries(xp.concat([lengths, lengths]), order)
     again = keys[1:] == keys[:-1]
     shorter = xp.where(again, xp.minimum(lengths[1:], lengths[:-1]), lengths[:-1])
@@ -280,7 +257,8 @@ class _Level:
         )
         weights = self._weights(self._measured(by_part, starts), seeds, paths)
         sums = segment_sum(weights, self.group, self.sizes.size)
-        falls_right = self._grown(seeds, paths, weights)
+        side = grown_sides(self.group, self.sizes.size, self.lists, seeds, weights)
+        falls_right = xp.where(side == 0, self._nearer(side == 0, seeds, paths), side == 2)
         return _Cut(falls_right, (sums[:, 2] + sums[:, 3]) / (2.0 * sums[:, 1]))
 
     def _measured(self, by_part: Array, starts: Array) -> Array:
@@ -305,10 +283,12 @@ class _Level:
         order = xp.argsort(lengths, stable=True)
         by_part = xp.argsort(entries(self.group, order), stable=True)
         order = entries(order, by_part)
-        chosen_places = entries(order, starts + xp.astype(place, xp.int64))
-        length = entries(entries(lengths, chosen_places), self.group)
-        candidates = xp.where(lengths == length, count_up(m, lengths), m)
-        return put_smaller(filled(n_parts, m, lengths), self.group, candidates)
+        far = entries(order, starts + xp.astype(place, xp.int64))
+        alike = lengths == entries(entries(lengths, far), self.group)
+        # As floating-point numbers, for CuPy finds no minimum of integers.
+        numbers = xp.where(alike, xp.astype(count_up(m, lengths), xp.float64), xp.inf)
+        first = put_smaller(filled(n_parts, float("inf"), lengths), self.group, numbers)
+        return xp.astype(first, xp.int64)
 
     def _lines(self, rows: Array | None, seeds: Array) -> Array:
         """The straight distances (2, r) of some samples, or all for None, to their seeds."""
@@ -338,48 +318,6 @@ class _Level:
         ones = xp.ones_like(is_measured)
         R = [replaced(xp.zeros_like(ones), rows, ratios[side, :]) for side in (0, 1)]
         return xp.stack([ones, is_measured, *(is_measured * each for each in R)], axis=1)
-
-    def _grown(self, seeds: Array, paths: Array, weights: Array) -> Array:
-        """Grow two sides of every part round by round over the lists, as the rule does.
-
-        True (m,) where a sample falls to the right. A round takes as few calls as it can: a sample
-        is reached from the left (3), from the right (6), from both (9) or not at all (0), plus 0
-        if it is free and else its side (1 or 2). This is its code, and what is to be done follows
-        from the sums of weights over all samples of a part and a code.
-        """
-        xp = namespace(self.X)
-        m, n_parts = self.group.shape[0], self.sizes.size
-        first = 12 * self.group
-        state = 1 * first
-        reached = filled(m, 0, self.X)
-        for which in (0, 1):
-            reached = put(reached, seeds[which, :], 3 * (1 + which))
-        lists = 3 * self.lists
-        outcomes = like(_OUTCOMES, self.X)
-        sides = like(_JOINS, self.X)
-        totals = xp.broadcast_to(like(_NOTHING, self.X), (n_parts, 6))
-        while bool(xp.any(reached)):
-            for _ in range(rounds_between_checks(self.X)):
-                rows = worthwhile(reached)
-                before = chosen(state, rows)
-                code = before + chosen(reached, rows)
-                sums = segment_sum(chosen(weights, rows), code, 12 * n_parts)
-                then = totals[:, None, :] + xp.reshape(
-                    xp.matmul(xp.reshape(sums, (n_parts, 48)), outcomes), (n_parts, 3, 6)
-                )
-                # R^p N_p of both sides with what only they reach, R^p from what is measured.
-                size = then[:, 0, 0::3] * (then[:, 0, 2::3] / then[:, 0, 1::3])
-                to_right = (size[:, 0] > size[:, 1])[:, None]
-                totals = xp.where(to_right, then[:, 2, :], then[:, 1, :])
-                joins = xp.where(to_right, sides[1:, :], sides[:1, :])
-                joins = entries(xp.reshape(joins, (-1,)), code)
-                state = replaced(state, rows, before + joins)
-                near = chosen(lists, rows) + joins[:, None]
-                near = put(filled(3 * (m + 1), 0, self.X), xp.reshape(near, (-1,)), 3)
-                near = xp.reshape(near, (m + 1, 3))[:m, :]
-                reached = near[:, 1] + 2 * near[:, 2]
-        side = state - first
-        return xp.where(side == 0, self._nearer(side == 0, seeds, paths), side == 2)
 
     def _nearer(self, free: Array, seeds: Array, paths: Array) -> Array:
         """Whether free samples (m,), which no list reaches, are nearer to the right seed.

@@ -111,7 +111,7 @@ def _cut(nodes: _Stretches, distances: PartDistances, order: Array) -> _Cut:
     place = xp.where(found.sides[:, 1, :], counts[:, :1] + place[:, 1, :], place[:, 0, :])
     moved = inside & ~found.identical[:, None]
     order = put(order, xp.where(moved, starts + place, order.shape[0] - 1), members)
-    total = total_tortuosity(R, found.sides)
+    total = total_tortuosity(R, xp.astype(found.sides, xp.float64))
     linearity = total / xp.astype(counts * counts, xp.float64)
     facts = xp.concat([counts, xp.astype(found.identical, xp.int64)[:, None]], axis=1)
     facts = to_host(facts)

@@ -23,6 +23,7 @@ from mpda._typing import Array
 def straight_squares(X: Array) -> Array:
     """D^E (b, s, s) inside parts X (b, s, d), each entry from differences."""
     xp = namespace(X)
+    X = xp.astype(X, xp.float64, copy=False)
     b, s, d = X.shape
     limit = squares_at_a_time(X)
     rows = min(s, max(1, limit // max(1, s * d)))

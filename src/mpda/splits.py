@@ -58,10 +58,9 @@ def cuts(patches: PatchSquares) -> Cuts:
     return Cuts(growth.sides, identical)
 
 
-def total_tortuosity(tortuosity: Array | None, sides: Array) -> Array:
-    """The sum of R_ij (b, m) over the ordered pairs of each mask sides (b, m, s)."""
-    xp = namespace(sides)
-    masks = xp.astype(sides, xp.float64)
+def total_tortuosity(tortuosity: Array | None, masks: Array) -> Array:
+    """The sum of R_ij (b, m) over the ordered pairs of each mask (b, m, s) of ones and zeros."""
+    xp = namespace(masks)
     if tortuosity is None:
         counts = xp.sum(masks, axis=2)
         return counts * counts
@@ -109,10 +108,8 @@ class _Growth:
         """Whether joint neighbours go to the right (b,): to the side whose R^p N_p, with the
         neighbours (b, 2, s) that are its own, is smaller."""
         xp = namespace(sole)
-        sides = self.sides | sole
-        counts = xp.sum(xp.astype(sides, xp.float64), axis=2)
-        totals = total_tortuosity(self._patches.tortuosity, sides)
-        weights = totals / (counts * counts) * counts
+        masks = xp.astype(self.sides | sole, xp.float64)
+        weights = total_tortuosity(self._patches.tortuosity, masks) / xp.sum(masks, axis=2)
         return weights[:, 0] > weights[:, 1]
 
     def _nearest_free(self) -> Array:
