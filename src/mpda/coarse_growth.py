@@ -65,7 +65,7 @@ def grown_sides(group: Array, n_parts: int, lists: Array, seeds: Array, weights:
 
 
 def _tables() -> tuple[Floats, Ints]:
-    """Gains (48, 18) of sides from sums (12, 4) by code and weight; the side (2, 12) joined by code.
+    """Gains (48, 18) of sides from sums (12, 4) by code and weight; sides (2, 12) joined by code.
 
     Both sides gain samples, measured samples and R: first from what only they reach, then with
     what both reach going to the left, then with that going to the right. What is joined is given
