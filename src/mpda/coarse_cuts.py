@@ -236,7 +236,7 @@ class _Level:
         """Cut every part in two."""
         xp = namespace(self.X)
         starts = like(np.cumsum(self.sizes) - self.sizes, self.X)
-        by_part = xp.argsort(self.group, stable=True)
+        by_part = _grouped(self.group, self.sizes.size)
         first, second = (entries(by_part, starts + i) for i in (0, 1))
         sweep = path_sweeps(
             self.links.tails, self.links.heads, self.links.lengths, self.group.shape[0]
@@ -281,8 +281,7 @@ class _Level:
         sizes = like(1.0 * self.sizes, lengths)
         place = xp.where(2.0 * reached >= sizes, xp.floor(_FAR * (reached - 1.0)), sizes - 1.0)
         order = xp.argsort(lengths, stable=True)
-        by_part = xp.argsort(entries(self.group, order), stable=True)
-        order = entries(order, by_part)
+        order = entries(order, _grouped(entries(self.group, order), n_parts))
         far = entries(order, starts + xp.astype(place, xp.int64))
         alike = lengths == entries(entries(lengths, far), self.group)
         # As floating-point numbers, for CuPy finds no minimum of integers.
@@ -329,3 +328,10 @@ class _Level:
         few = xp.stack([chosen(paths[side, :], rows) for side in (0, 1)])
         few = xp.where(xp.all(xp.isinf(few), axis=0), self._lines(rows, seeds), few)
         return replaced(filled(free.shape[0], False, free), rows, few[1, :] < few[0, :])
+
+
+def _grouped(group: Array, n_parts: int) -> Array:
+    """The places (m,) part by part, in their order; short integers are sorted by their digits."""
+    xp = namespace(group)
+    short = xp.int16 if n_parts < 2**15 else xp.int64
+    return xp.argsort(xp.astype(group, short), stable=True)
