@@ -14,7 +14,6 @@ import argparse
 import itertools
 import sys
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ from mpda.contributions import Plan
 from mpda.discriminant import Penalties
 from mpda.engines import in_order
 from mpda.frames import frame
-from mpda.patch_rules import geodesic_patches
+from mpda.patch_rules import CutRule
 from mpda.pencils import Directions
 from mpda.sharing import Setting, shared_directions
 from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
@@ -56,7 +55,7 @@ def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
     """The error at the best dimension and with all directions, for every point of the grid."""
     view = frame(part.X)
     classes = [np.flatnonzero(part.y == c) for c in np.unique(part.y)]
-    rule = partial(geodesic_patches, max_patch_size=10) if method == "MPDA" else None
+    rule = CutRule("geodesic", 10) if method == "MPDA" else None
     points = grid(method)
     settings = [
         Setting(

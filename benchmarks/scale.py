@@ -39,7 +39,7 @@ from mpda.cells import class_lists
 from mpda.geodesics import geodesic_distances
 from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists
 from mpda.partition import known_partition
-from mpda.patch_rules import auto_patches
+from mpda.patch_rules import CutRule
 from protocol import Array, data_argument, highest_resident, load, provenance, resident
 
 # A number for tangent_alpha: with None the tangent block fades as classes grow.
@@ -172,7 +172,7 @@ def mnist(data: Path | None) -> Iterator[str]:
     own = _seconds(lambda: lists.extend(class_lists(each, 12).lists for each in classes))
     cut = _seconds(
         lambda: [
-            auto_patches(points, each.first(6), max_patch_size=10)
+            CutRule("auto", 10)(points, each.first(6))
             for points, each in zip(classes, lists, strict=True)
         ]
     )

@@ -14,12 +14,12 @@ import mpda
 SOURCE = Path(mpda.__file__).parent
 # A file may import from the groups before its own, and from its own group only what stands first.
 ORDER = [
-    ["exceptions", "_typing", "_validation", "_threads", "_arrays"],
+    ["exceptions", "_typing", "_arrays", "_validation", "_threads"],
     ["datasets"],
     ["frames", "graphs", "cells"],
-    ["geodesics"],
-    ["partition"],
-    ["coarse"],
+    ["path_squares", "geodesics"],
+    ["trees", "splits", "levels", "partition"],
+    ["coarse_growth", "coarse_cuts", "coarse"],
     ["patch_rules", "tangents"],
     ["pairs", "scatter", "forms"],
     ["density_ratio", "grassmann"],

@@ -7,13 +7,15 @@ is a function of this file. Labels, counts and the names of classes stay with Nu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtrs
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
 from sklearn.externals import array_api_compat
 from sklearn.externals.array_api_compat import device as device
@@ -163,13 +165,15 @@ def _takes_index_arrays(X: Array) -> bool:
     return on_host(X) or array_api_compat.is_torch_array(X) or array_api_compat.is_cupy_array(X)
 
 
-def rows(X: Array, places: Array) -> Array:
-    """X[places] for an array of indices of any shape."""
+def entries_at(X: Array, places: Array) -> Array:
+    """X[places] along the first axis, for an array of indices of any shape."""
     if on_host(X):
         return X.take(places, axis=0)
+    if _takes_index_arrays(X):
+        return X[places]  # one call; the standard's ``take`` looks for negative places first
     xp = namespace(X)
     found = xp.take(X, xp.reshape(places, (-1,)), axis=0)
-    return found if places.ndim == 1 else xp.reshape(found, (*places.shape, *X.shape[1:]))
+    return xp.reshape(found, (*places.shape, *X.shape[1:]))
 
 
 def pick(X: Array, places: tuple[Any, ...]) -> Array:
@@ -224,16 +228,29 @@ def add_by_owner(total: Array, owners: Array, blocks: Array) -> Array:
 
 
 def distances(A: Array, B: Array) -> Array:
-    """The distances (a, b) of points A (a, d) and B (b, d), each from differences."""
-    if on_host(A):
+    """The distances (..., a, b) of points A (..., a, d) and B (..., b, d), each from differences.
+
+    Squares are added one feature after the other, as SciPy does it: so that points which are
+    equally far by one library are so by another.
+    """
+    if on_host(A) and A.ndim == 2:
         return cdist(A, B)
-    xp = namespace(A)
-    n, d = B.shape
-    found = []
-    for block in slices(A.shape[0], _DEVICE_ENTRIES // (n * d)):
-        gaps = A[block, None, :] - B[None, :, :]
-        found.append(xp.sqrt(xp.sum(gaps * gaps, axis=2)))
-    return xp.concat(found, axis=0)
+    squares = zeros((*A.shape[:-1], B.shape[-2]), A)
+    for feature in range(A.shape[-1]):
+        gaps = A[..., :, None, feature] - B[..., None, :, feature]
+        gaps *= gaps
+        squares += gaps
+    return namespace(A).sqrt(squares)
+
+
+def column_sums(X: Array) -> Array:
+    """The sums (p,) of the columns of X (d, p), one row added after the other."""
+    if on_host(X):
+        return X.sum(axis=0)
+    total = X[0, :]
+    for row in range(1, X.shape[0]):
+        total = total + X[row, :]
+    return total
 
 
 def smallest(D: Array, k: int) -> Array:
@@ -325,3 +342,101 @@ def column_dots(A: Array, B: Array) -> Array:
     if on_host(A):
         return np.asarray(np.einsum("ij,ij->j", A, B))
     return namespace(A).sum(A * B, axis=0)
+
+
+def rounds_between_checks(X: Array) -> int:
+    """How many rounds of a loop may go by before it is asked whether it is over.
+
+    On a device the question waits for all that was ordered before, so it is asked seldom there;
+    rounds after the end must change nothing.
+    """
+    return 1 if on_host(X) else 4
+
+
+def squares_at_a_time(X: Array) -> int:
+    """How many entries of squares to work on at a time, on this machine or on a device."""
+    return 400_000 if on_host(X) else 50_000_000
+
+
+def filled(shape: int | tuple[int, ...], value: bool | int | float, X: Array) -> Array:
+    """An array of one value, where X is."""
+    xp = namespace(X)
+    types = {bool: xp.bool, int: xp.int64, float: xp.float64}
+    return xp.full(shape, value, dtype=types[type(value)], device=device(X))
+
+
+def worthwhile(mask: Array) -> Array | None:
+    """The places (p,) where a mask (n,) is true, or None for all n.
+
+    On a device it takes longer to find them than to do the work for all.
+    """
+    return mask.nonzero()[0] if on_host(mask) else None
+
+
+def chosen(X: Array, places: Array | None) -> Array:
+    """X[places] along the first axis, all of X for None."""
+    return X if places is None else entries_at(X, places)
+
+
+def replaced(X: Array, places: Array | None, values: Array) -> Array:
+    """X with X[places] = values along the first axis, in place if the library can."""
+    return values if places is None else put(X, places, values)
+
+
+def places_where(mask: Array) -> Array:
+    """The places (p,) where a mask (n,) is true."""
+    return mask.nonzero()[0] if on_host(mask) else namespace(mask).nonzero(mask)[0]
+
+
+def segment_sum(values: Array, owners: Array, n: int) -> Array:
+    """The sums (n, c) of the rows of values (v, c) that have one owner (v,)."""
+    if array_api_compat.is_torch_array(values):
+        return values.new_zeros((n, values.shape[1])).index_add_(0, owners, values)
+    if array_api_compat.is_cupy_array(values):
+        xp = namespace(values)
+        sums = xp.zeros((n, values.shape[1]), dtype=values.dtype)
+        xp.add.at(sums, owners, values)
+        return sums
+    owners = to_host(owners)
+    sums = [np.bincount(owners, column, n) for column in to_host(values).T]
+    return like(np.stack(sums, axis=1), values)
+
+
+def put_smaller(X: Array, places: Array, values: Array) -> Array:
+    """X[places] = minimum of itself and of all values for that place, in place if it can be."""
+    if array_api_compat.is_torch_array(X):
+        return X.scatter_reduce_(0, places, values, "amin")
+    if array_api_compat.is_cupy_array(X):
+        namespace(X).minimum.at(X, places, values)
+        return X
+    host = X if on_host(X) else to_host(X).copy()
+    np.minimum.at(host, to_host(places), to_host(values))
+    return like(host, X)
+
+
+def path_sweeps(tails: Array, heads: Array, lengths: Array, n: int) -> Callable[[Array], Array]:
+    """A function from sources (r,) to the lengths (n,) of the shortest paths from any of them.
+
+    Links run from tails to heads, all (e,) and sorted by tail. Both ways add up the lengths of a
+    path from its source onwards, so they give the same numbers.
+    """
+    if on_host(lengths):
+        starts = np.searchsorted(tails, np.arange(n + 1))
+        # csgraph of SciPy 1.13 takes 32-bit indices only.
+        indices = heads.astype(np.int32), starts.astype(np.int32)
+        links = csr_array((lengths, *indices), shape=(n, n))
+        return lambda sources: np.asarray(dijkstra(links, indices=sources, min_only=True))
+    return lambda sources: _relaxed(tails, heads, lengths, n, sources)
+
+
+def _relaxed(tails: Array, heads: Array, lengths: Array, n: int, sources: Array) -> Array:
+    """Paths grow by one link a step, until a step changes nothing."""
+    xp = namespace(lengths)
+    paths = put(filled(n, float("inf"), lengths), sources, 0.0)
+    while True:
+        for _ in range(rounds_between_checks(lengths)):
+            paths = put_smaller(paths, heads, entries_at(paths, tails) + lengths)
+        before = xp.asarray(paths, copy=True)
+        paths = put_smaller(paths, heads, entries_at(paths, tails) + lengths)
+        if not bool(xp.any(paths != before)):
+            return paths

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._arrays import add_by_owner, like, namespace, power_of_two, rows, zeros
+from mpda._arrays import add_by_owner, entries_at, like, namespace, power_of_two, zeros
 from mpda._typing import Array, Ints
 from mpda.cells import FoundLists, class_lists
 from mpda.forms import (
@@ -182,7 +182,7 @@ def _patch_means(X: Array, labels: Ints) -> Array:
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
     sums = add_by_owner(
-        zeros((sizes.size, X.shape[1]), X), like(labels[order], X), rows(X, like(order, X))
+        zeros((sizes.size, X.shape[1]), X), like(labels[order], X), entries_at(X, like(order, X))
     )
     return sums / like(sizes[:, None].astype(float), X)
 

@@ -21,6 +21,7 @@ from mpda._arrays import (
     count_up,
     device,
     divided,
+    entries_at,
     eye,
     like,
     namespace,
@@ -28,7 +29,6 @@ from mpda._arrays import (
     on_host,
     pick,
     put,
-    rows,
     slices,
     to_host,
     zeros,
@@ -132,7 +132,7 @@ class TangentForm:
         for block in slices(couplings.shape[0], at_a_time(blocks, _BLOCK_ENTRIES) // (m * m)):
             part = gamma * self.couplings[block, :, :]
             low, high = self.pairs[block, 0], self.pairs[block, 1]
-            couplings[block, :, :] = rows(sides, low) @ part @ rows(sides, high)
+            couplings[block, :, :] = entries_at(sides, low) @ part @ entries_at(sides, high)
         return TangentForm(
             self.cross @ sides,
             sides @ blocks @ sides,
@@ -159,7 +159,7 @@ class TangentForm:
             (low, high, couplings),
             (high, low, xp.matrix_transpose(couplings)),
         ):
-            row, column = rows(number, p)[:, :, None], rows(number, q)[:, None, :]
+            row, column = entries_at(number, p)[:, :, None], entries_at(number, q)[:, None, :]
             place = xp.where((row < 0) | (column < 0), size * size, row * size + column)
             square = put(square, xp.reshape(place, (-1,)), xp.reshape(blocks, (-1,)))
         return xp.reshape(square[:-1], (size, size))
@@ -212,7 +212,7 @@ class TangentForm:
             (n_patches + n_pairs, n_patches + 2 * n_pairs, self.couplings, True),
         ):
             places = np.flatnonzero((first <= numbers) & (numbers < last))
-            found = rows(source, like(numbers[places] - first, source))
+            found = entries_at(source, like(numbers[places] - first, source))
             if source is not diagonal:
                 found *= gamma
             found = xp.matrix_transpose(found) if turned else found
@@ -365,9 +365,9 @@ def _blocks_from_differences(
         return cross, first_order
     low, high = edges[:, 0], edges[:, 1]
     tails, heads = xp.concat([low, high]), xp.concat([high, low])
-    owners = rows(like(patches, edges), heads)
+    owners = entries_at(like(patches, edges), heads)
     order = xp.argsort(owners, stable=True)
-    tails, heads = rows(tails, order), rows(heads, order)
+    tails, heads = entries_at(tails, order), entries_at(heads, order)
     counts = np.bincount(to_host(owners), minlength=n_patches)
     length = int(np.clip(counts.sum() // np.count_nonzero(counts), 8, 256))
     n_pieces = -(-counts // length)
@@ -380,12 +380,12 @@ def _blocks_from_differences(
         limit = like(end[piece, None], edges)
         # A place beyond the last edge of a patch takes j for i: a difference of 0.
         last = xp.minimum(edge, limit - 1)
-        j = rows(heads, last)
-        i = xp.where(edge < limit, rows(tails, last), j)
-        gap = rows(Z, i)
-        gap -= rows(Z, j)
+        j = entries_at(heads, last)
+        i = xp.where(edge < limit, entries_at(tails, last), j)
+        gap = entries_at(Z, i)
+        gap -= entries_at(Z, j)
         owns = like(owner[piece], edges)
-        along = gap @ rows(bundle.bases, owns)
+        along = gap @ entries_at(bundle.bases, owns)
         cross = add_by_owner(cross, owns, xp.matrix_transpose(gap) @ along)
         first_order = add_by_owner(first_order, owns, xp.matrix_transpose(along) @ along)
     return cross, first_order
@@ -395,7 +395,7 @@ def _joined_patches(edges: Array, patches: Ints, n_patches: int) -> tuple[Array,
     """The pairs (q, 2) of different patches that edges join, and w_pq, the edges of each pair."""
     xp = namespace(edges)
     labels = like(patches, edges)
-    tails, heads = rows(labels, edges[:, 0]), rows(labels, edges[:, 1])
+    tails, heads = entries_at(labels, edges[:, 0]), entries_at(labels, edges[:, 1])
     keys = xp.minimum(tails, heads) * n_patches + xp.maximum(tails, heads)
     keys, weights = xp.unique_counts(keys[tails != heads])
     return xp.stack([keys // n_patches, keys % n_patches], axis=1), xp.astype(weights, xp.float64)
@@ -421,9 +421,9 @@ def _coupling_blocks(pairs: Array, weights: Array, bundle: TangentBundle) -> tup
         degrees = add_by_owner(degrees, low, weight)
         turning = add_by_owner(turning, low, w * (A @ turned))
         order = xp.argsort(high, stable=True)
-        by_high = rows(high, order)
-        degrees = add_by_owner(degrees, by_high, rows(weight, order))
-        turning = add_by_owner(turning, by_high, rows(w * (turned @ A), order))
+        by_high = entries_at(high, order)
+        degrees = add_by_owner(degrees, by_high, entries_at(weight, order))
+        turning = add_by_owner(turning, by_high, entries_at(w * (turned @ A), order))
     used = like(bundle.used.astype(float), bundle.bases)
     return turning + degrees[:, None, None] * _diagonal(used), couplings
 
@@ -436,4 +436,4 @@ def _inner_products(bases: Array, low: Array, high: Array) -> Array:
         columns = xp.reshape(xp.permute_dims(bases, (1, 0, 2)), (d, n_patches * m))
         products = xp.reshape(columns.T @ columns, (n_patches, m, n_patches, m))
         return pick(products, (low, slice(None), high))
-    return xp.matrix_transpose(rows(bases, low)) @ rows(bases, high)
+    return xp.matrix_transpose(entries_at(bases, low)) @ entries_at(bases, high)

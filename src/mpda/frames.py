@@ -14,10 +14,10 @@ import numpy as np
 from mpda._arrays import (
     as_floats,
     at_a_time,
+    entries_at,
     like,
     namespace,
     power_of_two,
-    rows,
     slices,
     to_host,
     zeros,
@@ -95,10 +95,10 @@ class Frame:
         far from zero lose nothing. Points keep their values, and with them ties in distance.
         """
         places = like(members, self.samples)
-        points = self._scaled(rows(self.samples, places))
+        points = self._scaled(entries_at(self.samples, places))
         if self.rotated is None:
             return points, points - self.origin
-        return points, rows(self.rotated, places)
+        return points, entries_at(self.rotated, places)
 
     def _scaled(self, samples: Array) -> Array:
         return power_of_two(as_floats(samples), -self.exponent)
@@ -136,11 +136,11 @@ def frame(X: Array) -> Frame:
     _, first, copies = np.unique(
         to_host(plain.points), axis=0, return_index=True, return_inverse=True
     )
-    offsets = rows(plain.points, like(first, X)) - plain.origin
+    offsets = entries_at(plain.points, like(first, X)) - plain.origin
     _, singular, directions = namespace(X).linalg.svd(offsets, full_matrices=False)
     values = to_host(singular)
     basis = directions[: int((values > d * np.finfo(float).eps * values[0]).sum()), :].T
-    return replace(plain, rotated=rows(offsets @ basis, like(copies.ravel(), X)), basis=basis)
+    return replace(plain, rotated=entries_at(offsets @ basis, like(copies.ravel(), X)), basis=basis)
 
 
 def frame_exponent(X: Array) -> int:

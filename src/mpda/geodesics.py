@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
-from mpda._typing import Bools, Floats, Ints
+from mpda._arrays import count_up, distances, entries_at, filled, like, namespace, on_host
+from mpda._typing import Array, Bools, Floats, Ints
 from mpda.graphs import ClassPoints, NeighborLists, true_pairs
+from mpda.path_squares import listed_squares, nearest_squares, path_squares
 
 
 @dataclass(frozen=True)
@@ -21,13 +24,135 @@ class ClassDistances:
     tortuosity : (n, n) R_ij = D^G_ij / D^E_ij, or None where it is 1 by definition
     """
 
-    listed: Bools
-    lengths: Floats
-    tortuosity: Floats | None
+    listed: Array
+    lengths: Array
+    tortuosity: Array | None
+
+
+@dataclass(frozen=True)
+class PartDistances:
+    """The same for parts of classes, whose squares stand one after the other.
+
+    listed, lengths, tortuosity : (e,) the entries of all squares
+    rows : (n,) where the row of each sample begins, the samples of a part one after the other
+    columns : (n,) the place of each sample in a row
+    sizes : (parts,) the number of samples, an array of NumPy
+    linearity : (parts,) the mean of R_ij over the ordered pairs of a part
+    """
+
+    listed: Array
+    lengths: Array
+    tortuosity: Array | None
+    rows: Array
+    columns: Array
+    sizes: Ints
+    linearity: Array
+
+
+def one_part(distances: ClassDistances) -> PartDistances:
+    """A class as a part."""
+    xp = namespace(distances.lengths)
+    n = distances.lengths.shape[0]
+    R = distances.tortuosity
+    numbers = count_up(n, distances.lengths)
+    return PartDistances(
+        xp.reshape(distances.listed, (-1,)),
+        xp.reshape(distances.lengths, (-1,)),
+        None if R is None else xp.reshape(R, (-1,)),
+        numbers * n,
+        numbers,
+        np.array([n]),
+        filled(1, 1.0, distances.lengths) if R is None else xp.reshape(xp.mean(R), (1,)),
+    )
+
+
+def class_parts(
+    points: Sequence[ClassPoints], lists: Sequence[NeighborLists], *, geodesic: bool
+) -> PartDistances:
+    """Whole classes as parts, each with its lists; with D^E in place of D^G unless geodesic."""
+    xp = namespace(points[0].X)
+    sizes = np.array([each.X.shape[0] for each in points])
+    places, inside = _padded(np.cumsum(sizes) - sizes, sizes, points[0].X)
+    X = entries_at(xp.concat([each.X for each in points]), places)
+    straight = distances(X, X)
+    listed = listed_squares(_padded_lists(lists, places, inside))
+    if geodesic:
+        return _geodesic_parts(listed, straight, inside, sizes)
+    return _as_parts(listed, straight, None, sizes, filled(len(sizes), 1.0, straight))
+
+
+def _padded(starts: Ints, sizes: Ints, X: Array) -> tuple[Array, Array]:
+    """The places (b, s) of the samples of parts, and where there is a sample (b, s).
+
+    Where there is none, the place is that of the first.
+    """
+    xp = namespace(X)
+    first = like(starts, X)[:, None]
+    slots = count_up(int(sizes.max()), X)[None, :]
+    inside = slots < like(sizes, X)[:, None]
+    return xp.where(inside, first + slots, first), inside
+
+
+def _padded_lists(lists: Sequence[NeighborLists], places: Array, inside: Array) -> Array:
+    """The lists (b, s, k) of classes, filled up with s."""
+    xp = namespace(places)
+    s = places.shape[1]
+    k = max(each.indices.shape[1] for each in lists)
+    columns = []
+    for each in lists:
+        n, own = each.indices.shape
+        filling = filled((n, k - own), s, places)
+        columns.append(xp.concat([each.indices, filling], axis=1) if own < k else each.indices)
+    return xp.where(inside[:, :, None], entries_at(xp.concat(columns), places), s)
+
+
+def _geodesic_parts(listed: Array, straight: Array, inside: Array, sizes: Ints) -> PartDistances:
+    xp = namespace(straight)
+    paths = path_squares(listed, straight, inside)
+    pairs = inside[:, :, None] & inside[:, None, :]
+    apart = pairs & (straight > 0.0)
+    tortuosity = xp.where(apart, paths, 1.0) / xp.where(apart, straight, 1.0)
+    totals = xp.sum(xp.sum(xp.where(pairs, tortuosity, 0.0), axis=2), axis=1)
+    return _as_parts(listed, paths, tortuosity, sizes, totals / like(1.0 * sizes**2, totals))
+
+
+def _as_parts(
+    listed: Array, lengths: Array, tortuosity: Array | None, sizes: Ints, linearity: Array
+) -> PartDistances:
+    """Padded squares (b, s, s) as parts."""
+    xp = namespace(lengths)
+    s = lengths.shape[1]
+    columns = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    rows = (np.repeat(np.arange(sizes.size) * s, sizes) + columns) * s
+    return PartDistances(
+        xp.reshape(listed, (-1,)),
+        xp.reshape(lengths, (-1,)),
+        None if tortuosity is None else xp.reshape(tortuosity, (-1,)),
+        like(rows, lengths),
+        like(columns, lengths),
+        sizes,
+        linearity,
+    )
+
+
+def inner_parts(
+    X: Array, order: Array, starts: Ints, sizes: Ints, n_neighbors: int
+) -> PartDistances:
+    """Parts of samples X (n, d), with lists that are found inside each.
+
+    A part is as many of the samples in order (n,), from a start on, as its size says.
+    """
+    places, inside = _padded(starts, sizes, X)
+    points = entries_at(X, entries_at(order, places))
+    straight = distances(points, points)
+    listed = nearest_squares(straight, inside, n_neighbors)
+    return _geodesic_parts(listed, straight, inside, sizes)
 
 
 def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
     """D^G and R of one class over its k'-NN graph, made connected."""
+    if not on_host(points.X):
+        return _only_class(class_parts([points], [neighbors], geodesic=True))
     straight = points.straight
     listed = _listed(neighbors)
     paths = _shortest_paths(listed | listed.T, straight)
@@ -38,7 +163,21 @@ def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDi
 
 def euclidean_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
     """The paper's simplification for large classes: D^E in place of D^G, and R = 1."""
+    if not on_host(points.X):
+        return _only_class(class_parts([points], [neighbors], geodesic=False))
     return ClassDistances(_listed(neighbors), points.straight, None)
+
+
+def _only_class(part: PartDistances) -> ClassDistances:
+    """The one part that there is, as a class."""
+    xp = namespace(part.lengths)
+    shape = (int(part.sizes[0]), int(part.sizes[0]))
+    R = part.tortuosity
+    return ClassDistances(
+        xp.reshape(part.listed, shape),
+        xp.reshape(part.lengths, shape),
+        None if R is None else xp.reshape(R, shape),
+    )
 
 
 def _listed(neighbors: NeighborLists) -> Bools:

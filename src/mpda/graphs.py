@@ -16,16 +16,17 @@ from sklearn.neighbors import NearestNeighbors
 
 from mpda._arrays import (
     at_a_time,
+    column_sums,
     contiguous,
     count_up,
     distances,
     divided,
+    entries_at,
     namespace,
     nbytes,
     on_host,
     ordered,
     put,
-    rows,
     slices,
     smallest,
     zeros,
@@ -184,11 +185,11 @@ def union_graph(neighbors: NeighborLists) -> ClassGraph:
         return ClassGraph(neighbors, xp.reshape(heads, (0, 2)), lengths)
     keys = xp.minimum(tails, heads) * n + xp.maximum(tails, heads)
     order = xp.argsort(keys, stable=True)
-    keys = rows(keys, order)
+    keys = entries_at(keys, order)
     new = xp.concat([samples[:1], 1 + xp.nonzero(keys[1:] != keys[:-1])[0]])
-    keys = rows(keys, new)
+    keys = entries_at(keys, new)
     edges = xp.stack([keys // n, keys % n], axis=1)
-    return ClassGraph(neighbors, edges, rows(lengths, rows(order, new)))
+    return ClassGraph(neighbors, edges, entries_at(lengths, entries_at(order, new)))
 
 
 def true_pairs(mask: Array) -> tuple[Array, Array]:
@@ -202,7 +203,7 @@ def true_pairs(mask: Array) -> tuple[Array, Array]:
 def local_affinity(graph: ClassGraph) -> Array:
     """A_ij = exp(-d_ij^2 / (sigma_i sigma_j)) on the edges (e,) of the graph."""
     sigma = local_scale(graph.neighbors)
-    scales = rows(sigma, graph.edges[:, 0]) * rows(sigma, graph.edges[:, 1])
+    scales = entries_at(sigma, graph.edges[:, 0]) * entries_at(sigma, graph.edges[:, 1])
     return scaled_affinity(graph.lengths, scales)
 
 
@@ -241,7 +242,7 @@ def direct_lists(X: Array, chosen: Array, k: int) -> NeighborLists:
     parts = []
     for block in slices(max(1, chosen.shape[0]), at_a_time(X, _SEARCH_ENTRIES) // X.shape[0]):
         own = chosen[block] if chosen.shape[0] else chosen
-        parts.append(_nearest(distances(rows(X, own), X), own, k))
+        parts.append(_nearest(distances(entries_at(X, own), X), own, k))
     if len(parts) == 1:
         return parts[0]
     xp = namespace(X)
@@ -295,11 +296,11 @@ def _candidate_search(X: Array, k: int) -> NeighborLists:
     clear &= squares[:, 0] > _CLEARLY_ABOVE * rounding
     clear &= candidates[:, 0] == count_up(n, X)
     open_rows = xp.nonzero(~clear)[0]
-    ranked = ranked_lists(X, open_rows, rows(candidates, open_rows), k)
+    ranked = ranked_lists(X, open_rows, entries_at(candidates, open_rows), k)
     if n_candidates < n and open_rows.shape[0]:
-        safe = rows(gaps, open_rows)[:, -1] ** 2 - rows(rounding, open_rows)
+        safe = entries_at(gaps, open_rows)[:, -1] ** 2 - entries_at(rounding, open_rows)
         unsafe = xp.nonzero(safe <= ranked.distances[:, -1] ** 2)[0]
-        exact = direct_lists(X, rows(open_rows, unsafe), k)
+        exact = direct_lists(X, entries_at(open_rows, unsafe), k)
         ranked = NeighborLists(
             put(ranked.indices, unsafe, exact.indices),
             put(ranked.distances, unsafe, exact.distances),
@@ -359,5 +360,5 @@ def pair_distances(X: Array, tails: Array, heads: Array) -> Array:
         gaps = xp.take(features, tails[block], axis=1)
         gaps -= xp.take(features, heads[block], axis=1)
         gaps *= gaps
-        found[block] = xp.sqrt(xp.sum(gaps, axis=0))
+        found[block] = xp.sqrt(column_sums(gaps))
     return found

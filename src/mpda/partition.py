@@ -2,50 +2,31 @@
 
 Only patches above the limit are split, so the order of splitting does not matter and the rule is
 a plain recursion (the paper's priority R^p N_p then only decides who gets the joint neighbours).
+NumPy is fastest with one patch after the other; on a device all are cut together (``levels``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from mpda._arrays import on_host
 from mpda._typing import Bools, Floats, Ints, Labels
-from mpda.geodesics import ClassDistances
-
-
-@dataclass(frozen=True)
-class SplitTree:
-    """The splits of a partition; nodes are numbered from the roots downwards.
-
-    roots : (classes,) the node that all of a class stands for
-    children : (nodes, 2) the two parts of a node, -1 at a leaf
-    sizes : (nodes,) number of samples
-    linearity : (nodes,) R^p, the mean tortuosity over ordered pairs
-    patches : (nodes,) label of the patch that a leaf is, -1 elsewhere
-    """
-
-    roots: Ints
-    children: Ints
-    sizes: Ints
-    linearity: Floats
-    patches: Ints
-
-
-@dataclass(frozen=True)
-class Partition:
-    """A class cut into patches.
-
-    labels : (n,) the patch of each sample, 0 to P-1
-    linearity : (P,) R^p, nan where it was not measured
-    tree : the splits, None where the patches come from elsewhere
-    """
-
-    labels: Ints
-    linearity: Floats
-    tree: SplitTree | None
+from mpda.geodesics import (
+    ClassDistances,
+    class_parts,
+    euclidean_distances,
+    geodesic_distances,
+    one_part,
+)
+from mpda.graphs import ClassPoints, NeighborLists
+from mpda.levels import alike, cut_parts, stretches
+from mpda.trees import Forest
+from mpda.trees import Partition as Partition
+from mpda.trees import SplitTree as SplitTree
+from mpda.trees import joined as joined
 
 
 def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partition:
@@ -53,75 +34,60 @@ def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partit
 
     Patches are numbered as the leaves of the tree, left parts first.
     """
-    n = distances.lengths.shape[0]
-    nodes = [np.arange(n)]
-    identical = [False]  # whether the samples of a node are known to be one point
-    children: list[tuple[int, int]] = []
-    linearity: list[float] = []
-    for node, members in enumerate(nodes):  # grows while it is read
-        tortuosity = None if identical[node] else _block(distances.tortuosity, members)
-        linearity.append(mean_tortuosity(tortuosity))
+    forest = Forest([distances.lengths.shape[0]])
+    if on_host(distances.lengths):
+        leaves = cut_part(forest, 0, distances, max_patch_size)
+    else:
+        leaves = cut_parts(forest, np.array([0]), one_part(distances), max_patch_size)
+    return forest.partitions([leaves])[0]
+
+
+def manifold_partitions(
+    points: Sequence[ClassPoints],
+    lists: Sequence[NeighborLists],
+    max_patch_size: int,
+    *,
+    geodesic: bool,
+) -> list[Partition]:
+    """The same for several classes by paths or, unless geodesic, by straight lines."""
+    X = points[0].X
+    if on_host(X):
+        measured = geodesic_distances if geodesic else euclidean_distances
+        each_class = zip(points, lists, strict=True)
+        return [manifold_partition(measured(*each), max_patch_size) for each in each_class]
+    sizes = np.array([each.X.shape[0] for each in points])
+    forest = Forest(sizes.tolist())
+    leaves = np.empty(sizes.sum(), dtype=np.intp)
+    starts = np.cumsum(sizes) - sizes
+    for some in alike(sizes, X):
+        few = [points[place] for place in some], [lists[place] for place in some]
+        distances = class_parts(*few, geodesic=geodesic)
+        found = cut_parts(forest, some, distances, max_patch_size)
+        leaves[stretches(starts[some], sizes[some])] = found
+    return forest.partitions(np.split(leaves, starts[1:]))
+
+
+def cut_part(forest: Forest, node: int, distances: ClassDistances, max_patch_size: int) -> Ints:
+    """Split a node of a forest, given the distances of its samples (n,); the leaf of each."""
+    leaves = np.full(distances.lengths.shape[0], node)
+    nodes = [(node, np.arange(leaves.size))]
+    for node, members in nodes:  # grows while it is read
+        tortuosity = _block(distances.tortuosity, members)
+        forest.measure(node, mean_tortuosity(tortuosity))
         if members.size <= max_patch_size:
-            children.append((-1, -1))
+            leaves[members] = node
             continue
-        if not identical[node]:
-            lengths = _block(distances.lengths, members)
-            seeds = _farthest_pair(lengths)
-            identical[node] = lengths[seeds] == 0.0
-        if identical[node]:
-            # What the rule comes to: the left part reaches or is nearest to all but one.
-            falls_right = np.arange(members.size) == 1
-        else:
-            listed = _block(distances.listed, members)
-            falls_right = _split(ClassDistances(listed, lengths, tortuosity), seeds)
-        children.append((len(nodes), len(nodes) + 1))
-        nodes += [members[~falls_right], members[falls_right]]
-        identical += [identical[node]] * 2
-    tree_children = np.array(children, dtype=np.intp)
-    leaves = leaves_in_order(tree_children)
-    patches = np.full(len(nodes), -1, dtype=np.intp)
-    patches[leaves] = np.arange(leaves.size)
-    sizes = np.array([members.size for members in nodes], dtype=np.intp)
-    labels = np.empty(n, dtype=np.intp)
-    labels[np.concatenate([nodes[leaf] for leaf in leaves])] = np.repeat(
-        np.arange(leaves.size), sizes[leaves]
-    )
-    roots = np.zeros(1, dtype=np.intp)
-    tree = SplitTree(roots, tree_children, sizes, np.array(linearity), patches)
-    return Partition(labels, tree.linearity[leaves], tree)
-
-
-def joined(parts: Sequence[Partition], members: Sequence[Ints]) -> Partition:
-    """The partition of all samples from those of classes, given the indices of each class."""
-    first_patch = _starts([part.linearity.size for part in parts])
-    labels = np.empty(sum(each.size for each in members), dtype=np.intp)
-    for part, each, offset in zip(parts, members, first_patch, strict=True):
-        labels[each] = part.labels + offset
-    linearity = np.concatenate([part.linearity for part in parts])
-    trees = [part.tree for part in parts if part.tree is not None]
-    if len(trees) < len(parts):
-        return Partition(labels, linearity, None)
-    first_node = _starts([tree.sizes.size for tree in trees])
-    return Partition(
-        labels,
-        linearity,
-        SplitTree(
-            first_node,
-            np.concatenate(list(map(_shifted, (t.children for t in trees), first_node))),
-            np.concatenate([tree.sizes for tree in trees]),
-            np.concatenate([tree.linearity for tree in trees]),
-            np.concatenate(list(map(_shifted, (t.patches for t in trees), first_patch))),
-        ),
-    )
-
-
-def _starts(sizes: Sequence[int]) -> Ints:
-    return np.cumsum(sizes) - np.asarray(sizes)
-
-
-def _shifted(numbers: Ints, offset: int) -> Ints:
-    """Numbers plus an offset, where -1 stays for none."""
-    return np.where(numbers < 0, numbers, numbers + offset)
+        lengths = _block(distances.lengths, members)
+        seeds = _farthest_pair(lengths)
+        if lengths[seeds] == 0.0:
+            leaves[members] = forest.split_copies(node, members.size, max_patch_size)
+            continue
+        listed = _block(distances.listed, members)
+        falls_right = _split(ClassDistances(listed, lengths, tortuosity), seeds)
+        left, right = members[~falls_right], members[falls_right]
+        children = forest.split(node, left.size, right.size)
+        nodes += zip(children, (left, right), strict=True)
+    return leaves
 
 
 def known_partition(distances: ClassDistances | None, labels: Labels) -> Partition:
@@ -152,20 +118,6 @@ def _block(D: Any, members: Ints) -> Any:
     if D is None or members.size == len(D):
         return D
     return D.take(members, axis=0).take(members, axis=1)  # half the time of D[members][:, members]
-
-
-def leaves_in_order(children: Ints) -> Ints:
-    leaves = []
-    parts = children.tolist()
-    stack = [0]
-    while stack:
-        node = stack.pop()
-        left, right = parts[node]
-        if left < 0:
-            leaves.append(node)
-        else:
-            stack += [right, left]
-    return np.array(leaves, dtype=np.intp)
 
 
 def _split(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:

@@ -5,40 +5,70 @@ A rule takes the points of a class and their k'-nearest-neighbour lists.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mpda._arrays import on_host, to_host
 from mpda._typing import Labels
-from mpda.coarse import CLASS_SIZE, coarse_partition
-from mpda.geodesics import euclidean_distances, geodesic_distances
+from mpda.coarse import CLASS_SIZE, coarse_partitions
+from mpda.geodesics import geodesic_distances
 from mpda.graphs import ClassPoints, NeighborLists
-from mpda.partition import Partition, known_partition, manifold_partition
+from mpda.partition import Partition, known_partition, manifold_partitions
 
 # Above this many samples the linearity of patches that come from elsewhere is not measured: it
 # would take all shortest paths of the class.
 _MEASURED_LIMIT = 5000
 
 
-def geodesic_patches(
-    points: ClassPoints, lists: NeighborLists, *, max_patch_size: int
-) -> Partition:
-    """The manifold partition by shortest paths along the class (the paper)."""
-    return manifold_partition(geodesic_distances(points, lists), max_patch_size)
+@dataclass(frozen=True)
+class CutRule:
+    """The manifold partition.
 
+    partition : how distances along a class are measured. "geodesic": by shortest paths (the paper).
+        "euclidean": by straight lines (the paper's "further improvement"). "auto": by shortest
+        paths, but classes of more than ``coarse.CLASS_SIZE`` samples are cut coarsely first.
+    max_patch_size : the samples that a patch may have
+    """
 
-def auto_patches(points: ClassPoints, lists: NeighborLists, *, max_patch_size: int) -> Partition:
-    """The same for classes of up to ``coarse.CLASS_SIZE`` samples; larger ones are cut coarsely
-    first."""
-    if len(points.X) <= CLASS_SIZE:
-        return geodesic_patches(points, lists, max_patch_size=max_patch_size)
-    return coarse_partition(points, lists, max_patch_size)
+    partition: str
+    max_patch_size: int
 
+    def __call__(self, points: ClassPoints, lists: NeighborLists) -> Partition:
+        """The patches of one class."""
+        return self.together([points], [lists])[0]
 
-def euclidean_patches(
-    points: ClassPoints, lists: NeighborLists, *, max_patch_size: int
-) -> Partition:
-    """The manifold partition by straight lines (the paper's "further improvement")."""
-    return manifold_partition(euclidean_distances(points, lists), max_patch_size)
+    def together(
+        self, points: Sequence[ClassPoints], lists: Sequence[NeighborLists]
+    ) -> list[Partition]:
+        """The patches of several classes, cut at the same time where that is faster."""
+        if len(points) > 1 and on_host(points[0].X):
+            return [self(*each) for each in zip(points, lists, strict=True)]
+        found: dict[int, Partition] = {}
+        coarse = [self._is_coarse(each) for each in points]
+        for is_coarse in (False, True):
+            places = [place for place, each in enumerate(coarse) if each == is_coarse]
+            if places:
+                some = [points[place] for place in places], [lists[place] for place in places]
+                found.update(zip(places, self._cut(*some, is_coarse=is_coarse), strict=True))
+        return [found[place] for place in range(len(points))]
+
+    def _is_coarse(self, points: ClassPoints) -> bool:
+        return self.partition == "auto" and points.X.shape[0] > CLASS_SIZE
+
+    def _cut(
+        self, points: Sequence[ClassPoints], lists: Sequence[NeighborLists], *, is_coarse: bool
+    ) -> list[Partition]:
+        if is_coarse:
+            return coarse_partitions(points, lists, self.max_patch_size)
+        geodesic = self.partition != "euclidean"
+        return manifold_partitions(points, lists, self.max_patch_size, geodesic=geodesic)
 
 
 def known_patches(points: ClassPoints, lists: NeighborLists, *, labels: Labels) -> Partition:
     """Patches given by labels (n,), -1 for a sample that is a patch of its own."""
-    measured = len(points.X) <= _MEASURED_LIMIT
-    return known_partition(geodesic_distances(points, lists) if measured else None, labels)
+    if points.X.shape[0] > _MEASURED_LIMIT:
+        return known_partition(None, labels)
+    if not on_host(points.X):
+        points = ClassPoints(to_host(points.X))
+        lists = NeighborLists(to_host(lists.indices), to_host(lists.distances))
+    return known_partition(geodesic_distances(points, lists), labels)

@@ -24,13 +24,13 @@ from mpda._arrays import (
     column_dots,
     contiguous,
     divided,
+    entries_at,
     gram,
     like,
     namespace,
     nbytes,
     on_host,
     put,
-    rows,
     solve_triangular,
     to_host,
     zeros,
@@ -255,7 +255,7 @@ class _RowBlocks:
     def __matmul__(self, X: Array) -> Array:
         product = namespace(X).empty_like(X)
         for numbers, columns, blocks in self.groups:
-            product = put(product, numbers, blocks @ rows(X, columns))
+            product = put(product, numbers, blocks @ entries_at(X, columns))
         return product
 
     def single(self) -> _RowBlocks:

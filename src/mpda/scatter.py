@@ -10,11 +10,11 @@ from mpda._arrays import (
     as_floats,
     at_a_time,
     distances,
+    entries_at,
     like,
     namespace,
     on_host,
     power_of_two,
-    rows,
     slices,
     zeros,
 )
@@ -159,7 +159,7 @@ def _full_near_scatter(Z: Array, points: Array, sigma: Array) -> Array:
     for block in slices(n, at_a_time(points, _BLOCK_ENTRIES) // n):
         A = _full_affinity(points, sigma, block)
         tails, heads = true_pairs(A > 0.0)
-        weights = rows(xp.reshape(A, (-1,)), tails * n + heads)
+        weights = entries_at(xp.reshape(A, (-1,)), tails * n + heads)
         near += _difference_scatter(Z, xp.stack([tails + block.start, heads], axis=1), weights)
     return near
 
@@ -188,7 +188,7 @@ def _difference_scatter(Z: Array, edges: Array, weights: Array | None = None) ->
     d = Z.shape[1]
     total = zeros((d, d), Z)
     for block in slices(edges.shape[0], at_a_time(Z, _BLOCK_ENTRIES) // d):
-        gaps = rows(Z, edges[block, 0]) - rows(Z, edges[block, 1])
+        gaps = entries_at(Z, edges[block, 0]) - entries_at(Z, edges[block, 1])
         weighted = gaps if weights is None else gaps * weights[block][:, None]
         total += weighted.T @ gaps
     return total

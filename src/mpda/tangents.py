@@ -6,7 +6,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._arrays import at_a_time, divided, like, namespace, put, rows, slices, to_host, zeros
+from mpda._arrays import (
+    at_a_time,
+    divided,
+    entries_at,
+    like,
+    namespace,
+    put,
+    slices,
+    to_host,
+    zeros,
+)
 from mpda._typing import Array, Bools, Ints
 from mpda.graphs import NeighborLists
 
@@ -46,7 +56,7 @@ def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBundle:
         offsets = np.arange(sizes[patches].max())
         present = offsets < sizes[patches, None]
         members = order[starts[patches, None] + offsets * present]
-        parts.append((patches, _local_bases(rows(Z, like(members, Z)), present, energy)))
+        parts.append((patches, _local_bases(entries_at(Z, like(members, Z)), present, energy)))
     return _gathered(parts, sizes.size, Z)
 
 
@@ -57,7 +67,7 @@ def neighborhood_tangents(Z: Array, neighbors: NeighborLists, energy: float) -> 
     parts = []
     for block in slices(n, at_a_time(Z, _BLOCK_ENTRIES) // (groups.shape[1] * d)):
         present = np.ones(groups[block].shape, dtype=bool)
-        points = rows(Z, like(groups[block], Z))
+        points = entries_at(Z, like(groups[block], Z))
         parts.append((np.arange(n)[block], _local_bases(points, present, energy)))
     return _gathered(parts, n, Z)
 

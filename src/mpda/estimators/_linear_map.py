@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from mpda._arrays import (
     as_type,
+    entries_at,
     is_foreign,
     least_squares,
     library,
@@ -25,7 +26,6 @@ from mpda._arrays import (
     namespace,
     on_host,
     on_other_device,
-    rows,
     to_host,
 )
 from mpda._typing import Array, ArrayLike, Bools, Floats, Ints, Labels
@@ -95,11 +95,11 @@ class LabelledSamples:
     def only(self, kept: Bools) -> LabelledSamples:
         """The samples of some classes, given by a mask (C,)."""
         chosen = np.flatnonzero(np.isin(self.y, self.classes[kept]))
-        return LabelledSamples.made(rows(self.X, like(chosen, self.X)), self.y[chosen])
+        return LabelledSamples.made(entries_at(self.X, like(chosen, self.X)), self.y[chosen])
 
     def marks(self, mark: Callable[[Array], bytes]) -> list[bytes]:
         """What ``mark`` says of the samples of each class."""
-        return [mark(rows(self.X, like(each, self.X))) for each in self.members]
+        return [mark(entries_at(self.X, like(each, self.X))) for each in self.members]
 
     def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
         """Here there is no limit for a class."""

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._arrays import is_foreign, like, rows, to_host
+from mpda._arrays import entries_at, is_foreign, like, to_host
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_option, check_patches
 from mpda.contributions import PatchRule, Plan
@@ -283,7 +283,7 @@ class MPDA(TangentDiscriminant):
         if hasattr(self.partition, "fit_predict"):
             assert isinstance(samples, LabelledSamples)
             work = (
-                (self.partition, to_host(rows(samples.X, like(each, samples.X))), label)
+                (self.partition, to_host(entries_at(samples.X, like(each, samples.X))), label)
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
             )
             found = in_order(clustered, work, len(samples.members), n_jobs=check_jobs(self.n_jobs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ from sklearn.base import clone
 
 from mpda._typing import Floats, Ints
 from mpda._validation import check_option
-from mpda.contributions import PatchRule
-from mpda.patch_rules import auto_patches, euclidean_patches, geodesic_patches
+from mpda.patch_rules import CutRule
 
 PARTITIONS = ("auto", "geodesic", "euclidean")
 
@@ -21,15 +19,9 @@ def all_pairs_bytes(n: int) -> float:
     return 34.0 * n * n
 
 
-def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> PatchRule:
+def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> CutRule:
     """The rule that the parameter ``partition`` names."""
-    name = check_option("partition", partition, PARTITIONS, also=also)
-    rules = {
-        "auto": auto_patches,
-        "geodesic": geodesic_patches,
-        "euclidean": euclidean_patches,
-    }
-    return partial(rules[name], max_patch_size=max_patch_size)
+    return CutRule(check_option("partition", partition, PARTITIONS, also=also), max_patch_size)
 
 
 def clustered(clusterer: Any, X: Floats, label: Any) -> Ints:
