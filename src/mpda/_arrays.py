@@ -23,6 +23,8 @@ from sklearn.externals.array_api_compat import numpy as numpy_namespace
 
 from mpda._typing import Array
 
+# The rounding of double precision.
+EPSILON = float(np.finfo(float).eps)
 # Entries that are worked on at a time where memory is not that of this machine's caches.
 _DEVICE_ENTRIES = 2**26
 
@@ -207,7 +209,7 @@ def add_by_owner(total: Array, owners: Array, blocks: Array) -> Array:
         import torch
 
         lengths = torch.bincount(owners, minlength=len(total))
-        flat = blocks.reshape(len(blocks), -1)
+        flat = blocks.reshape(len(blocks), total[0].numel() if len(total) else 1)
         total += torch.segment_reduce(flat, "sum", lengths=lengths).reshape(total.shape)
         return total
     host = to_host(owners)

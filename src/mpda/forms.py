@@ -16,6 +16,7 @@ import numpy as np
 from scipy.sparse import bsr_array, csr_array, vstack
 
 from mpda._arrays import (
+    EPSILON,
     add_by_owner,
     at_a_time,
     count_up,
@@ -125,7 +126,7 @@ class TangentForm:
         whole = xp.where(used, diagonal, xp.max(diagonal, axis=1, keepdims=True))
         blocks = blocks + _diagonal(whole - xp.linalg.diagonal(blocks))
         values, vectors = xp.linalg.eigh(blocks)
-        kept = xp.where(values > m * np.finfo(float).eps * values[:, -1:], values, 0.0)
+        kept = xp.where(values > m * EPSILON * values[:, -1:], values, 0.0)
         roots = xp.sqrt(divided(1.0, kept, xp.zeros_like(kept)))
         sides = (vectors * roots[:, None, :]) @ xp.matrix_transpose(vectors)
         couplings = xp.empty_like(self.couplings)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpda._arrays import (
+    EPSILON,
     as_floats,
     at_a_time,
     entries_at,
@@ -139,7 +140,7 @@ def frame(X: Array) -> Frame:
     offsets = entries_at(plain.points, like(first, X)) - plain.origin
     _, singular, directions = namespace(X).linalg.svd(offsets, full_matrices=False)
     values = to_host(singular)
-    basis = directions[: int((values > d * np.finfo(float).eps * values[0]).sum()), :].T
+    basis = directions[: int((values > d * EPSILON * values[0]).sum()), :].T
     return replace(plain, rotated=entries_at(offsets @ basis, like(copies.ravel(), X)), basis=basis)
 
 

@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist, squareform
 from sklearn.neighbors import NearestNeighbors
 
 from mpda._arrays import (
+    EPSILON,
     at_a_time,
     column_sums,
     contiguous,
@@ -290,7 +291,7 @@ def _candidate_search(X: Array, k: int) -> NeighborLists:
     n_candidates = min(n, k + 1 + max(8, k // 2))
     squared_norms = xp.sum(centred * centred, axis=1)
     gaps, candidates = _near_by_products(centred, squared_norms, n_candidates)
-    rounding = 8 * d * np.finfo(float).eps * (squared_norms + xp.max(squared_norms))
+    rounding = 8 * d * EPSILON * (squared_norms + xp.max(squared_norms))
     squares = gaps[:, 1 : k + 2] ** 2
     clear = xp.all(squares[:, 1:] - squares[:, :-1] > 2.0 * rounding[:, None], axis=1)
     clear &= squares[:, 0] > _CLEARLY_ABOVE * rounding

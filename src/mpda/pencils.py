@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpda._arrays import (
+    EPSILON,
     cholesky,
     condition_is_below,
     divided,
@@ -187,7 +188,7 @@ def _range(S: Array) -> tuple[Array, Array]:
 def _rounding(values: Array) -> float:
     """Below this an eigenvalue of a matrix with these eigenvalues is rounding."""
     xp = namespace(values)
-    return 10.0 * values.shape[0] * float(np.finfo(float).eps) * _largest(xp.abs(values), xp)
+    return 10.0 * values.shape[0] * EPSILON * _largest(xp.abs(values), xp)
 
 
 def _whitened(

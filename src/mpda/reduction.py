@@ -19,6 +19,7 @@ from scipy.sparse import coo_array, csc_array, csr_array
 from scipy.sparse.linalg import splu
 
 from mpda._arrays import (
+    EPSILON,
     as_floats,
     cholesky,
     column_dots,
@@ -98,7 +99,7 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     form = form.balanced(gamma, beta)
     B, C = form.cross_columns(), _row_blocks(form)
     del form  # what is no longer needed of a large class makes room
-    for solver, max_steps in _attempts(C, len(B)):
+    for solver, max_steps in _attempts(C, B.shape[0]):
         if solver == "single":
             solve = _factored(C)
         else:
@@ -118,7 +119,7 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
 def _eliminated_dense(C: Array, B: Array) -> Elimination:
     """B C^-1 B' by Cholesky, or on the range of C where it is singular."""
     xp = namespace(C)
-    rounding = C.shape[0] * float(np.finfo(float).eps)
+    rounding = C.shape[0] * EPSILON
     factor = cholesky(C)
     if factor is not None:
         pivots = xp.linalg.diagonal(factor)

@@ -166,7 +166,7 @@ class LinearMap(
     def _labelled(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> LabelledSamples:
         """The samples and labels, checked; more to what was learnt before, or all there are."""
         self._refuse_dask(X)
-        self._refuse_device(X, able=self._sum_over_classes)
+        refuse_device(self, X, able=self._sum_over_classes)
         least = 1 if more else 2
         options = {
             "reset": not more,
@@ -222,20 +222,6 @@ class LinearMap(
                 "X.compute() and y.compute()."
             )
 
-    def _refuse_device(self, X: Any, *, able: bool) -> None:
-        if _dispatched(X) and not able:
-            raise TypeError(
-                f"{type(self).__name__} works on NumPy arrays, and X is of {library(X)}. MPDA, "
-                "PMPDA, LFDA and GramPCA work on such arrays where they are; for "
-                f"{type(self).__name__} give X as a NumPy array."
-            )
-        if is_foreign(X) and not _dispatched(X) and on_other_device(X):
-            raise TypeError(
-                f"X is an array of {library(X)}. To have the work done there, set the environment "
-                "variable SCIPY_ARRAY_API=1 before the first import of SciPy and call "
-                "sklearn.set_config(array_api_dispatch=True); or give X as a NumPy array."
-            )
-
     def _refuse_few(self, classes: Labels, least: int) -> None:
         if classes.size < least:
             raise ValueError(
@@ -245,7 +231,7 @@ class LinearMap(
 
     def _unlabelled(self, X: ArrayLike) -> Floats:
         self._refuse_dask(X)
-        self._refuse_device(X, able=True)
+        refuse_device(self, X, able=True)
         X = validate_data(self, X, dtype=_float_types(X), ensure_min_samples=2)
         refuse_identical(*_limits(X))
         return X
@@ -264,6 +250,22 @@ def _refuse_containers(model: LinearMap) -> None:
 def _dispatched(X: Any) -> bool:
     """Whether X is of another array library, and work on it is to be done there."""
     return bool(get_config()["array_api_dispatch"]) and is_foreign(X)
+
+
+def refuse_device(estimator: Any, X: Any, *, able: bool) -> None:
+    """Refuse arrays of another library where they cannot be worked on, or it was not asked for."""
+    name = type(estimator).__name__
+    if _dispatched(X) and not able:
+        raise TypeError(
+            f"{name} works on NumPy arrays, and X is of {library(X)}. MPDA, PMPDA, LFDA and "
+            f"GramPCA work on such arrays where they are; for {name} give X as a NumPy array."
+        )
+    if is_foreign(X) and not _dispatched(X) and on_other_device(X):
+        raise TypeError(
+            f"X is an array of {library(X)}. To have the work done there, set the environment "
+            "variable SCIPY_ARRAY_API=1 before the first import of SciPy and call "
+            "sklearn.set_config(array_api_dispatch=True); or give X as a NumPy array."
+        )
 
 
 def _float_types(X: Any) -> list[Any]:

@@ -12,7 +12,7 @@ from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count, check_jobs
 from mpda.contributions import PatchRule
 from mpda.engines import in_order, is_on_dask
-from mpda.estimators._linear_map import distinct_labels
+from mpda.estimators._linear_map import distinct_labels, refuse_device
 from mpda.estimators._partition_options import partition_rule
 from mpda.frames import scale_exponent
 from mpda.graphs import ClassPoints, neighbor_lists
@@ -96,6 +96,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
                 "ManifoldPartition needs all samples here and does not take Dask collections. If X "
                 "fits into memory, give X.compute()."
             )
+        refuse_device(self, X, able=False)
         if y is None:
             X = validate_data(self, X, dtype=np.float64)
             codes = np.zeros(len(X), dtype=np.intp)
