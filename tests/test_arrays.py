@@ -1,5 +1,7 @@
 """Fits on the arrays of other libraries: the same answers as with NumPy, where the arrays are."""
 
+import os
+
 import numpy as np
 import pytest
 import sklearn
@@ -11,27 +13,28 @@ from sklearn.pipeline import make_pipeline
 from mpda import LFDA, LSDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition, _arrays, reduction
 from mpda.exceptions import SmallClassWarning
 
-LIBRARIES = ["torch", "array_api_strict"]
+# With a GPU: MPDA_TEST_ARRAYS=torch:cuda,cupy pytest tests/test_arrays.py
+LIBRARIES = os.environ.get("MPDA_TEST_ARRAYS", "torch,array_api_strict").split(",")
 
 
 class Library:
     """Arrays of one library, on a device that is not this machine's memory where it has one."""
 
     def __init__(self, name):
+        name, _, device = name.partition(":")
         self.module = pytest.importorskip(name)
-        self.device = None
+        self.options = {"device": device} if device else {}
         if name == "array_api_strict":
-            self.device = self.module.Device("device1")
-        else:
+            self.options = {"device": self.module.Device("device1")}
+        elif name == "torch" and not device:
             self.module.set_num_threads(1)  # threads wait for each other where tests run in two
 
     def __call__(self, values):
-        return self.module.asarray(values, device=self.device)
+        return self.module.asarray(values, **self.options)
 
     def holds(self, X, dtype="float64"):
-        kind = type(self(np.zeros(1)))
-        at = self.device is None or X.device == self.device
-        return isinstance(X, kind) and at and X.dtype == getattr(self.module, dtype)
+        example = self(np.zeros(1, dtype=dtype))
+        return type(X) is type(example) and (X.device, X.dtype) == (example.device, example.dtype)
 
 
 @pytest.fixture(params=LIBRARIES)
