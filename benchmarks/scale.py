@@ -89,7 +89,7 @@ def _fit_in_this_process(order: dict[str, Any]) -> None:
         "above_start": peak - before,
         "above_data": peak - loaded,
         "data": X.nbytes / 2**20,
-        "solvers": sorted(set(model.class_solvers_.tolist())),
+        "solvers": sorted(set(model.class_solvers_)),
         "recall": float(model.neighbor_recall_.min()),
     }
     print(json.dumps(result))

@@ -133,7 +133,7 @@ def test_a_fit_says_how_many_neighbours_it_found(method, small_cells):
     assert set(exact.neighbor_search_) == {"exact"}
     near = method(3, n_neighbors=6, neighbor_search="cells").fit(X, y)
     assert (near.neighbor_recall_ >= 0.97).all()
-    assert near.neighbor_search_.tolist() == ["cells", "exact", "exact"]
+    assert near.neighbor_search_ == ["cells", "exact", "exact"]
     assert near.neighbor_recall_.shape == (3,)
     ours, theirs = (np.linalg.qr(m.components_.T)[0] for m in (near, exact))
     assert np.linalg.svd(ours.T @ theirs, compute_uv=False).min() > 0.999

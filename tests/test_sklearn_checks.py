@@ -19,16 +19,29 @@ ESTIMATORS = [getattr(mpda, name)() for name in mpda.__all__]
 ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [3, 5], "alpha": [0.1, 1.0]}))
 
 
+def _needs_what_is_not_here(reason):
+    """Whether a check was skipped for want of a device, or of an array library, that is absent."""
+    libraries = ("cupy", "dpnp", "torch", "array_api_strict")
+    return any(device in reason for device in ("cuda", "MPS device", "XPU device")) or any(
+        f"{name} is not installed: not checking array_api" in reason for name in libraries
+    )
+
+
 @parametrize_with_checks(ESTIMATORS)
 def test_check(estimator, check):
     try:
         check(estimator)
     except SkipTest as reason:
+        if _needs_what_is_not_here(str(reason)):
+            pytest.skip(str(reason))
         pytest.fail(f"skipped: {reason}")
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
 def test_number_of_checks_that_ran(estimator):
     results = check_estimator(estimator, on_skip=None, on_fail=None)
-    assert {result["status"] for result in results} == {"passed"}
-    assert len(results) >= AT_LEAST.get(type(estimator).__name__, 48)
+    ran = [result for result in results if result["status"] == "passed"]
+    for result in results:
+        reason = str(result["exception"])
+        assert result["status"] == "passed" or _needs_what_is_not_here(reason), reason
+    assert len(ran) >= AT_LEAST.get(type(estimator).__name__, 48)

@@ -80,6 +80,11 @@ def like(values: Any, X: Array) -> Array:
     return namespace(X).asarray(values, device=device(X))
 
 
+def numbers_like(values: Any, X: Array) -> Array:
+    """An array of NumPy, where X is if it holds numbers; only NumPy has arrays of names."""
+    return like(values, X) if values.dtype.kind in "biuf" else values
+
+
 def moved(values: Array, X: Array) -> Array:
     """Any array, where X is."""
     if on_host(values) and on_host(X):

@@ -10,7 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from mpda._arrays import as_floats, as_type, library, like, namespace, on_host, slices, to_host
+from mpda._arrays import (
+    as_floats,
+    as_type,
+    library,
+    like,
+    namespace,
+    numbers_like,
+    on_host,
+    slices,
+    to_host,
+)
 from mpda._typing import Array, ArrayLike, Floats, Labels
 from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.cells import SEARCHES
@@ -53,7 +63,10 @@ class TangentDiscriminant(LinearMap):
     verbose: int
 
     # Set by a fit, for the classes that may be added to it.
-    classes_: Labels
+    classes_: Array
+    class_solvers_: list[str]
+    neighbor_search_: list[str]
+    neighbor_recall_: Array
     components_: Floats
     _sums: Sums
     _fixed: tuple[Any, ...]
@@ -115,10 +128,11 @@ class TangentDiscriminant(LinearMap):
             )
         samples = self._given(X, y, more=True)
         self._refuse_other_library(samples)
-        if _kind(samples.classes) != _kind(self.classes_):
+        known = to_host(self.classes_)
+        if _kind(samples.classes) != _kind(known):
             raise TypeError(
                 f"y must hold labels of one kind in all calls, got {samples.classes[:1].tolist()} "
-                f"after {self.classes_[:1].tolist()}."
+                f"after {known[:1].tolist()}."
             )
         marks = _marks(samples)
         split = [label for label in marks if marks[label] != self._marks.get(label, marks[label])]
@@ -129,7 +143,7 @@ class TangentDiscriminant(LinearMap):
                 "samples of a class in one call, or call fit with everything. (To repeat a call, "
                 "give the same samples in the same order.)"
             )
-        new = ~np.isin(samples.classes, self.classes_)
+        new = ~np.isin(samples.classes, known)
         if not new.any():
             return None, samples.classes[new]
         return samples if new.all() else samples.only(new), samples.classes[new]
@@ -180,20 +194,18 @@ class TangentDiscriminant(LinearMap):
         if report is not None:
             _say_fallbacks(report, samples.classes.tolist(), found.solvers)
         classes, dtype = samples.classes, samples.dtype
-        by_class = {
-            "class_solvers_": np.array(found.solvers),
-            "neighbor_search_": np.array(found.searches),
-            "neighbor_recall_": np.array(found.recalls),
-        }
+        solvers, searches, recalls = found.solvers, found.searches, np.array(found.recalls)
         if more:
-            classes = np.concatenate([self.classes_, classes])
+            classes = np.concatenate([to_host(self.classes_), classes])
+            solvers, searches = self.class_solvers_ + solvers, self.neighbor_search_ + searches
+            recalls = np.concatenate([to_host(self.neighbor_recall_), recalls])
             dtype = namespace(self.components_).result_type(self.components_, dtype)
         order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
-        self.classes_ = classes[order]
-        for name, values in by_class.items():
-            all_values = np.concatenate([getattr(self, name), values]) if more else values
-            setattr(self, name, all_values[order])
+        self.classes_ = numbers_like(classes[order], found.mean)
+        self.class_solvers_ = [solvers[c] for c in order]
+        self.neighbor_search_ = [searches[c] for c in order]
+        self.neighbor_recall_ = like(recalls[order], found.mean)
         self.mean_ = as_type(found.mean, dtype)
         self.components_ = as_type(scale.applied(found.directions).T, dtype)
         self.eigenvalues_ = found.directions.eigenvalues

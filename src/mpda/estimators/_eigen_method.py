@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
-from mpda._arrays import as_type
+from mpda._arrays import as_type, numbers_like
 from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
@@ -51,7 +51,7 @@ class EigenMethod(LinearMap):
         view = samples.view()
         with one_blas_thread(view.dimension <= SMALL):
             solution = self._solution(view, self._forms(view, samples, {}))
-        self.classes_ = samples.classes
+        self.classes_ = numbers_like(samples.classes, view.origin)
         self._keep(view, solution)
         return self
 

@@ -126,6 +126,7 @@ class LinearMap(
             engine = dask_engine()
             validate_data(self, engine.described(X).sample(), reset=False)
             return engine.mapped(X, work, self.components_.shape[0])
+        self._refuse_elsewhere(X, "transform")
         X = validate_data(self, X, reset=False, dtype=_float_types(X))
         return _mapped(X, self.mean_, self.components_)
 
@@ -133,6 +134,7 @@ class LinearMap(
         """The samples (n, d) nearest to the training mean that map to X (n, n_components)."""
         check_is_fitted(self, "components_")
         self._refuse_dask(X)
+        self._refuse_elsewhere(X, "inverse_transform")
         X = check_array(X, dtype=_float_types(X))
         n_components = self.components_.shape[0]
         if X.shape[1] != n_components:
@@ -220,6 +222,17 @@ class LinearMap(
                 f"{type(self).__name__} needs all samples here and does not take Dask collections, "
                 "as fit of MPDA, PMPDA, LFDA and GramPCA does. If X fits into memory, give "
                 "X.compute() and y.compute()."
+            )
+
+    def _refuse_elsewhere(self, X: Any, method: str) -> None:
+        """With array API dispatch, what is mapped must be where the map is."""
+        came = library(X) if is_foreign(X) else "numpy"
+        if get_config()["array_api_dispatch"] and came != library(self.components_):
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace "
+                f"and the same device as those passed to fit(): X is of {came}, the components "
+                f"are of {library(self.components_)}. Move X there; or, without "
+                "array_api_dispatch, everything is brought to NumPy."
             )
 
     def _refuse_few(self, classes: Labels, least: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._arrays import entries_at, is_foreign, like, to_host
+from mpda._arrays import entries_at, is_foreign, like, numbers_like, to_host
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_option, check_patches
 from mpda.contributions import PatchRule, Plan
@@ -110,12 +110,12 @@ class MPDA(TangentDiscriminant):
     residual_ : float
         Largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions, M the reduced
         within-class matrix.
-    class_solvers_ : ndarray of shape (n_classes,)
+    class_solvers_ : list of str, one for each class
         What eliminated the tangent vectors of each class: "dense" (a Cholesky factor), "single"
         (one in single precision, corrected in double), "iterative" (conjugate gradients,
         likewise), "range" (a singular block, on its range), "sparse" (a sparse factor, where
         corrections did not converge) or "none" (there are no tangent vectors).
-    neighbor_search_ : ndarray of shape (n_classes,)
+    neighbor_search_ : list of str, one for each class
         How the neighbours of each class were found: "exact" or "cells".
     neighbor_recall_ : ndarray of shape (n_classes,)
         The share of the true neighbours in the neighbour lists of each class: 1 where the search
@@ -252,12 +252,14 @@ class MPDA(TangentDiscriminant):
         }
         known = not more or hasattr(self, "patch_labels_")
         if known and isinstance(samples, LabelledSamples):
-            before = self.patch_linearity_.size if more else 0
+            before = self.patch_linearity_.shape[0] if more else 0
             kept["patch_labels_"] = joined(parts, samples.members).labels + before
         else:
             self.__dict__.pop("patch_labels_", None)  # some samples are not here
         for name, values in kept.items():
-            setattr(self, name, np.concatenate([getattr(self, name), values]) if more else values)
+            if more:
+                values = np.concatenate([to_host(getattr(self, name)), values])
+            setattr(self, name, numbers_like(values, found.mean))
 
     def _check_before(self) -> None:
         super()._check_before()

@@ -62,9 +62,9 @@ class PMPDA(TangentDiscriminant):
         The absolute gamma, alpha and beta that were used.
     residual_ : float
         How well the directions solve the reduced eigenproblem, as in :class:`MPDA`.
-    class_solvers_ : ndarray of shape (n_classes,)
+    class_solvers_ : list of str, one for each class
         What eliminated the tangent vectors of each class, as in :class:`MPDA`.
-    neighbor_search_, neighbor_recall_ : ndarray of shape (n_classes,)
+    neighbor_search_ : list of str, neighbor_recall_ : ndarray of shape (n_classes,)
         How the neighbours of each class were found, and the share of the true ones, as in
         :class:`MPDA`.
     n_features_in_ : int
