@@ -316,6 +316,14 @@ def test_arrays_that_are_elsewhere_need_the_dispatch(monkeypatch):
         MPDA(3).fit(strict.asarray(X), y)
 
 
+def test_devices_without_double_precision_are_refused(library, monkeypatch):
+    X, y = digits()
+    monkeypatch.setattr("mpda.estimators._linear_map.has_double_precision", lambda X: False)
+    for method in (MPDA(3), LFDA(3), GramPCA(3)):
+        with pytest.raises(TypeError, match="works in double precision, which"):
+            method.fit(library(X), y)
+
+
 def test_the_partition_alone_needs_numpy(library):
     X, y = digits()
     with pytest.raises(TypeError, match="ManifoldPartition works on NumPy arrays"):

@@ -46,6 +46,11 @@ def on_other_device(X: Array) -> bool:
     return array_api_compat.is_torch_array(X) and X.device.type != "cpu"
 
 
+def has_double_precision(X: Array) -> bool:
+    """Whether the device of X knows numbers in double precision."""
+    return not array_api_compat.is_torch_array(X) or X.device.type != "mps"
+
+
 def namespace(X: Array) -> Any:
     """The functions of the standard for arrays such as X."""
     return numpy_namespace if on_host(X) else array_api_compat.array_namespace(X)

@@ -43,7 +43,7 @@ class LFDA(EigenMethod):
         Whether the components are made orthonormal, in their order; eigenvalue_power has then no
         part in their scale.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib.
+        Classes worked on at the same time, by joblib; of no effect on a device.
     verbose : int, default=0
         With 1, progress goes to stderr.
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 from mpda._arrays import (
     as_type,
     entries_at,
+    has_double_precision,
     is_foreign,
     least_squares,
     library,
@@ -272,6 +273,11 @@ def refuse_device(estimator: Any, X: Any, *, able: bool) -> None:
         raise TypeError(
             f"{name} works on NumPy arrays, and X is of {library(X)}. MPDA, PMPDA, LFDA and "
             f"GramPCA work on such arrays where they are; for {name} give X as a NumPy array."
+        )
+    if _dispatched(X) and not has_double_precision(X):
+        raise TypeError(
+            f"{name} works in double precision, which {library(X)} does not have: move X to "
+            "another device, or give it as a NumPy array."
         )
     if is_foreign(X) and not _dispatched(X) and on_other_device(X):
         raise TypeError(

@@ -93,7 +93,7 @@ class MPDA(TangentDiscriminant):
     solver : {"reduced", "two-stage"}, default="reduced"
         "two-stage" seeks t in the range of the between-class form only.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib.
+        Classes worked on at the same time, by joblib; of no effect on a device.
     verbose : int, default=0
         With 1, progress goes to stderr.
 
@@ -192,6 +192,8 @@ class MPDA(TangentDiscriminant):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Or a Dask collection; or, with scikit-learn's array API dispatch, an array of another
+            library, on whose device the work is done then.
         y : array-like of shape (n_samples,)
             Class labels.
         patches : array-like of int of shape (n_samples,), default=None

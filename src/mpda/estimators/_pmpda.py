@@ -48,7 +48,7 @@ class PMPDA(TangentDiscriminant):
     solver : {"reduced", "two-stage"}, default="reduced"
         "two-stage" seeks t in the range of the between-class form only.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib.
+        Classes worked on at the same time, by joblib; of no effect on a device.
     verbose : int, default=0
         With 1, progress goes to stderr.
 
