@@ -10,7 +10,18 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 
-from mpda import LFDA, LSDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition, _arrays, reduction
+from mpda import (
+    LFDA,
+    LSDA,
+    MFA,
+    MPDA,
+    PMPDA,
+    GramPCA,
+    ManifoldPartition,
+    _arrays,
+    graphs,
+    reduction,
+)
 from mpda.exceptions import SmallClassWarning
 
 # With a GPU: MPDA_TEST_ARRAYS=torch:cuda,cupy pytest tests/test_arrays.py
@@ -242,6 +253,23 @@ def test_given_patches_and_a_clusterer(library):
     method = MPDA(5, partition=KMeans(8, n_init=1, random_state=0))
     ours, theirs = clone(method).fit(library(X), y), clone(method).fit(X, y)
     assert angle(ours.components_, theirs.components_) < 1e-6
+
+
+@pytest.mark.parametrize("kind", ["generic", "ties", "copies", "far from zero"])
+def test_neighbours_by_products_are_exact(kind, library, monkeypatch):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(150, 6))
+    if kind == "ties":
+        X = rng.integers(0, 3, size=(150, 6)).astype(float)
+    elif kind == "copies":
+        X[50:] = X[rng.integers(0, 50, 100)]
+    elif kind == "far from zero":
+        X += 1e7
+    expected = graphs.neighbor_lists(graphs.ClassPoints(X), 7)
+    monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
+    found = graphs.neighbor_lists(graphs.ClassPoints(library(X)), 7)
+    np.testing.assert_array_equal(_arrays.to_host(found.indices), expected.indices)
+    np.testing.assert_allclose(_arrays.to_host(found.distances), expected.distances, rtol=1e-9)
 
 
 def test_a_large_class_is_cut_there(library):

@@ -328,8 +328,6 @@ def _near_by_products(Z: Array, squares: Array, k: int) -> tuple[Array, Array]:
         gram = squares[block, None] + squares - 2.0 * (Z[block, :] @ xp.matrix_transpose(Z))
         found = smallest(gram, k)
         gram = xp.take_along_axis(gram, found, axis=1)
-        # A sample is nearest to itself, whatever rounding says.
-        gram = xp.where(found == count_up(n, Z)[block, None], 0.0, gram)
         order = ordered(gram, found)
         parts.append([xp.take_along_axis(each, order, axis=1) for each in (gram, found)])
     gram, candidates = (xp.concat(list(each)) for each in zip(*parts, strict=True))
