@@ -1,5 +1,6 @@
 """Fits on the arrays of other libraries: the same answers as with NumPy, where the arrays are."""
 
+import copy
 import os
 
 import numpy as np
@@ -10,19 +11,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 
-from mpda import (
-    LFDA,
-    LSDA,
-    MFA,
-    MPDA,
-    PMPDA,
-    GramPCA,
-    ManifoldPartition,
-    _arrays,
-    graphs,
-    reduction,
-)
+import mpda
+from mpda import LFDA, MPDA, PMPDA, GramPCA, _arrays, graphs, reduction
 from mpda.exceptions import SmallClassWarning
+from mpda.model_selection import DiscriminantSearchCV
 
 # With a GPU: MPDA_TEST_ARRAYS=torch:cuda,cupy pytest tests/test_arrays.py
 LIBRARIES = os.environ.get("MPDA_TEST_ARRAYS", "torch,array_api_strict").split(",")
@@ -169,6 +161,31 @@ def test_what_is_mapped_must_be_where_the_map_is(library):
         np.testing.assert_allclose(there.inverse_transform(there.transform(X)), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("fitted", ["float32", "float64"])
+@pytest.mark.parametrize("mapped", ["float32", "float64", "int64"])
+def test_any_precision_is_mapped_by_any(fitted, mapped, library):
+    X, y = digits()
+    model = MPDA(4).fit(library(X.astype(fitted)), y)
+    found = model.transform(library(X.astype(mapped)))
+    assert library.holds(found, "float32" if mapped == "float32" else "float64")
+    expected = MPDA(4).fit(X, y).transform(X)
+    np.testing.assert_allclose(_arrays.to_host(found), expected, atol=1e-3)
+    back = model.inverse_transform(found)
+    assert library.holds(back, "float32" if mapped == "float32" else "float64")
+
+
+def test_derivatives_are_not_remembered():
+    torch = pytest.importorskip("torch")
+    X, y = digits()
+    with sklearn.config_context(array_api_dispatch=True):
+        given = torch.asarray(X).requires_grad_(True)
+        for method in (MPDA(3), LFDA(3, alpha=0.1), GramPCA(3)):
+            model = clone(method).fit(given, y)
+            assert not model.components_.requires_grad
+            assert not model.transform(given).requires_grad
+            copy.deepcopy(model)
+
+
 def test_a_pipeline_stays_on_the_device(library):
     X, y = digits()
     steps = make_pipeline(GramPCA(0.95), MPDA(9))
@@ -196,8 +213,28 @@ def test_classes_are_added_on_the_device(method, library):
     changed[0, 20] += 1.0
     with pytest.raises(ValueError, match="classes of an earlier call"):
         ours.partial_fit(library(changed), y[early])
+    # Also where all other features are far larger.
+    wide, slight = X * 1.0, X * 1.0
+    wide[:, 0], wide[:, 1] = 1e9, 1e-9 * X[:, 20]
+    slight[:, 0], slight[:, 1] = 1e9, -1e-9 * X[:, 20]
+    again = clone(method).partial_fit(library(wide), y)
+    again.partial_fit(library(wide), y)
+    with pytest.raises(ValueError, match="classes of an earlier call"):
+        again.partial_fit(library(slight), y)
     with pytest.raises(TypeError, match="of the array library of earlier calls"):
         ours.partial_fit(X[early] + 1.0, y[early] + 20)
+
+
+def test_classes_are_added_with_patches_of_the_library(library):
+    X, y = digits()
+    patches = MPDA(4).fit(X, y).patch_labels_
+    early = y < 6
+    ours, theirs = MPDA(4), MPDA(4)
+    for part in (early, ~early):
+        given = (library(each[part]) for each in (X, y, patches))
+        ours.partial_fit(*[next(given), next(given)], patches=next(given))
+        theirs.partial_fit(X[part], y[part], patches=patches[part])
+    assert angle(ours.components_, theirs.components_) < 1e-6
 
 
 @pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
@@ -321,11 +358,31 @@ def test_too_many_components_and_another_number_of_features(library):
         MPDA(2).fit(library(X), y).transform(library(X[:, :9]))
 
 
-@pytest.mark.parametrize("method", [MFA(2), LSDA(2)], ids=repr)
+OTHERS = [
+    getattr(mpda, name)()
+    for name in mpda.__all__
+    if name not in {"MPDA", "PMPDA", "LFDA", "GramPCA"}
+]
+
+
+@pytest.mark.parametrize("method", [*OTHERS, DiscriminantSearchCV(MPDA())], ids=repr)
 def test_methods_that_need_numpy_say_so(method, library):
     X, y = digits()
     with pytest.raises(TypeError, match=f"{type(method).__name__} works on NumPy arrays"):
-        method.fit(library(X), y)
+        clone(method).fit(library(X), y)
+
+
+def test_complex_numbers_are_refused(library):
+    X, y = digits()
+    for method in (MPDA(2), LFDA(2), GramPCA(2)):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            clone(method).fit(library(X + 1j * X), y)
+
+
+def test_labels_of_types_that_the_library_lacks(library):
+    X, y = digits()
+    model = MPDA(2).fit(library(X), y.astype(np.float16))
+    np.testing.assert_array_equal(_arrays.to_host(model.classes_), np.arange(10))
 
 
 def test_without_dispatch_arrays_become_those_of_numpy():
@@ -350,12 +407,6 @@ def test_devices_without_double_precision_are_refused(library, monkeypatch):
     for method in (MPDA(3), LFDA(3), GramPCA(3)):
         with pytest.raises(TypeError, match="works in double precision, which"):
             method.fit(library(X), y)
-
-
-def test_the_partition_alone_needs_numpy(library):
-    X, y = digits()
-    with pytest.raises(TypeError, match="ManifoldPartition works on NumPy arrays"):
-        ManifoldPartition().fit(library(X), y)
 
 
 class TestPieces:
@@ -409,6 +460,9 @@ class TestPieces:
         tiny = library(np.array([2.0**-1000, -(2.0**-1020)]))
         found = _arrays.power_of_two(tiny, 1900)
         np.testing.assert_array_equal(_arrays.to_host(found), [2.0**900, -(2.0**880)])
+        with np.errstate(over="ignore"):
+            found = _arrays.power_of_two(library(np.array([2.0, 0.0])), 2046)
+        np.testing.assert_array_equal(_arrays.to_host(found), [np.inf, 0.0])
 
     def test_order_by_two_keys_and_the_smallest(self, library):
         rng = np.random.default_rng(2)

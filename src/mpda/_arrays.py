@@ -7,23 +7,23 @@ is a function of this file. Labels, counts and the names of classes stay with Nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtrs
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import dijkstra
 from scipy.spatial.distance import cdist
 from sklearn.externals import array_api_compat
 from sklearn.externals.array_api_compat import device as device
-from sklearn.externals.array_api_compat import numpy as numpy_namespace
+from sklearn.externals.array_api_compat import numpy as wrapped_numpy
 
 from mpda._typing import Array
 
-# The rounding of double precision.
+# NumPy follows the standard by itself since 2.1, without the calls that a wrapper costs.
+_NUMPY = np if hasattr(np, "cumulative_sum") else wrapped_numpy
+# The rounding of double precision, as a number of Python: other arrays know none of NumPy's.
 EPSILON = float(np.finfo(float).eps)
 # Entries that are worked on at a time where memory is not that of this machine's caches.
 _DEVICE_ENTRIES = 2**26
@@ -51,9 +51,19 @@ def has_double_precision(X: Array) -> bool:
     return not array_api_compat.is_torch_array(X) or X.device.type != "mps"
 
 
+def can_be_changed(X: Array) -> bool:
+    """Whether X can be changed in place."""
+    return not array_api_compat.is_jax_array(X)
+
+
+def is_complex(X: Array) -> bool:
+    """Whether X holds complex numbers."""
+    return bool(namespace(X).isdtype(X.dtype, "complex floating"))
+
+
 def namespace(X: Array) -> Any:
     """The functions of the standard for arrays such as X."""
-    return numpy_namespace if on_host(X) else array_api_compat.array_namespace(X)
+    return _NUMPY if on_host(X) else array_api_compat.array_namespace(X)
 
 
 def library(X: Array) -> str:
@@ -71,7 +81,8 @@ def to_host(X: Array) -> Any:
     if array_api_compat.is_cupy_array(X):
         return X.get()
     if array_api_compat.is_torch_array(X):
-        return X.detach().cpu().numpy()
+        X = X.detach().cpu()
+        return (X.float() if str(X.dtype) == "torch.bfloat16" else X).numpy()
     xp = namespace(X)
     # The standard has no name for this machine; array-api-strict has devices that are not it.
     return np.asarray(X.to_device(xp.Device("CPU_DEVICE")) if hasattr(xp, "Device") else X)
@@ -86,8 +97,28 @@ def like(values: Any, X: Array) -> Array:
 
 
 def numbers_like(values: Any, X: Array) -> Array:
-    """An array of NumPy, where X is if it holds numbers; only NumPy has arrays of names."""
-    return like(values, X) if values.dtype.kind in "biuf" else values
+    """An array of NumPy, where X is if its library has the type; none but NumPy has names."""
+    if values.dtype.kind not in "biuf":
+        return values
+    try:
+        return like(values, X)
+    except TypeError:
+        return values
+
+
+def detached(X: Array) -> Array:
+    """X alone: what is computed from it is not remembered for derivatives."""
+    return X.detach() if array_api_compat.is_torch_array(X) else X
+
+
+def bits(X: Array) -> Array:
+    """The bits of X in double precision, as integers."""
+    X = contiguous(as_floats(X))
+    if array_api_compat.is_torch_array(X):
+        return X.view(namespace(X).int64)
+    if on_host(X) or array_api_compat.is_cupy_array(X):
+        return X.view(np.int64)
+    return like(to_host(X).view(np.int64), X)
 
 
 def moved(values: Array, X: Array) -> Array:
@@ -157,8 +188,16 @@ def power_of_two(X: Array, exponent: int) -> Array:
     """X times 2^exponent."""
     if on_host(X):
         return np.ldexp(X, exponent, order="C")
-    half = exponent // 2  # a factor alone may leave the range of floating-point numbers
-    return X * 2.0**half * 2.0 ** (exponent - half)
+    # A factor alone may leave the range of floating-point numbers.
+    while exponent:
+        step = max(-1000, min(1000, exponent))
+        X, exponent = X * 2.0**step, exponent - step
+    return X
+
+
+def at_least(X: Array, least: float) -> Array:
+    """The larger of X and a number."""
+    return np.maximum(X, least) if on_host(X) else namespace(X).clip(X, least, None)
 
 
 def divided(X: Array, by: Array, otherwise: Array) -> Array:
@@ -365,11 +404,6 @@ def rounds_between_checks(X: Array) -> int:
     return 1 if on_host(X) else 4
 
 
-def squares_at_a_time(X: Array) -> int:
-    """How many entries of squares to work on at a time, on this machine or on a device."""
-    return 400_000 if on_host(X) else 50_000_000
-
-
 def filled(shape: int | tuple[int, ...], value: bool | int | float, X: Array) -> Array:
     """An array of one value, where X is."""
     xp = namespace(X)
@@ -424,31 +458,3 @@ def put_smaller(X: Array, places: Array, values: Array) -> Array:
     host = X if on_host(X) else to_host(X).copy()
     np.minimum.at(host, to_host(places), to_host(values))
     return like(host, X)
-
-
-def path_sweeps(tails: Array, heads: Array, lengths: Array, n: int) -> Callable[[Array], Array]:
-    """A function from sources (r,) to the lengths (n,) of the shortest paths from any of them.
-
-    Links run from tails to heads, all (e,) and sorted by tail. Both ways add up the lengths of a
-    path from its source onwards, so they give the same numbers.
-    """
-    if on_host(lengths):
-        starts = np.searchsorted(tails, np.arange(n + 1))
-        # csgraph of SciPy 1.13 takes 32-bit indices only.
-        indices = heads.astype(np.int32), starts.astype(np.int32)
-        links = csr_array((lengths, *indices), shape=(n, n))
-        return lambda sources: np.asarray(dijkstra(links, indices=sources, min_only=True))
-    return lambda sources: _relaxed(tails, heads, lengths, n, sources)
-
-
-def _relaxed(tails: Array, heads: Array, lengths: Array, n: int, sources: Array) -> Array:
-    """Paths grow by one link a step, until a step changes nothing."""
-    xp = namespace(lengths)
-    paths = put(filled(n, float("inf"), lengths), sources, 0.0)
-    while True:
-        for _ in range(rounds_between_checks(lengths)):
-            paths = put_smaller(paths, heads, entries_at(paths, tails) + lengths)
-        before = xp.asarray(paths, copy=True)
-        paths = put_smaller(paths, heads, entries_at(paths, tails) + lengths)
-        if not bool(xp.any(paths != before)):
-            return paths

@@ -19,7 +19,6 @@ from mpda._arrays import (
     like,
     namespace,
     on_host,
-    path_sweeps,
     places_where,
     put,
     put_smaller,
@@ -30,6 +29,7 @@ from mpda._arrays import (
 )
 from mpda._typing import Array, Bools, Ints
 from mpda.coarse_growth import grown_sides
+from mpda.geodesics import path_sweeps
 from mpda.graphs import NeighborLists
 from mpda.trees import Forest
 

@@ -134,10 +134,9 @@ def frame(X: Array) -> Frame:
     if n > d:
         return plain
     # Equal samples must stay equal to the last bit, so each distinct one is rotated once.
-    _, first, copies = np.unique(
-        to_host(plain.points), axis=0, return_index=True, return_inverse=True
-    )
-    offsets = entries_at(plain.points, like(first, X)) - plain.origin
+    points = plain.points
+    _, first, copies = np.unique(to_host(points), axis=0, return_index=True, return_inverse=True)
+    offsets = entries_at(points, like(first, X)) - plain.origin
     _, singular, directions = namespace(X).linalg.svd(offsets, full_matrices=False)
     values = to_host(singular)
     basis = directions[: int((values > d * EPSILON * values[0]).sum()), :].T

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
-from mpda._arrays import count_up, distances, entries_at, filled, like, namespace, on_host
+from mpda._arrays import (
+    count_up,
+    distances,
+    entries_at,
+    filled,
+    like,
+    namespace,
+    on_host,
+    put,
+    put_smaller,
+    rounds_between_checks,
+)
 from mpda._typing import Array, Bools, Floats, Ints
 from mpda.graphs import ClassPoints, NeighborLists, true_pairs
 from mpda.path_squares import listed_squares, nearest_squares, path_squares
@@ -248,3 +259,31 @@ def _shortest_bridges(straight: Floats, component: Ints, n_components: int) -> I
     order = order[own[order] != other[order]]
     _, first = np.unique(pair[order], return_index=True)
     return np.column_stack([tails, heads])[order[first]]
+
+
+def path_sweeps(tails: Array, heads: Array, lengths: Array, n: int) -> Callable[[Array], Array]:
+    """A function from sources (r,) to the lengths (n,) of the shortest paths from any of them.
+
+    Links run from tails to heads, all (e,) and sorted by tail. Both ways add up the lengths of a
+    path from its source onwards, so they give the same numbers.
+    """
+    if on_host(lengths):
+        starts = np.searchsorted(tails, np.arange(n + 1))
+        # csgraph of SciPy 1.13 takes 32-bit indices only.
+        indices = heads.astype(np.int32), starts.astype(np.int32)
+        links = csr_array((lengths, *indices), shape=(n, n))
+        return lambda sources: np.asarray(dijkstra(links, indices=sources, min_only=True))
+    return lambda sources: _relaxed(tails, heads, lengths, n, sources)
+
+
+def _relaxed(tails: Array, heads: Array, lengths: Array, n: int, sources: Array) -> Array:
+    """Paths grow by one link a step, until a step changes nothing."""
+    xp = namespace(lengths)
+    paths = put(filled(n, float("inf"), lengths), sources, 0.0)
+    while True:
+        for _ in range(rounds_between_checks(lengths)):
+            paths = put_smaller(paths, heads, entries_at(paths, tails) + lengths)
+        before = xp.asarray(paths, copy=True)
+        paths = put_smaller(paths, heads, entries_at(paths, tails) + lengths)
+        if not bool(xp.any(paths != before)):
+            return paths

@@ -17,6 +17,7 @@ from sklearn.neighbors import NearestNeighbors
 from mpda._arrays import (
     EPSILON,
     at_a_time,
+    at_least,
     column_sums,
     contiguous,
     count_up,
@@ -331,7 +332,7 @@ def _near_by_products(Z: Array, squares: Array, k: int) -> tuple[Array, Array]:
         order = ordered(gram, found)
         parts.append([xp.take_along_axis(each, order, axis=1) for each in (gram, found)])
     gram, candidates = (xp.concat(list(each)) for each in zip(*parts, strict=True))
-    return xp.sqrt(xp.clip(gram, 0.0)), candidates
+    return xp.sqrt(at_least(gram, 0.0)), candidates
 
 
 def ranked_lists(X: Array, chosen: Array, candidates: Array, k: int) -> NeighborLists:

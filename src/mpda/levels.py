@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._arrays import count_up, entries_at, like, namespace, put, squares_at_a_time, to_host
+from mpda._arrays import at_a_time, count_up, entries_at, like, namespace, put, to_host
 from mpda._typing import Array, Ints
 from mpda.geodesics import PartDistances
 from mpda.splits import PatchSquares, cuts, total_tortuosity
@@ -15,6 +15,8 @@ from mpda.trees import Forest
 
 # Nodes that are so many times smaller than others are not padded to their size.
 _PADDED = 8
+# Entries of squares at a time on this machine.
+_SQUARES = 400_000
 
 
 def cut_parts(forest: Forest, nodes: Ints, distances: PartDistances, max_patch_size: int) -> Ints:
@@ -64,7 +66,7 @@ def alike(sizes: Ints, X: Array) -> Iterator[Ints]:
     while begin < order.size:
         largest = int(sizes[order[begin]])
         similar = int((sizes[order[begin:]] * _PADDED >= largest).sum())
-        fitting = max(1, squares_at_a_time(X) // largest**2)
+        fitting = max(1, at_a_time(X, _SQUARES) // largest**2)
         end = begin + min(similar, fitting)
         yield order[begin:end]
         begin = end

@@ -30,7 +30,7 @@ from mpda._typing import ArrayLike, Floats, Ints, Labels
 from mpda._validation import check_count, check_jobs, check_option
 from mpda.curves import nearest_by_dimension
 from mpda.engines import in_order, is_on_dask
-from mpda.estimators._linear_map import distinct_labels
+from mpda.estimators._linear_map import distinct_labels, refuse_device
 from mpda.exceptions import SmallClassWarning
 from mpda.search._fold import FoldScores, Score, fold_scores
 from mpda.search._grid import Dimensions, SearchGrid, wanted_dimensions
@@ -220,6 +220,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         if not callable(score):
             score = SCORES[check_option("scoring", score, tuple(SCORES), also=", or a callable")]
         wanted = wanted_dimensions(self.n_components)
+        refuse_device(self, X, able=False)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."

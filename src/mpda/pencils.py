@@ -11,6 +11,7 @@ import numpy as np
 
 from mpda._arrays import (
     EPSILON,
+    at_least,
     cholesky,
     condition_is_below,
     divided,
@@ -66,7 +67,7 @@ def solve_pencil(between: Array, within: Array, ridge: float = 0.0) -> Direction
     definite = bool(xp.all(signs > 0.0))
     lambdas, z = xp.linalg.eigh(half.T @ half if definite else half * signs @ half.T)
     lambdas, z = xp.flip(lambdas), xp.flip(z, axis=1)
-    kept = int(xp.count_nonzero(lambdas > RELATIVE_CUTOFF * xp.clip(lambdas[:1], 0.0)))
+    kept = int(xp.count_nonzero(lambdas > RELATIVE_CUTOFF * at_least(lambdas[:1], 0.0)))
     lambdas, z = lambdas[:kept], z[:, :kept]
     return Directions(lambdas * unit, unwhitened(half @ (z / xp.sqrt(lambdas)) if definite else z))
 
@@ -82,7 +83,7 @@ def solve_smallest(form: Array, total: Array) -> Directions:
         return Directions(inner.eigenvalues, seen @ inner.vectors)
     whitening = scale[:, None] * basis / xp.sqrt(values)
     lambdas, z = xp.linalg.eigh(_congruent(form, whitening))
-    return Directions(xp.clip(lambdas, 0.0), whitening @ z)
+    return Directions(at_least(lambdas, 0.0), whitening @ z)
 
 
 def solve_two_stage(between: Array, within: Array, ridge: float = 0.0) -> Directions:

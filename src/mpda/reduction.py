@@ -21,6 +21,7 @@ from scipy.sparse.linalg import splu
 from mpda._arrays import (
     EPSILON,
     as_floats,
+    at_least,
     cholesky,
     column_dots,
     contiguous,
@@ -207,7 +208,7 @@ def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Array) -> Array | N
     X = xp.zeros_like(rhs)
     residual, direction = xp.asarray(rhs, copy=True), xp.asarray(rhs, copy=True)
     squares = column_dots(rhs, rhs)
-    target = (0.5 * _TOLERANCE) ** 2 * xp.clip(squares, _TIGHT_TOLERANCE**2)
+    target = (0.5 * _TOLERANCE) ** 2 * at_least(squares, _TIGHT_TOLERANCE**2)
     begin = 1.0
     for taken in range(max_steps + 1):
         left = float(xp.max(squares / target))  # to be brought to 1

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpda._arrays import count_up, filled, namespace, rounds_between_checks
+from mpda._arrays import count_up, namespace, rounds_between_checks
 from mpda._typing import Array
+
+# In larger patches it is asked whether growth is stuck, rather than always provided for.
+_LARGE = 512
 
 
 @dataclass(frozen=True)
@@ -78,8 +81,6 @@ class _Growth:
         self._patches = patches
         self.sides = seeds
         self.free = growing
-        # The distance of each sample to either side.
-        self._gaps = filled(seeds.shape, float("inf"), patches.lengths)
         self._join(seeds)
 
     def step(self) -> None:
@@ -90,8 +91,10 @@ class _Growth:
         sole = near & ~joint[:, None, :]
         to_right = self._joint_go_right(sole)[:, None]
         joining = sole | xp.stack([joint & ~to_right, joint & to_right], axis=1)
-        stuck = ~xp.any(xp.any(joining, axis=1), axis=1)
-        self._join(joining | (stuck[:, None, None] & self._nearest_free()))
+        stuck = ~xp.any(xp.any(joining, axis=1), axis=1) & xp.any(self.free, axis=1)
+        if self.free.shape[1] < _LARGE or bool(xp.any(stuck)):
+            joining = joining | (stuck[:, None, None] & self._nearest_free())
+        self._join(joining)
 
     def _join(self, joining: Array) -> None:
         xp = namespace(joining)
@@ -99,10 +102,7 @@ class _Growth:
         self.free = self.free & ~xp.any(joining, axis=1)
         # What is in the list of a sample that joined in the last round. Older samples reach
         # nothing more: what was in their lists has been placed.
-        rows = joining[..., None]
-        self._reach = xp.any(rows & self._patches.listed[:, None, :, :], axis=2)
-        closer = xp.where(rows, self._patches.lengths[:, None, :, :], xp.inf)
-        self._gaps = xp.minimum(self._gaps, xp.min(closer, axis=2))
+        self._reach = xp.any(joining[..., None] & self._patches.listed[:, None, :, :], axis=2)
 
     def _joint_go_right(self, sole: Array) -> Array:
         """Whether joint neighbours go to the right (b,): to the side whose R^p N_p, with the
@@ -119,12 +119,14 @@ class _Growth:
         first from which growth can go on.
         """
         xp = namespace(self.free)
-        gap = xp.where(self.free, xp.min(self._gaps, axis=1), xp.inf)
+        to_members = xp.where(self.sides[..., None], self._patches.lengths[:, None, :, :], xp.inf)
+        gaps = xp.min(to_members, axis=2)
+        gap = xp.where(self.free, xp.min(gaps, axis=1), xp.inf)
         smallest = xp.min(gap, axis=1)[:, None]
         nearest = self.free & (gap == smallest)
         onward = nearest & xp.any(self._patches.listed & self.free[:, None, :], axis=2)
         # Only the first of all where there is a gap.
         last = xp.astype(xp.where(smallest > 0.0, nearest, onward), xp.int64)
         joins = nearest & (xp.cumulative_sum(last, axis=1) == last)
-        leftward = self._gaps[:, 0, :] <= self._gaps[:, 1, :]
+        leftward = gaps[:, 0, :] <= gaps[:, 1, :]
         return xp.stack([joins & leftward, joins & ~leftward], axis=1)

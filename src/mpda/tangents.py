@@ -8,6 +8,7 @@ import numpy as np
 
 from mpda._arrays import (
     at_a_time,
+    at_least,
     divided,
     entries_at,
     like,
@@ -105,7 +106,7 @@ def _principal_axes(gaps: Array, energy: float) -> tuple[Array, Array]:
         _, singular, axes = xp.linalg.svd(gaps, full_matrices=False)
         return singular**2, axes
     values, vectors = xp.linalg.eigh(gaps @ xp.matrix_transpose(gaps))
-    variances = xp.clip(xp.flip(values, axis=1), 0.0)
+    variances = at_least(xp.flip(values, axis=1), 0.0)
     lengths = xp.sqrt(variances)
     inverse = divided(1.0, lengths, xp.zeros_like(lengths))
     vectors = xp.flip(vectors, axis=2) * inverse[:, None, :]

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from mpda._arrays import (
-    as_floats,
     as_type,
+    bits,
     library,
     like,
     namespace,
@@ -34,7 +34,7 @@ from mpda.discriminant import (
     extended_discriminant,
     fit_discriminant,
 )
-from mpda.estimators._linear_map import LinearMap, Samples, warn_of_small_classes
+from mpda.estimators._linear_map import LabelledSamples, LinearMap, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
 from mpda.sharing import Setting
 
@@ -45,7 +45,7 @@ _MARKED_ROWS = 1000
 class TangentDiscriminant(LinearMap):
     """A linear map learnt from labelled samples and their tangent spaces."""
 
-    _sum_over_classes = True
+    _sum_over_classes = _on_devices = True
 
     # Set by the constructors of the subclasses.
     n_components: int | None
@@ -149,7 +149,8 @@ class TangentDiscriminant(LinearMap):
         return samples if new.all() else samples.only(new), samples.classes[new]
 
     def _refuse_other_library(self, samples: Samples) -> None:
-        came, before = library(samples.view().origin), library(self.components_)
+        came = library(samples.X) if isinstance(samples, LabelledSamples) else "numpy"
+        before = library(self.components_)
         if came != before:
             raise TypeError(
                 f"X must be of the array library of earlier calls, {before}, got {came}: the sums "
@@ -240,13 +241,23 @@ def _marks(samples: Samples) -> dict[Any, bytes]:
 
 def _mark(samples: Array) -> bytes:
     if not on_host(samples):
-        # Only some products of the features travel.
-        features = np.random.default_rng(0).normal(size=(samples.shape[1], 2))
-        samples = to_host(as_floats(samples) @ like(features, samples))
+        return blake2b(to_host(_mixed(samples)).data, digest_size=16).digest()
     mark = blake2b(digest_size=16)
     for rows in slices(len(samples), _MARKED_ROWS):
         mark.update(np.ascontiguousarray(samples[rows], dtype=np.float64).data)
     return mark.digest()
+
+
+def _mixed(samples: Array) -> Array:
+    """Two integers (n, 2) for each sample, sums modulo 2^64 in which every bit of it counts.
+
+    So that not all samples travel from a device.
+    """
+    xp = namespace(samples)
+    limits = np.iinfo(np.int64)
+    factors = np.random.default_rng(0).integers(limits.min, limits.max, (2, samples.shape[1])) | 1
+    numbers = bits(samples)
+    return xp.stack([xp.sum(numbers * like(each, samples), axis=1) for each in factors], axis=1)
 
 
 def _kind(labels: Labels) -> str:

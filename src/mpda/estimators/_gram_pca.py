@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from mpda._arrays import as_type, namespace, power_of_two, to_host
+from mpda._arrays import as_type, at_least, namespace, power_of_two, to_host
 from mpda._typing import ArrayLike, Floats
 from mpda._validation import check_count, check_number
 from mpda.engines import dask_engine, is_on_dask
@@ -57,6 +57,8 @@ class GramPCA(LinearMap):
     (1797, 29)
     """
 
+    _on_devices = True
+
     def __init__(self, n_components: float | None = None) -> None:
         self.n_components = n_components
 
@@ -84,7 +86,7 @@ class GramPCA(LinearMap):
             scatter = total_scatter(X, exponent, mean)
         xp = namespace(scatter)
         values, vectors = xp.linalg.eigh(scatter)
-        values, vectors = xp.clip(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
+        values, vectors = at_least(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
         ratios = values / xp.sum(values)
         kept = _number_kept(self.n_components, to_host(ratios), min(n, ratios.shape[0]))
         self.n_components_ = kept
@@ -97,7 +99,6 @@ class GramPCA(LinearMap):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = False
-        tags.array_api_support = True
         return tags
 
 

@@ -83,7 +83,7 @@ class LFDA(EigenMethod):
     (150, 2)
     """
 
-    _sum_over_classes = True
+    _sum_over_classes = _on_devices = True
 
     def __init__(
         self,

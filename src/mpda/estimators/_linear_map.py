@@ -17,8 +17,11 @@ from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, va
 
 from mpda._arrays import (
     as_type,
+    can_be_changed,
+    detached,
     entries_at,
     has_double_precision,
+    is_complex,
     is_foreign,
     least_squares,
     library,
@@ -111,9 +114,10 @@ class LinearMap(
 ):
     """A linear map learnt from samples: ``components_`` (r, d) after taking off ``mean_`` (d,)."""
 
-    # Whether what a method learns is a sum over classes, so that these may be on a cluster or on
-    # the device of another array library.
+    # Whether what a method learns is a sum over classes, so that these may be on a cluster.
     _sum_over_classes = False
+    # Whether a fit takes arrays of other libraries, and works where they are.
+    _on_devices = False
 
     def transform(self, X: ArrayLike) -> Array:
         """Map samples (n, d) to (n, n_components); those on Dask to a Dask array, lazily.
@@ -128,7 +132,8 @@ class LinearMap(
             validate_data(self, engine.described(X).sample(), reset=False)
             return engine.mapped(X, work, self.components_.shape[0])
         self._refuse_elsewhere(X, "transform")
-        X = validate_data(self, X, reset=False, dtype=_float_types(X))
+        refuse_device(self, X, able=True)
+        X = validate_data(self, detached(X), reset=False, dtype=_float_types(X))
         return _mapped(X, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
@@ -136,7 +141,8 @@ class LinearMap(
         check_is_fitted(self, "components_")
         self._refuse_dask(X)
         self._refuse_elsewhere(X, "inverse_transform")
-        X = check_array(X, dtype=_float_types(X))
+        refuse_device(self, X, able=True)
+        X = check_array(detached(X), dtype=_float_types(X))
         n_components = self.components_.shape[0]
         if X.shape[1] != n_components:
             raise ValueError(
@@ -145,8 +151,10 @@ class LinearMap(
             )
         # Components of length one: their lengths say nothing about which of them are independent.
         components, mean = moved(self.components_, X), moved(self.mean_, X)
+        wide = namespace(X).result_type(X, components)
+        components = as_type(components, wide)
         lengths = _lengths(components)
-        offsets = least_squares(components / lengths[:, None], (X / lengths).T).T
+        offsets = least_squares(components / lengths[:, None], (as_type(X, wide) / lengths).T).T
         return as_type(offsets + mean, X.dtype)
 
     @property
@@ -157,7 +165,7 @@ class LinearMap(
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        tags.array_api_support = self._sum_over_classes
+        tags.array_api_support = self._on_devices
         return tags
 
     def _given(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> Samples:
@@ -169,7 +177,7 @@ class LinearMap(
     def _labelled(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> LabelledSamples:
         """The samples and labels, checked; more to what was learnt before, or all there are."""
         self._refuse_dask(X)
-        refuse_device(self, X, able=self._sum_over_classes)
+        refuse_device(self, X, able=self._on_devices)
         least = 1 if more else 2
         options = {
             "reset": not more,
@@ -178,7 +186,7 @@ class LinearMap(
         }
         y = to_host(y) if is_foreign(y) else y
         if _dispatched(X):
-            X = validate_data(self, X, **options)
+            X = validate_data(self, detached(X), **options)
             y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)[1]
         else:
             X, y = validate_data(self, X, y, **options)
@@ -245,8 +253,8 @@ class LinearMap(
 
     def _unlabelled(self, X: ArrayLike) -> Floats:
         self._refuse_dask(X)
-        refuse_device(self, X, able=True)
-        X = validate_data(self, X, dtype=_float_types(X), ensure_min_samples=2)
+        refuse_device(self, X, able=self._on_devices)
+        X = validate_data(self, detached(X), dtype=_float_types(X), ensure_min_samples=2)
         refuse_identical(*_limits(X))
         return X
 
@@ -274,6 +282,13 @@ def refuse_device(estimator: Any, X: Any, *, able: bool) -> None:
             f"{name} works on NumPy arrays, and X is of {library(X)}. MPDA, PMPDA, LFDA and "
             f"GramPCA work on such arrays where they are; for {name} give X as a NumPy array."
         )
+    if is_foreign(X) and is_complex(X):
+        raise ValueError(f"Complex data not supported: X is of {X.dtype}.")
+    if _dispatched(X) and not can_be_changed(X):
+        raise TypeError(
+            f"{name} changes arrays in place, which those of {library(X)} do not allow: give X as "
+            "a NumPy array, or of PyTorch or CuPy."
+        )
     if _dispatched(X) and not has_double_precision(X):
         raise TypeError(
             f"{name} works in double precision, which {library(X)} does not have: move X to "
@@ -296,8 +311,10 @@ def _float_types(X: Any) -> list[Any]:
 def _mapped(X: Array, mean: Array, components: Array) -> Array:
     if on_host(X) or not is_foreign(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
-    mean, components = moved(mean, X), moved(components, X)
-    return as_type((X - mean) @ components.T, X.dtype)
+    offsets = X - moved(mean, X)
+    # Not every library multiplies matrices of different precision.
+    components = as_type(moved(components, X), offsets.dtype)
+    return as_type(offsets @ components.T, X.dtype)
 
 
 def _lengths(components: Array) -> Array:

@@ -224,6 +224,7 @@ class MPDA(TangentDiscriminant):
             Known patches, as in :meth:`fit`.
         """
         _refuse_given_patches(X, patches)
+        y, patches = (to_host(each) if is_foreign(each) else each for each in (y, patches))
         more = hasattr(self, "components_")
         samples: Samples | None
         if more:

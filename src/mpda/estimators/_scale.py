@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpda._arrays import divided, namespace
+from mpda._arrays import at_least, divided, namespace
 from mpda._typing import Array
 from mpda.pencils import Directions, signed
 
@@ -38,7 +38,7 @@ class Scale:
             return vectors
         values = directions.eigenvalues
         if self.increasing:
-            values = 1.0 / xp.clip(values, _LEAST_EIGENVALUE)
+            values = 1.0 / at_least(values, _LEAST_EIGENVALUE)
         return vectors * (values / values[:1]) ** self.power
 
 
