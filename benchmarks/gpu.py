@@ -130,8 +130,8 @@ def study(device: Device, data: Path | None) -> Iterator[str]:
     yield "| parts of it, and other methods on the same arrays | seconds |"
     yield "|---|---|"
     for title, work in parts(Z, y):
-        yield f"| {title} | {seconds(device, work, 3):.3f} |"
-    yield f"| PCA 95 % | {seconds(device, lambda: GramPCA(0.95).fit(there), 3):.3f} |"
+        yield f"| {title} | {seconds(device, work, 2):.3f} |"
+    yield f"| PCA 95 % | {seconds(device, lambda: GramPCA(0.95).fit(there), 2):.3f} |"
 
 
 def parts(Z: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:

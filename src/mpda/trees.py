@@ -123,6 +123,8 @@ class Forest:
 
     def partitions(self, owners: Sequence[Ints]) -> list[Partition]:
         """The partition of each class, given the leaf of each of its samples."""
+        if not self._parents:
+            return [_uncut(*each) for each in zip(self._sizes, self._all_linearity(), strict=True)]
         tree = self._numbered()
         nodes = np.argsort(tree.owners, kind="stable")
         ends = np.cumsum(np.bincount(tree.owners, minlength=self._n_classes))
@@ -145,14 +147,18 @@ class Forest:
             found.append(Partition(tree.patches[each], linearity, split))
         return found
 
+    def _all_linearity(self) -> Floats:
+        """R^p (nodes,) as it was taken down."""
+        linearity = np.ones(len(self._sizes))
+        linearity[list(self._linearity)] = list(self._linearity.values())
+        for nodes, measures in zip(self._measured, self._measures, strict=True):
+            linearity[nodes] = to_host(measures)
+        return linearity
+
     def _numbered(self) -> _Numbered:
         n_nodes = len(self._sizes)
         children = np.full((n_nodes, 2), -1, dtype=np.intp)
         children[self._parents] = np.arange(self._n_classes, n_nodes).reshape(-1, 2)
-        linearity = np.ones(n_nodes)
-        linearity[list(self._linearity)] = list(self._linearity.values())
-        for nodes, measures in zip(self._measured, self._measures, strict=True):
-            linearity[nodes] = to_host(measures)
         levels = [np.arange(self._n_classes)]
         owners = [levels[0]]
         while True:
@@ -166,9 +172,16 @@ class Forest:
             np.concatenate(owners),
             children,
             np.array(self._sizes, dtype=np.intp),
-            linearity,
+            self._all_linearity(),
             _leaf_numbers(levels, children),
         )
+
+
+def _uncut(size: int, linearity: float) -> Partition:
+    """A class as one patch."""
+    zero, measured = np.zeros(1, dtype=np.intp), np.array([linearity])
+    tree = SplitTree(zero, np.full((1, 2), -1), np.array([size]), measured, zero)
+    return Partition(np.zeros(size, dtype=np.intp), measured, tree)
 
 
 @dataclass(frozen=True)
