@@ -1,6 +1,7 @@
 """Full MNIST on a GPU: PCA and MPDA from arrays on the device, beside NumPy on the same machine.
 
     python benchmarks/gpu.py [--library torch|cupy] [--device cuda] [--data DIR] [--out DIR]
+                             [--all-pairs]
 
 Times are those after a first run, which loads the kernels of the library.
 """
@@ -81,7 +82,7 @@ def seconds(device: Device, work: Callable[[], Any], repeats: int = _REPEATS) ->
     return statistics.median(times)
 
 
-def study(device: Device, data: Path | None) -> Iterator[str]:
+def study(device: Device, data: Path | None, all_pairs: bool) -> Iterator[str]:
     pixels, labels = load(data, "mnist")
     X = (pixels / 255.0).astype(np.float32)
     X, X_test, y, y_test = X[:60_000], X[60_000:], labels[:60_000], labels[60_000:]
@@ -132,6 +133,10 @@ def study(device: Device, data: Path | None) -> Iterator[str]:
     yield f"| PCA 95 % | {seconds(device, lambda: GramPCA(0.95).fit(there), 2):.3f} |"
     for title, work in parts(Z, y):
         yield f"| {title} | {seconds(device, work, 2):.3f} |"
+    if all_pairs:
+        euclidean = MPDA(**PARAMETERS, partition="euclidean")
+        taken = seconds(device, lambda: euclidean.fit(Z, y), 1)
+        yield f'| MPDA, partition="euclidean" | {taken:.1f} |'
 
 
 def parts(Z: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -161,13 +166,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", choices=["torch", "cupy"], default="torch")
     parser.add_argument("--device", default="cuda", help="of torch; cpu tries it all without a GPU")
+    parser.add_argument("--all-pairs", action="store_true", help='also partition="euclidean"')
     data_argument(parser)
     parser.add_argument("--out", type=Path, help="directory for gpu-LIBRARY.md")
     options = parser.parse_args()
     device = Device(options.library, options.device)
     lines = []
     with sklearn.config_context(array_api_dispatch=True):
-        for line in study(device, options.data):
+        for line in study(device, options.data, options.all_pairs):
             print(line, flush=True)
             lines.append(line)
     lines += ["", f"{provenance()}, {device.version}"]
