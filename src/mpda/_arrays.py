@@ -220,7 +220,7 @@ def _takes_index_arrays(X: Array) -> bool:
 
 def entries_at(X: Array, places: Array) -> Array:
     """X[places] along the first axis, for an array of indices of any shape."""
-    if on_host(X):
+    if on_host(X) and X.flags.c_contiguous:  # of any other it would make a copy first
         return X.take(places, axis=0)
     if _takes_index_arrays(X):
         return X[places]  # one call; the standard's ``take`` looks for negative places first
