@@ -29,6 +29,7 @@ from mpda._arrays import (
     entries_at,
     gram,
     like,
+    multiplied,
     namespace,
     nbytes,
     on_host,
@@ -209,6 +210,7 @@ def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Array) -> Array | N
     residual, direction = xp.asarray(rhs, copy=True), xp.asarray(rhs, copy=True)
     squares = column_dots(rhs, rhs)
     target = (0.5 * _TOLERANCE) ** 2 * at_least(squares, _TIGHT_TOLERANCE**2)
+    change = xp.empty_like(rhs)  # memory that is warm
     begin = 1.0
     for taken in range(max_steps + 1):
         left = float(xp.max(squares / target))  # to be brought to 1
@@ -223,7 +225,7 @@ def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Array) -> Array | N
         image = C @ direction
         curvature = column_dots(direction, image)
         length = divided(squares, curvature, xp.zeros_like(squares))
-        X += direction * length
+        X += multiplied(direction, length, change)
         image *= length
         residual -= image
         last, squares = squares, column_dots(residual, residual)
