@@ -391,7 +391,7 @@ def gram(half: Array) -> Array:
 
 
 def multiplied(X: Array, by: Array, room: Array) -> Array:
-    """X times what it is to be multiplied by; in the room of another array where the library can."""
+    """X times a factor, in the room of another array where the library can."""
     return np.multiply(X, by, out=room) if on_host(X) else X * by
 
 
