@@ -1,6 +1,45 @@
-"""Settings that must stand before SciPy is imported."""
+"""Settings that must stand before SciPy is imported, and array libraries for the tests."""
 
 import os
 
 # scikit-learn skips its checks of array API input without it, and no check may be skipped.
 os.environ["SCIPY_ARRAY_API"] = "1"
+
+import numpy as np
+import pytest
+import sklearn
+
+# With a GPU: MPDA_TEST_ARRAYS=torch:cuda,cupy pytest tests/test_arrays.py
+LIBRARIES = os.environ.get("MPDA_TEST_ARRAYS", "torch,array_api_strict").split(",")
+
+
+class Library:
+    """Arrays of one library, on a device that is not this machine's memory where it has one."""
+
+    def __init__(self, name):
+        name, _, device = name.partition(":")
+        self.module = pytest.importorskip(name)
+        self.options = {"device": device} if device else {}
+        if name == "array_api_strict":
+            self.options = {"device": self.module.Device("device1")}
+        elif name == "torch" and not device:
+            self.module.set_num_threads(1)  # threads wait for each other where tests run in two
+
+    def __call__(self, values):
+        return self.module.asarray(values, **self.options)
+
+    def holds(self, X, dtype="float64"):
+        example = self(np.zeros(1, dtype=dtype))
+        return type(X) is type(example) and (X.device, X.dtype) == (example.device, example.dtype)
+
+
+@pytest.fixture(params=LIBRARIES)
+def library(request):
+    """A library whose arrays scikit-learn lets through."""
+    try:
+        with sklearn.config_context(array_api_dispatch=True):
+            pass
+    except ImportError as error:  # SciPy is too old for it
+        pytest.skip(str(error))
+    with sklearn.config_context(array_api_dispatch=True):
+        yield Library(request.param)

@@ -364,7 +364,7 @@ def failing(*arguments):
 
 def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, monkeypatch):
     X, y = fifty_classes()
-    monkeypatch.setattr("mpda.discriminant.class_reduction", failing)
+    monkeypatch.setattr("mpda.passes.class_reduction", failing)
     for _ in range(2):
         with pytest.raises(ArithmeticError, match="on purpose"):
             MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)

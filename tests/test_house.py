@@ -25,7 +25,7 @@ ORDER = [
     ["density_ratio", "grassmann"],
     ["reduction", "contributions"],
     ["pencils", "alignment", "solutions", "engines"],
-    ["recipes", "dependence", "discriminant", "sharing", "curves", "selection"],
+    ["passes", "recipes", "dependence", "discriminant", "sharing", "curves", "selection"],
     ["estimators"],
     ["methods", "search", "model_selection"],
     ["reproduction"],

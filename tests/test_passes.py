@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from cases import unequal_classes
-from mpda import MPDA, PMPDA, discriminant, forms, reduction
+from mpda import MPDA, PMPDA, contributions, forms, passes, reduction
 
 # The smallest class of these data has one sample, so k is cut, and said to be, in every fit.
 pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
@@ -16,9 +16,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarni
 def test_forms_that_are_not_kept_are_made_again(method, list_bytes, monkeypatch):
     X, y = unequal_classes(23)
     kept = clone(method).set_params(n_neighbors=5).fit(X, y)
-    monkeypatch.setattr(discriminant, "_KEPT_BYTES", 0)
-    monkeypatch.setattr(discriminant, "_KEPT_LISTS", list_bytes)
+    monkeypatch.setattr(passes.Passes, "_kept_bytes", 0)
+    monkeypatch.setattr(passes.Passes, "_kept_lists", list_bytes)
+    made = []
+    whole = contributions.tangent_form
+    monkeypatch.setattr(contributions, "tangent_form", lambda *a: made.append(a) or whole(*a))
     again = clone(method).set_params(n_neighbors=5).fit(X, y)
+    assert len(made) == len(np.unique(y)) - 1  # the first is kept in any case
     np.testing.assert_array_equal(again.components_, kept.components_)
 
 
@@ -49,7 +53,7 @@ def test_a_fit_says_where_it_fell_back(monkeypatch, capsys):
 def test_threads_over_large_classes_change_nothing(method, monkeypatch):
     X, y = unequal_classes(24)
     plain = clone(method).set_params(n_neighbors=5).fit(X, y)
-    monkeypatch.setattr(discriminant, "class_threads", lambda sizes: 3)
+    monkeypatch.setattr(passes, "class_threads", lambda sizes: 3)
     threaded = clone(method).set_params(n_neighbors=5).fit(X, y)
     np.testing.assert_array_equal(threaded.components_, plain.components_)
     np.testing.assert_array_equal(threaded.classes_, plain.classes_)

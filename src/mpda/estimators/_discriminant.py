@@ -26,7 +26,6 @@ from mpda._validation import check_count, check_jobs, check_number, check_option
 from mpda.cells import SEARCHES
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import (
-    ClassWork,
     Discriminant,
     Penalties,
     Sums,
@@ -36,6 +35,7 @@ from mpda.discriminant import (
 )
 from mpda.estimators._linear_map import LabelledSamples, LinearMap, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
+from mpda.passes import ClassWork
 from mpda.sharing import Setting
 
 # Rows of a class that are marked at a time.
