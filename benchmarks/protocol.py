@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 import mpda
 from mpda import datasets
+from mpda.assessment import Split as Split
+from mpda.assessment import reduced
 from mpda.exceptions import DatasetError
 from mpda.reproduction import PROBLEMS
-from mpda.reproduction._protocol import Split as Split
-from mpda.reproduction._protocol import reduced, stratified
+from mpda.reproduction._protocol import stratified
 
 FIRST_SEED = 1000
 _SETS = ("coil20", "coil100", "face_detection", "mnist_2k2k", "optdigits", "semeion", "vehicle")

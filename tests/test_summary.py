@@ -5,14 +5,8 @@ import re
 import numpy as np
 from scipy import stats
 
-from mpda.reproduction._summary import (
-    Cell,
-    best_and_ties,
-    cells,
-    differs,
-    published,
-    published_cell,
-)
+from mpda.assessment import Cell, best_and_ties, cells, differs
+from mpda.reproduction._summary import published, published_cell
 from mpda.reproduction._tables import comparison, error_table, summary_csv
 
 

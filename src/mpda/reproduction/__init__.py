@@ -1,6 +1,7 @@
 """The paper's experiments: its protocol as data, tasks, rows that survive, tables and figures."""
 
-from mpda.reproduction._contenders import CONTENDERS, Contender
+from mpda.assessment import Contender
+from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._demo import demo
 from mpda.reproduction._experiments import EXPERIMENTS, Order, Outcome, reproduce
 from mpda.reproduction._protocol import PROBLEMS, SEEDS, Problem

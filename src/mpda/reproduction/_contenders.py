@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from mpda.methods import Method, method
-
-
-@dataclass(frozen=True)
-class Contender:
-    """A method with what is fixed and what cross-validation chooses.
-
-    method : None for 1-NN on the samples as they are
-    most : the largest number of components that is tried, None for all
-    dimensions : those that are tried where every one needs a fit of its own
-    skipped : problems on which it is not run
-    published : whether it is a row of the paper's table
-    note : what a reader of the table should know
-    """
-
-    name: str
-    method: Method | None = None
-    fixed: Mapping[str, Any] = field(default_factory=dict)
-    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    most: int | None = None
-    dimensions: tuple[int, ...] | None = None
-    skipped: tuple[str, ...] = ()
-    published: bool = True
-    note: str = ""
+from mpda.assessment import Contender
+from mpda.methods import method
 
 
 def _as_published(name: str, **more: Any) -> Contender:

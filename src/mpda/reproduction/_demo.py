@@ -10,12 +10,12 @@ from typing import TextIO
 import numpy as np
 
 from mpda import MPDA
+from mpda.assessment import cells, costs
 from mpda.reproduction import _figures
 from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._experiments import Order, Outcome, reproduce
 from mpda.reproduction._protocol import PROBLEMS, SEEDS, split
 from mpda.reproduction._store import Row
-from mpda.reproduction._summary import cells, costs
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA", "LFDA ridge", "MPDA")
 N_SPLITS = 10

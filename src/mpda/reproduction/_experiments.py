@@ -12,15 +12,16 @@ from typing import Any, TextIO
 import numpy as np
 
 from mpda._validation import check_option
+from mpda.assessment import Cell, Contender, cells
 from mpda.exceptions import DatasetError, ReproductionError
 from mpda.methods import method
 from mpda.reproduction import _figures, _tables
-from mpda.reproduction._contenders import CONTENDERS, Contender
+from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._illustrations import curve
 from mpda.reproduction._protocol import PROBLEMS, SEEDS, TABLE2, USPS, data_checksum, samples
 from mpda.reproduction._runner import run
 from mpda.reproduction._store import Row, Task, machine, versions
-from mpda.reproduction._summary import READINGS, Cell, cells
+from mpda.reproduction._summary import READINGS
 
 # Figure "parameter sensitivity": Semeion, these values, and one of them varied at a time. The paper
 # gives no alpha; in the units of its objective this one is near the best on seeds of the studies.

@@ -3,7 +3,6 @@ in grey."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -12,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from mpda._typing import Floats
+from mpda.assessment import Cell, Row, error_curves
 from mpda.exceptions import ReproductionError
 from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._illustrations import Curve
 from mpda.reproduction._protocol import PROBLEMS
-from mpda.reproduction._summary import Cell, Row
 
 # Okabe and Ito's colours.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
@@ -52,25 +51,9 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def mean_curves(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[Floats, Floats]]:
-    """Dimensions that all splits have, and mean accuracies in per cent, by problem and method."""
-    found: dict[tuple[str, str], list[dict[int, float]]] = defaultdict(list)
-    for row in rows:
-        right = 100.0 * (1.0 - np.array(row["wrong"]) / row["n_test"])
-        found[row["problem"], row["method"]].append(
-            dict(zip(row["dimensions"], right.tolist(), strict=True))
-        )
-    made = {}
-    for key, curves in found.items():
-        common = sorted(set.intersection(*(set(curve) for curve in curves)))
-        means = [np.mean([curve[r] for curve in curves]) for r in common]
-        made[key] = np.array(common, dtype=float), np.array(means)
-    return made
-
-
 def dimension_figure(rows: Sequence[Row], problems: Sequence[str], methods: Sequence[str]) -> Any:
     """Accuracy against the number of components, one panel for each problem."""
-    curves = mean_curves(rows)
+    curves = error_curves(rows)
     figure, axes = _figure(len(problems), 4)
     styles = _styles([name for name in methods if any((p, name) in curves for p in problems)])
     for axis, problem in zip(axes, problems, strict=True):
@@ -78,7 +61,7 @@ def dimension_figure(rows: Sequence[Row], problems: Sequence[str], methods: Sequ
         for name, style in styles.items():
             if (problem, name) not in curves:
                 continue
-            dimensions, means = curves[problem, name]
+            dimensions, means = curves[problem, name].dimensions, 100.0 - curves[problem, name].mean
             if CONTENDERS[name].method is None:
                 axis.axhline(means[0], linewidth=1.0, label=name, **style)
             else:
@@ -109,14 +92,14 @@ def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
         color = _COLORS[label % len(_COLORS)]
         plane.scatter(*Z[y == label].T, marker=f"${label}$", s=24, color=color, linewidths=0)
     plane.set(title="Test digits in the first two components of MPDA", xticks=[], yticks=[])
-    means = mean_curves(rows)
-    styles = _styles([name for name in CONTENDERS if ("digits", name) in means])
+    found = error_curves(rows)
+    styles = _styles([name for name in CONTENDERS if ("digits", name) in found])
     for name, style in styles.items():
-        dimensions, accuracies = means["digits", name]
+        curve = found["digits", name]
         if CONTENDERS[name].method is None:
-            curves.axhline(100.0 - accuracies[0], color="0.5", linewidth=1, label="1-NN on pixels")
+            curves.axhline(curve.mean[0], color="0.5", linewidth=1, label="1-NN on pixels")
         else:
-            curves.plot(dimensions, 100.0 - accuracies, linewidth=1.8, label=name, **style)
+            curves.plot(curve.dimensions, curve.mean, linewidth=1.8, label=name, **style)
     curves.set(title="1-NN error on the test part", xlabel="components", ylabel="error in %")
     curves.set(xlim=(0, 40), ylim=(0, 15))
     curves.legend(frameon=False)

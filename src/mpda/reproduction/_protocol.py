@@ -10,18 +10,15 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
 from mpda import datasets
 from mpda._typing import Floats, Labels
+from mpda.assessment import Split
 
 # Studies that choose rules and defaults use seeds from 1000 on.
 SEEDS = tuple(range(1, 21))
 N_FOLDS = 4
-# PCA to this share of the variance, fitted to the training part, where there are more features.
-ENERGY = 0.95
-MOST_FEATURES = 100
 
 
 @dataclass(frozen=True)
@@ -79,16 +76,6 @@ TABLE2 = tuple(problem.name for problem in _ALL if problem.published)
 USPS = ("usps_eo", "usps_sl")
 
 
-@dataclass(frozen=True)
-class Split:
-    """Training and test samples with their labels."""
-
-    X: Floats
-    y: Labels
-    X_test: Floats
-    y_test: Labels
-
-
 @lru_cache(maxsize=2)
 def _loaded(name: str, directory: Path | None) -> tuple[Any, Labels]:
     return datasets.load(name, directory)
@@ -125,14 +112,6 @@ def stratified(X: Floats, y: Labels, train_share: float, seed: int) -> Split:
         X, y, train_size=train_share, stratify=y, random_state=seed
     )
     return Split(X, y, X_test, y_test)
-
-
-def reduced(part: Split) -> Split:
-    """After PCA fitted to the training part, where there are many features."""
-    if part.X.shape[1] <= MOST_FEATURES:
-        return part
-    pca = PCA(ENERGY, svd_solver="full").fit(part.X)
-    return Split(pca.transform(part.X), part.y, pca.transform(part.X_test), part.y_test)
 
 
 def equalized(X: Any) -> Floats:

@@ -18,10 +18,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mpda.assessment import ENERGY, MOST_FEATURES, Contender
 from mpda.exceptions import ReproductionError
-from mpda.reproduction import _protocol
-from mpda.reproduction._contenders import Contender
-from mpda.reproduction._protocol import Problem
+from mpda.reproduction._protocol import N_FOLDS, Problem
 
 Row = dict[str, Any]
 
@@ -56,9 +55,9 @@ class Task:
             "most": self.contender.most,
             "dimensions": self.contender.dimensions,
             "seed": self.seed,
-            "folds": _protocol.N_FOLDS,
-            "energy": _protocol.ENERGY,
-            "most features": _protocol.MOST_FEATURES,
+            "folds": N_FOLDS,
+            "energy": ENERGY,
+            "most features": MOST_FEATURES,
             "versions": versions(),
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,100 +1,18 @@
-"""From rows to what a table says: means, spreads, ties, and the paper's number beside ours."""
+"""How a row is read, and the paper's numbers."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
-from scipy import stats
-
-from mpda._typing import Floats, Ints
 from mpda.reproduction._protocol import PROBLEMS
 
-Row = dict[str, Any]
 READINGS = {
     "best": "at the dimension that is best on the test part, as the paper reads it",
     "cv": "at the dimension that cross-validation on the training part chose",
 }
-_LEVEL = 0.05
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Errors in per cent and dimensions by split, in the order of the seeds."""
-
-    seeds: Ints
-    errors: Floats
-    dimensions: Floats
-
-    @property
-    def mean(self) -> float:
-        return float(self.errors.mean())
-
-    @property
-    def spread(self) -> float:
-        """Standard deviation over splits."""
-        return float(self.errors.std(ddof=1)) if self.errors.size > 1 else float("nan")
-
-    @property
-    def standard_error(self) -> float:
-        return self.spread / float(np.sqrt(self.errors.size))
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """95 % for the mean, by Student's t over splits."""
-        half = stats.t.ppf(1.0 - _LEVEL / 2.0, self.errors.size - 1) * self.standard_error
-        return self.mean - float(half), self.mean + float(half)
-
-
-Cells = Mapping[tuple[str, str], Cell]
-
-
-def cells(rows: Iterable[Row], reading: str) -> dict[tuple[str, str], Cell]:
-    """One for each problem and method."""
-    found: dict[tuple[str, str], list[tuple[int, float, int]]] = defaultdict(list)
-    for row in rows:
-        wrong = np.array(row["wrong"])
-        place = int(wrong.argmin()) if reading == "best" else _chosen(row)
-        error = 100.0 * wrong[place] / row["n_test"]
-        found[row["problem"], row["method"]].append((row["seed"], error, row["dimensions"][place]))
-    made = {}
-    for key, values in found.items():
-        seeds, errors, dimensions = zip(*sorted(values), strict=True)
-        made[key] = Cell(np.array(seeds), np.array(errors), np.array(dimensions, dtype=float))
-    return made
-
-
-def _chosen(row: Row) -> int:
-    """The place of the chosen dimension, or of the largest there is below it."""
-    return int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
-
-
-def best_and_ties(cells: Mapping[str, Cell]) -> set[str]:
-    """The method of the least mean error, and those that a paired t-test does not tell from it."""
-    if not cells:
-        return set()
-    best = min(cells, key=lambda name: cells[name].mean)
-    return {name for name in cells if name == best or not differs(cells[name], cells[best])}
-
-
-def differs(one: Cell, other: Cell) -> bool:
-    """Whether the errors of two methods on the same splits differ, at the level 0.05.
-
-    With fewer than two common splits nothing speaks for a tie.
-    """
-    common, i, j = np.intersect1d(one.seeds, other.seeds, return_indices=True)
-    gaps = one.errors[i] - other.errors[j]
-    if common.size < 2:
-        return True
-    if np.ptp(gaps) < 1e-9:  # the same gap everywhere, but for rounding
-        return bool(np.abs(gaps).max() >= 1e-9)
-    return bool(stats.ttest_1samp(gaps, 0.0).pvalue < _LEVEL)
 
 
 @cache
@@ -109,13 +27,3 @@ def published_cell(problem: str, method: str) -> dict[str, Any] | None:
     rows = published()["table2"]["rows"]
     found: dict[str, Any] | None = rows.get(method, {}).get(PROBLEMS[problem].dataset)
     return found
-
-
-def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Mean seconds and mean MiB of a fit, by problem and method."""
-    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for row in rows:
-        if "fit_seconds" in row:
-            found[row["problem"], row["method"]].append((row["fit_seconds"], row["fit_mib"]))
-    means = {key: np.mean(values, axis=0) for key, values in found.items()}
-    return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}

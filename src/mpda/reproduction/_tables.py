@@ -6,18 +6,10 @@ import csv
 import io
 from collections.abc import Sequence
 
+from mpda.assessment import Cells, Row, best_and_ties, cells, costs
 from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._protocol import PROBLEMS
-from mpda.reproduction._summary import (
-    READINGS,
-    Cells,
-    Row,
-    best_and_ties,
-    cells,
-    costs,
-    published,
-    published_cell,
-)
+from mpda.reproduction._summary import READINGS, published, published_cell
 
 
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

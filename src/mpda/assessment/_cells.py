@@ -1,0 +1,140 @@
+"""From rows to what a table says: means, spreads, ties and costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from mpda._typing import Floats, Ints
+
+Row = dict[str, Any]
+_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Errors in per cent and dimensions by split, in the order of the seeds."""
+
+    seeds: Ints
+    errors: Floats
+    dimensions: Floats
+
+    @property
+    def mean(self) -> float:
+        return float(self.errors.mean())
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation over splits."""
+        return float(self.errors.std(ddof=1)) if self.errors.size > 1 else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % for the mean, by Student's t over splits."""
+        half = float(_half_width(self.spread, self.errors.size))
+        return self.mean - half, self.mean + half
+
+
+Cells = Mapping[tuple[str, str], Cell]
+
+
+def cells(rows: Iterable[Row], reading: str) -> dict[tuple[str, str], Cell]:
+    """One for each problem and method."""
+    found: dict[tuple[str, str], list[tuple[int, float, int]]] = defaultdict(list)
+    for row in rows:
+        wrong = np.array(row["wrong"])
+        place = int(wrong.argmin()) if reading == "best" else _chosen(row)
+        error = 100.0 * wrong[place] / row["n_test"]
+        found[row["problem"], row["method"]].append((row["seed"], error, row["dimensions"][place]))
+    made = {}
+    for key, values in found.items():
+        seeds, errors, dimensions = zip(*sorted(values), strict=True)
+        made[key] = Cell(np.array(seeds), np.array(errors), np.array(dimensions, dtype=float))
+    return made
+
+
+def _chosen(row: Row) -> int:
+    """The place of the chosen dimension, or of the largest there is below it."""
+    return int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
+
+
+def best_and_ties(cells: Mapping[str, Cell]) -> set[str]:
+    """The method of the least mean error, and those that a paired t-test does not tell from it."""
+    if not cells:
+        return set()
+    best = min(cells, key=lambda name: cells[name].mean)
+    return {name for name in cells if name == best or not differs(cells[name], cells[best])}
+
+
+def differs(one: Cell, other: Cell) -> bool:
+    """Whether the errors of two methods on the same splits differ, at the level 0.05.
+
+    With fewer than two common splits nothing speaks for a tie.
+    """
+    common, i, j = np.intersect1d(one.seeds, other.seeds, return_indices=True)
+    gaps = one.errors[i] - other.errors[j]
+    if common.size < 2:
+        return True
+    if np.ptp(gaps) < 1e-9:  # the same gap everywhere, but for rounding
+        return bool(np.abs(gaps).max() >= 1e-9)
+    return bool(stats.ttest_1samp(gaps, 0.0).pvalue < _LEVEL)
+
+
+def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
+    """Mean seconds and mean MiB of a fit, by problem and method."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    for row in rows:
+        if "fit_seconds" in row:
+            found[row["problem"], row["method"]].append((row["fit_seconds"], row["fit_mib"]))
+    means = {key: np.mean(values, axis=0) for key, values in found.items()}
+    return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
+
+
+@dataclass(frozen=True)
+class ErrorCurve:
+    """Errors in per cent against the number of components.
+
+    dimensions : (m,) those that all splits have
+    errors : (splits, m)
+    """
+
+    dimensions: Ints
+    errors: Floats
+
+    @property
+    def mean(self) -> Floats:
+        return np.asarray(self.errors.mean(axis=0))
+
+    @property
+    def interval(self) -> Floats:
+        """(2, m) 95 % for the mean, by Student's t over splits; nan for one split."""
+        n = len(self.errors)
+        if n < 2:
+            return np.full((2, self.dimensions.size), np.nan)
+        return self.mean + np.outer([-1.0, 1.0], _half_width(self.errors.std(axis=0, ddof=1), n))
+
+
+def error_curves(rows: Iterable[Row]) -> dict[tuple[str, str], ErrorCurve]:
+    """One for each problem and method."""
+    found: dict[tuple[str, str], list[dict[int, float]]] = defaultdict(list)
+    for row in rows:
+        errors = 100.0 * np.array(row["wrong"]) / row["n_test"]
+        found[row["problem"], row["method"]].append(
+            dict(zip(row["dimensions"], errors.tolist(), strict=True))
+        )
+    made = {}
+    for key, curves in found.items():
+        common = sorted(set.intersection(*(set(curve) for curve in curves)))
+        errors = np.array([[curve[r] for r in common] for curve in curves])
+        made[key] = ErrorCurve(np.array(common, dtype=np.intp), errors)
+    return made
+
+
+def _half_width(spread: Any, n: int) -> Any:
+    """Of the 95 % interval of a mean over n values with this standard deviation."""
+    return stats.t.ppf(1.0 - _LEVEL / 2.0, n - 1) * spread / np.sqrt(n)

@@ -1,0 +1,206 @@
+"""Methods side by side on one set of samples, by nested cross-validation; and the model to keep."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+
+from mpda._typing import Floats, Ints, Labels
+from mpda._validation import check_count
+from mpda.assessment._contender import Contender
+from mpda.assessment._scores import Choice, Row, compared, one_nn_row, score_table
+from mpda.assessment._split import Preparation, Split, better_scaled, one_nn, usual_energy
+from mpda.exceptions import SmallClassWarning
+from mpda.methods import method
+from mpda.model_selection import DiscriminantSearchCV
+
+BASELINE = "1-NN"
+# Tried where every number of components needs a fit of its own.
+_FEW = (1, 2, 3, 5, 10, 20, 40)
+_OWN_FITS = ("NCA", "LSDR")
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How methods are assessed and chosen.
+
+    n_folds : of the outer cross-validation, which only measures
+    n_inner : of the inner one, which chooses numbers of components and parameters
+    scaled : whether features are standardised; None lets the training part decide
+    energy : the share of the variance that PCA keeps before the method, None for no PCA; "usual"
+        is 0.95 where there are more than 100 features
+    n_components : None lets the inner folds choose
+    seed : of all folds
+    """
+
+    n_folds: int = 5
+    n_inner: int = 4
+    scaled: bool | None = None
+    energy: float | str | None = "usual"
+    n_components: int | None = None
+    seed: int = 0
+
+    def preparation(self, X: Floats, y: Labels) -> Preparation:
+        """What is done to the features, by the samples that train."""
+        scaled = better_scaled(X, y, self.seed) if self.scaled is None else self.scaled
+        energy = usual_energy(X.shape[1]) if isinstance(self.energy, str) else self.energy
+        return Preparation(scaled, energy)
+
+
+def contender(name: str, *, search: bool) -> Contender:
+    """A method of the list, or 1-NN on the features; ``search`` opens its parameters too."""
+    if name == BASELINE:
+        return Contender(name)
+    chosen = method(name)
+    fixed = dict(chosen.always)
+    if name == "NCA":
+        fixed["random_state"] = 0
+    dimensions = _FEW if name in _OWN_FITS else None
+    return Contender(name, chosen, fixed, chosen.grid if search else {}, dimensions=dimensions)
+
+
+Progress = Callable[[str], None]
+
+
+def n_steps(contenders: Sequence[Contender], protocol: Protocol) -> int:
+    """How often ``assessed`` reports."""
+    return len(contenders) * protocol.n_folds
+
+
+def assessed(
+    X: Floats,
+    y: Labels,
+    contenders: Sequence[Contender],
+    protocol: Protocol,
+    *,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
+    """A row for every contender and outer fold, contenders in their order.
+
+    A row has "tested", the samples that it is about, and "predicted", their labels by 1-NN at the
+    chosen number of components.
+    """
+    folds = _folds(y, protocol.n_folds, protocol.seed)
+    work = [(each, fold) for each in range(len(contenders)) for fold in range(len(folds))]
+    pool = Parallel(n_jobs=n_jobs, return_as="generator")
+    calls = (
+        delayed(_assessed_once)(X, y, contenders[each], fold, folds[fold], protocol)
+        for each, fold in work
+    )
+    rows = []
+    for row in pool(calls):
+        rows.append(row)
+        if progress is not None:
+            progress(row["method"])
+    return rows
+
+
+def _assessed_once(
+    X: Floats, y: Labels, each: Contender, number: int, fold: tuple[Ints, Ints], protocol: Protocol
+) -> Row:
+    train, test = fold
+    with _expected_warnings():
+        raw = Split(X[train], y[train], X[test], y[test])
+        preparation = protocol.preparation(raw.X, raw.y)
+        if each.method is None:
+            # Neighbours among all features: PCA is for the methods.
+            part = Preparation(preparation.scaled).applied(raw)
+            row, predicted = one_nn_row(part), one_nn(part)
+        else:
+            part = preparation.applied(raw)
+            row = compared(each, part, partial(chosen, protocol=protocol))
+            fitted = each.estimator(row["parameters"], row["cv_dimension"]).fit(part.X, part.y)
+            mapped = (np.asarray(fitted.transform(values)) for values in (part.X, part.X_test))
+            predicted = one_nn(Split(next(mapped), part.y, next(mapped), part.y_test))
+    about = {"problem": "", "method": each.name, "seed": number}
+    return {**about, **row, "tested": test, "predicted": predicted}
+
+
+def chosen(each: Contender, X: Floats, y: Labels, *, protocol: Protocol) -> Choice:
+    """Parameters and number of components, by the inner folds of the samples given."""
+    assert each.method is not None
+    asked = protocol.n_components
+    if asked is not None and not each.grid:
+        return Choice({}, asked)
+    n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
+    grid = {name: list(values) for name, values in each.grid.items()}
+    own = tuple(r for r in each.dimensions or () if r <= X.shape[1])
+    if each.method.is_ours:
+        search = DiscriminantSearchCV(
+            each.estimator({}),
+            grid,
+            cv=n_inner,
+            n_components=[asked] if asked is not None else own or "all",
+            refit=False,
+            random_state=protocol.seed,
+        ).fit(X, y)
+        point = dict(search.best_params_)
+        return Choice(point, point.pop("n_components"))
+    table = score_table(each, dict(each.grid), X, y, _folds(y, n_inner, protocol.seed))
+    if asked is not None:
+        kept = table.dimensions == asked
+        if not kept.any():
+            raise ValueError(
+                f"{each.name} has at most {table.dimensions.max()} components here, not {asked}."
+            )
+        table = type(table)(table.points, table.dimensions[kept], table.scores[:, kept])
+    return table.best()
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A model fitted to all samples, and what was chosen for it."""
+
+    model: Pipeline
+    choice: Choice
+    preparation: Preparation
+
+
+def chosen_model(
+    X: Any, y: Labels, each: Contender, protocol: Protocol, *, neighbors: bool = True
+) -> Chosen:
+    """Preparation, method and 1-NN as one pipeline, fitted to all samples.
+
+    X may be a data frame, whose names of features the model keeps. ``neighbors`` says whether 1-NN
+    is part of it: that keeps the mapped samples and their labels.
+    """
+    values = np.asarray(X)
+    with _expected_warnings():
+        preparation = protocol.preparation(values, y)
+        prepared = values
+        for _, step in preparation.steps():
+            prepared = step.fit_transform(prepared)
+        choice = chosen(each, prepared, y, protocol=protocol)
+        name = each.name.lower().replace(" ", "_")
+        steps = [*preparation.steps(), (name, each.estimator(choice.point, choice.dimension))]
+        if neighbors:
+            steps.append(("neighbors", KNeighborsClassifier(1, algorithm="brute")))
+        return Chosen(Pipeline(steps).fit(X, y), choice, preparation)
+
+
+def _folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
+    check_count("n_folds", n_folds, least=2)
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    return list(splitter.split(np.zeros(len(y)), y))
+
+
+class _expected_warnings(warnings.catch_warnings):
+    """Without what a user cannot act on here: who has small classes is told once, in one line."""
+
+    def __enter__(self) -> Any:
+        entered = super().__enter__()
+        for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", category)
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return entered
