@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from mpda.cli import _joined
+from mpda.cli import joined as joined_lists
 from mpda.cli import run as command
 from mpda.reproduction import (
     Order,
@@ -136,7 +136,7 @@ def test_interrupted_it_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_lists_of_names_may_have_spaces(given, joined):
-    assert _joined(given.split()) == joined.split()
+    assert joined_lists(given.split()) == joined.split()
 
 
 def test_names_given_twice_count_once(tmp_path, capsys):

@@ -14,10 +14,10 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 import sklearn.datasets._openml as openml
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_wine
 
 from mpda import datasets
-from mpda.datasets import DATASETS, _catalogue, load
+from mpda.datasets import DATASETS, _catalogue, column_names, load
 from mpda.datasets._catalogue import Dataset, FirstOf, ImageArchive, OpenML
 from mpda.datasets._checksum import checksum
 from mpda.exceptions import DatasetError, DatasetWarning
@@ -83,7 +83,7 @@ def entry(X, y, source=None, name="toy", **changes):
 def test_the_catalogue_has_every_data_set_of_the_experiments():
     assert set(DATASETS) == {
         *("digits", "coil20", "coil100", "face_detection", "mnist_2k2k", "mnist"),
-        *("optdigits", "semeion", "vehicle", "usps"),
+        *("optdigits", "semeion", "vehicle", "usps", "wine"),
     }
     for name, each in DATASETS.items():
         assert each.name == name
@@ -94,13 +94,23 @@ def test_the_catalogue_has_every_data_set_of_the_experiments():
         load("iris")
 
 
-def test_digits_come_with_scikit_learn():
-    X, y = load("digits")
-    np.testing.assert_array_equal(X, load_digits().data)
-    np.testing.assert_array_equal(y, load_digits().target)
+@pytest.mark.parametrize(("name", "loader"), [("digits", load_digits), ("wine", load_wine)])
+def test_some_come_with_scikit_learn(name, loader):
+    X, y = load(name)
+    np.testing.assert_array_equal(X, loader().data)
+    np.testing.assert_array_equal(y, loader().target)
+    features, classes = column_names(name)
+    assert features == loader().feature_names
+    assert classes == [str(each) for each in loader().target_names]
 
 
-@pytest.mark.parametrize("name", [name for name in DATASETS if name != "digits"])
+def test_columns_without_names_are_numbered():
+    features, classes = column_names("vehicle")
+    assert features == [f"feature{i}" for i in range(18)]
+    assert classes == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("name", [n for n in DATASETS if n not in ("digits", "wine")])
 def test_the_files_of_the_paper_are_what_the_catalogue_says(name):
     if not (REAL / f"{name}.npz").exists():
         pytest.skip("MPDA_DATA does not name a directory of the paper's data sets")

@@ -14,7 +14,7 @@ import mpda
 SOURCE = Path(mpda.__file__).parent
 # A file may import from the groups before its own, and from its own group only what stands first.
 ORDER = [
-    ["exceptions", "_typing", "_arrays", "_validation", "_threads"],
+    ["exceptions", "_typing", "_arrays", "_validation", "_threads", "_beside", "_provenance"],
     ["datasets", "tables"],
     ["frames", "graphs", "cells"],
     ["path_squares", "geodesics"],
@@ -56,30 +56,53 @@ def test_imports_point_one_way():
                 assert used == own or RANK[used] < RANK[own], f"{path.name} imports {module}"
 
 
-ROOMS = ("estimators", "search", "datasets", "assessment", "reproduction")
+ROOMS = (
+    *("estimators", "search", "datasets", "assessment", "persistence", "export"),
+    *("reproduction", "report", "cli"),
+)
 
 
-def test_only_the_estimators_the_search_and_what_fetches_data_know_scikit_learn():
+def test_the_mathematics_does_not_know_scikit_learn():
     for path in SOURCE.rglob("*.py"):
         if any(module.split(".")[0] == "sklearn" for module in imports_of(path)):
             assert path.parent.name in ROOMS or path.name in (
                 "_arrays.py",
                 "graphs.py",
                 "model_selection.py",
-                "persistence.py",
-                "export.py",
             )
 
 
 def test_import_brings_nothing_beyond_scikit_learn_neighbours():
     script = (
-        "import sys, sklearn.neighbors; before = set(sys.modules); import mpda;"
+        "import sys, sklearn.neighbors; before = set(sys.modules); from mpda import *;"
         "brought = {m.split('.')[0] for m in set(sys.modules) - before};"
         "print(sorted(brought - sys.stdlib_module_names))"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip() == "['mpda']"
+
+
+def test_every_public_name_is_there_and_others_are_not():
+    for name in mpda.__all__:
+        assert getattr(mpda, name).__name__ == name
+        assert name in dir(mpda)
+    with pytest.raises(AttributeError, match="no attribute 'LDA'"):
+        mpda.LDA  # noqa: B018
+
+
+def test_the_help_of_the_command_does_not_wait_for_scikit_learn():
+    pytest.importorskip("typer", reason="needs mpda[cli]")
+    script = (
+        "import sys, mpda.cli\n"
+        "try: mpda.cli.run(['fit', '--help'])\n"
+        "except SystemExit as ended: assert ended.code == 0\n"
+        "print(sorted({m.split('.')[0] for m in sys.modules} & set(sys.argv[1:])))"
+    )
+    heavy = ["sklearn", "scipy", "numpy", "pandas", "matplotlib", "plotly"]
+    result = subprocess.run([sys.executable, "-c", script, *heavy], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip().splitlines()[-1] == "[]"
 
 
 @pytest.mark.parametrize(

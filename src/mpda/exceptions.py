@@ -19,3 +19,19 @@ class DatasetWarning(UserWarning):
 
 class ReproductionError(RuntimeError):
     """An experiment cannot go on for a reason outside of it, such as a directory or a full disk."""
+
+
+class ModelFileError(ValueError):
+    """A file is not a model file of mpda, is damaged, or was made by a newer version."""
+
+
+class ModelVersionWarning(UserWarning):
+    """A model was saved with another version of mpda or scikit-learn, and may behave otherwise."""
+
+
+class ReportError(ValueError):
+    """What was given is not a results file that a report can be made of."""
+
+
+class TableError(ValueError):
+    """A file of samples cannot be read or written, or is not what a method can work with."""

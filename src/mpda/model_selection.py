@@ -152,8 +152,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     n_features x tangent dimension per patch, for PMPDA per sample), the decompositions of one
     gamma, two n_features x n_features matrices for each k of the graph methods, and the scores.
 
-    What each rule costs was measured for MPDA on seven data sets (``docs/search.md``): with a few
-    hundred samples the least mean error of a grid is mostly luck, and "robust" is the default
+    What each rule costs was measured for MPDA on seven data sets (``docs/guide/search.md``): with a
+    few hundred samples the least mean error of a grid is mostly luck, and "robust" is the default
     because it loses least there.
 
     In a fold, classes may be too small for a number of neighbours; it is then cut to what there

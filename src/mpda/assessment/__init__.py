@@ -13,6 +13,7 @@ from mpda.assessment._cells import (
     error_curves,
 )
 from mpda.assessment._contender import Contender
+from mpda.assessment._evaluation import Evaluation, evaluated
 from mpda.assessment._nested import (
     BASELINE,
     Chosen,
@@ -23,7 +24,8 @@ from mpda.assessment._nested import (
     n_steps,
 )
 from mpda.assessment._scores import Choice, compared, one_nn_row, score_table
-from mpda.assessment._split import ENERGY, MOST_FEATURES, Preparation, Split, reduced
+from mpda.assessment._split import ENERGY, MOST_FEATURES, Preparation, Split, reduced, usual_energy
+from mpda.assessment._text import error_lines
 
 __all__ = [
     "BASELINE",
@@ -35,6 +37,7 @@ __all__ = [
     "Chosen",
     "Contender",
     "ErrorCurve",
+    "Evaluation",
     "Preparation",
     "Protocol",
     "Row",
@@ -48,8 +51,11 @@ __all__ = [
     "costs",
     "differs",
     "error_curves",
+    "error_lines",
+    "evaluated",
     "n_steps",
     "one_nn_row",
     "reduced",
     "score_table",
+    "usual_energy",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -39,7 +39,8 @@ class Protocol:
     scaled : whether features are standardised; None lets the training part decide
     energy : the share of the variance that PCA keeps before the method, None for no PCA; "usual"
         is 0.95 where there are more than 100 features
-    n_components : None lets the inner folds choose
+    n_components : None lets the inner folds choose; where methods are compared, those of
+        scikit-learn that have fewer take what they have
     seed : of all folds
     """
 
@@ -49,6 +50,15 @@ class Protocol:
     energy: float | str | None = "usual"
     n_components: int | None = None
     seed: int = 0
+
+    def within(self, each: Contender, part: Split) -> Protocol:
+        """With no more components than a method of scikit-learn has."""
+        if self.n_components is None or each.method is None or each.method.is_ours:
+            return self
+        most = part.X.shape[1]
+        if "LDA" in each.name:
+            most = min(most, len(np.unique(part.y)) - 1)
+        return replace(self, n_components=min(self.n_components, most))
 
     def preparation(self, X: Floats, y: Labels) -> Preparation:
         """What is done to the features, by the samples that train."""
@@ -119,7 +129,7 @@ def _assessed_once(
             row, predicted = one_nn_row(part), one_nn(part)
         else:
             part = preparation.applied(raw)
-            row = compared(each, part, partial(chosen, protocol=protocol))
+            row = compared(each, part, partial(chosen, protocol=protocol.within(each, part)))
             fitted = each.estimator(row["parameters"], row["cv_dimension"]).fit(part.X, part.y)
             mapped = (np.asarray(fitted.transform(values)) for values in (part.X, part.X_test))
             predicted = one_nn(Split(next(mapped), part.y, next(mapped), part.y_test))
@@ -192,7 +202,8 @@ def chosen_model(
 def _folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
     check_count("n_folds", n_folds, least=2)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.zeros(len(y)), y))
+    with _expected_warnings():
+        return list(splitter.split(np.zeros(len(y)), y))
 
 
 class _expected_warnings(warnings.catch_warnings):

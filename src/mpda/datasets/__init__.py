@@ -5,6 +5,6 @@ fetches from the public source.
 """
 
 from mpda.datasets._catalogue import DATASETS, Dataset, dataset
-from mpda.datasets._loading import load
+from mpda.datasets._loading import column_names, load
 
-__all__ = ["DATASETS", "Dataset", "dataset", "load"]
+__all__ = ["DATASETS", "Dataset", "column_names", "dataset", "load"]

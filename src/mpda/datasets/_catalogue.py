@@ -48,7 +48,9 @@ class FirstOf:
 
 @dataclass(frozen=True)
 class Bundled:
-    """The digits that come with scikit-learn."""
+    """A data set that comes with scikit-learn."""
+
+    loader: str
 
     def __str__(self) -> str:
         return "scikit-learn"
@@ -97,7 +99,18 @@ _ALL = (
         _UCI,
         "E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998",
         "e8620156f351a8bae94342c5092fd46746e3117111fbd9bf5b7151148b1231f8",
-        Bundled(),
+        Bundled("load_digits"),
+    ),
+    Dataset(
+        "wine",
+        "Wine of three cultivars, a table with text labels",
+        178,
+        13,
+        3,
+        _UCI,
+        "S. Aeberhard and M. Forina, Wine, UCI, 1992",
+        "a928ffbcfc374b8a8e0efe59aa17b879c901f35a9fd056f465d8d65f6583961f",
+        Bundled("load_wine"),
     ),
     Dataset(
         "coil20",

@@ -55,10 +55,8 @@ def load(
     if directory is not None and not Path(directory).is_dir():
         raise DatasetError(f"The data directory {directory} does not exist or is no directory.")
     if isinstance(entry.source, Bundled):
-        from sklearn.datasets import load_digits
-
-        digits = load_digits()
-        return _checked(entry, digits.data, digits.target, "scikit-learn", exact=True)
+        found = _bundle(entry.source)
+        return _checked(entry, found.data, found.target, "scikit-learn", exact=True)
     if directory is not None and (path := Path(directory) / f"{name}.npz").exists():
         return _checked(entry, *read(path), str(path), exact=False)
     if isinstance(entry.source, FirstOf):
@@ -81,6 +79,23 @@ def load(
             stacklevel=2,
         )
     return X, y
+
+
+def column_names(name: str) -> tuple[list[str], list[str]]:
+    """Names of the features, and of the classes 0, 1, ..; where nobody gave any, numbers."""
+    entry = dataset(name)
+    features = [f"feature{i}" for i in range(entry.n_features)]
+    classes = [str(i) for i in range(entry.n_classes)]
+    if isinstance(entry.source, Bundled):
+        found = _bundle(entry.source)
+        features, classes = list(found.feature_names), [str(each) for each in found.target_names]
+    return features, classes
+
+
+def _bundle(source: Bundled) -> Any:
+    import sklearn.datasets
+
+    return getattr(sklearn.datasets, source.loader)()
 
 
 _ADVICE = (

@@ -4,7 +4,8 @@ from mpda.assessment import Contender
 from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._demo import demo
 from mpda.reproduction._experiments import EXPERIMENTS, Order, Outcome, reproduce
-from mpda.reproduction._protocol import PROBLEMS, SEEDS, Problem
+from mpda.reproduction._protocol import PROBLEMS, SEEDS, Problem, split
+from mpda.reproduction._store import read as read_rows
 
 __all__ = [
     "CONTENDERS",
@@ -16,5 +17,7 @@ __all__ = [
     "Outcome",
     "Problem",
     "demo",
+    "read_rows",
     "reproduce",
+    "split",
 ]

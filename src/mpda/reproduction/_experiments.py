@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from mpda._provenance import machine, versions
 from mpda._validation import check_option
 from mpda.assessment import Cell, Contender, cells
 from mpda.exceptions import DatasetError, ReproductionError
@@ -20,7 +21,7 @@ from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._illustrations import curve
 from mpda.reproduction._protocol import PROBLEMS, SEEDS, TABLE2, USPS, data_checksum, samples
 from mpda.reproduction._runner import run
-from mpda.reproduction._store import Row, Task, machine, versions
+from mpda.reproduction._store import Row, Task
 from mpda.reproduction._summary import READINGS
 
 # Figure "parameter sensitivity": Semeion, these values, and one of them varied at a time. The paper

@@ -12,8 +12,9 @@ from typing import Any, TextIO
 import numpy as np
 from joblib import Parallel, delayed
 
+from mpda._provenance import machine, versions
 from mpda.exceptions import DatasetError
-from mpda.reproduction._store import Row, Store, Task, finished, machine, versions
+from mpda.reproduction._store import Row, Store, Task, finished
 from mpda.reproduction._tasks import errors
 
 

@@ -9,15 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mpda._provenance import versions
 from mpda.assessment import ENERGY, MOST_FEATURES, Contender
 from mpda.exceptions import ReproductionError
 from mpda.reproduction._protocol import N_FOLDS, Problem
@@ -61,17 +59,6 @@ class Task:
             "versions": versions(),
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
-
-
-@cache
-def versions() -> dict[str, str]:
-    names = ("mpda", "numpy", "scipy", "scikit-learn")
-    python = ".".join(platform.python_version_tuple()[:2])
-    return {"python": python, **{name: version(name) for name in names}}
-
-
-def machine() -> str:
-    return f"{os.cpu_count()} cores, {platform.machine()}"
 
 
 class Store:

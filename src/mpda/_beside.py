@@ -1,0 +1,27 @@
+"""Files that are written beside their place and renamed into it: all of them or nothing."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A new file to write; if that succeeds it takes the place of ``path``, else it is removed.
+
+    Directories on the way are made.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = path.parent / f".{path.name}-{secrets.token_hex(4)}.part"
+    # Made here and not by tempfile, whose files only their owner may read.
+    os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    try:
+        yield made
+        os.replace(made, path)
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,59 @@
+"""A fitted model on samples with labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+
+from mpda._typing import Array, Labels
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What 1-NN makes of samples that a model maps.
+
+    Z : (n, r) the samples mapped
+    y, predicted : (n,) labels
+    within : whether the neighbours are the other samples, because the model keeps none
+    n_known : samples that coincide with one that the model was fitted to
+    """
+
+    Z: Array
+    y: Labels
+    predicted: Labels
+    within: bool
+    n_known: int
+
+    @property
+    def n_wrong(self) -> int:
+        return int(np.count_nonzero(self.y != self.predicted))
+
+    @property
+    def error(self) -> float:
+        """In per cent."""
+        return 100.0 * self.n_wrong / len(self.y)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Wilson's 95 % interval of the error."""
+        found = stats.binomtest(self.n_wrong, len(self.y)).proportion_ci(method="wilson")
+        return 100.0 * float(found.low), 100.0 * float(found.high)
+
+
+def evaluated(model: Any, X: Any, y: Labels) -> Evaluation:
+    """1-NN among the samples that a pipeline keeps, or among the others where it keeps none."""
+    last = model.steps[-1][1]
+    if not isinstance(last, KNeighborsClassifier):
+        Z = np.asarray(model.transform(X))
+        nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(Z)
+        return Evaluation(Z, y, y[nearest.kneighbors(return_distance=False)[:, 0]], True, 0)
+    Z = np.asarray(model[:-1].transform(X))
+    distances = last.kneighbors(Z, n_neighbors=1)[0]
+    # Distances to oneself are not 0 but for rounding of squares.
+    scale = np.abs(Z).max(initial=0.0)
+    known = int(np.count_nonzero(distances <= 1e-6 * scale))
+    return Evaluation(Z, y, last.predict(Z), False, known)

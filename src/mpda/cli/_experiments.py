@@ -1,0 +1,198 @@
+"""``mpda reproduce``, ``demo``, ``datasets`` and ``report``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpda.cli._app import (
+    Json,
+    Quiet,
+    app,
+    connected,
+    names,
+    note,
+    print_json,
+    said_in_one_line,
+    stop,
+)
+from mpda.cli._names import Experiment
+
+if TYPE_CHECKING:
+    from mpda.reproduction import Outcome
+
+_AGAIN = "; the same command goes on from here"
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[Experiment, typer.Argument(metavar="EXPERIMENT", help="What to repeat.")],
+    datasets: Annotated[
+        str | None, typer.Option(help="Data sets, with commas or spaces between; default: all.")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Methods, with commas or spaces between; default: all.")
+    ] = None,
+    splits: Annotated[int, typer.Option(min=1, max=20, help="Splits of each data set.")] = 20,
+    jobs: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler, such as tcp://HOST:8786; its workers run the tasks."
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Directory of .npz files; default: MPDA_DATA.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Directory for rows, tables and figures.")] = Path(
+        "reproduction"
+    ),
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Repeat an experiment of the paper. A run that was stopped goes on where it was."""
+    from mpda.reproduction import CONTENDERS, PROBLEMS, Order, reproduce
+
+    order = Order(
+        out=out,
+        problems=names(datasets, PROBLEMS, "--datasets"),
+        methods=names(methods, CONTENDERS, "--methods"),
+        n_splits=splits,
+        jobs=jobs,
+        directory=data,
+        progress=None if quiet else sys.stderr,
+    )
+    with said_in_one_line(_AGAIN), connected(scheduler):
+        _show(reproduce(experiment.value, order), quiet, as_json)
+
+
+def _show(outcome: Outcome, quiet: bool, as_json: bool = False) -> None:
+    if as_json:
+        rows = [
+            {
+                key: row[key]
+                for key in ("problem", "method", "seed", "dimensions", "wrong", "n_test")
+            }
+            for row in outcome.rows
+        ]
+        files = [str(path) for path in outcome.files]
+        print_json({"rows": rows, "files": files, "failed": outcome.failed})
+    elif outcome.text:
+        print(outcome.text)
+    if not as_json:
+        note(f"written: {', '.join(map(str, outcome.files))}", quiet)
+    if outcome.failed:
+        stop(f"mpda: {len(outcome.failed)} tasks failed; the first: {outcome.failed[0]}", 1)
+
+
+@app.command()
+def demo(
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="Directory for the results.")] = Path("demo-output"),
+    jobs: Annotated[int, typer.Option(min=1, help="Tasks at the same time.")] = 2,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare methods on the digits that come with scikit-learn, in a minute."""
+    with said_in_one_line(_AGAIN):
+        from mpda.report import demo
+
+        _show(demo(out, jobs, None if quiet else sys.stderr, context.obj), quiet, as_json)
+
+
+@app.command()
+def datasets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One of them; default: list all.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="With a name: write it as CSV, Parquet, .npy ..")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Directory of .npz files; default: MPDA_DATA.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """List the data sets (shape, licence, source, citation), or write one as a table."""
+    from mpda.datasets import DATASETS
+
+    if out is not None and name is None:
+        stop(f"mpda: --out needs the name of a data set: {', '.join(DATASETS)}.", 2)
+    chosen = names(name, DATASETS, "datasets") or list(DATASETS)
+    if as_json:
+        print_json({each: _about(DATASETS[each]) for each in chosen})
+    elif out is None:
+        for each in chosen:
+            entry = DATASETS[each]
+            shape = f"{entry.n_samples} x {entry.n_features}, {entry.n_classes} classes"
+            print(f"{entry.name}: {entry.title}; {shape}")
+            print(f"    licence: {entry.licence}")
+            print(f"    source: {_source(entry)}")
+            print(f"    {entry.citation}")
+    if out is not None:
+        with said_in_one_line():
+            _write_dataset(chosen[0], data, out)
+            note(f"written: {out}", quiet or as_json)
+
+
+def _about(entry: Any) -> dict[str, Any]:
+    counts = {name: getattr(entry, name) for name in ("n_samples", "n_features", "n_classes")}
+    words = {"title": entry.title, "licence": entry.licence, "citation": entry.citation}
+    return {**words, **counts, "source": _source(entry)}
+
+
+def _source(entry: Any) -> str:
+    return str(entry.source or "a file of your own, named by --data or MPDA_DATA")
+
+
+def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
+    """As a table with the labels as text, or as an .npy whose last column has them as numbers."""
+    import numpy as np
+
+    from mpda.datasets import column_names, load
+    from mpda.tables import check_output, write_table
+
+    check_output(out)
+    X, y = load(name, directory)
+    features, classes = column_names(name)
+    _, codes = np.unique(y, return_inverse=True)
+    if out.suffix.lower() == ".npy":
+        X = np.column_stack([X, codes])
+    write_table(out, np.asarray(X), features, {"label": np.array(classes)[codes]})
+
+
+@app.command()
+def report(
+    results: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RESULTS",
+            help="results.json of fit, evaluate, compare or demo, rows.jsonl of reproduce, or a "
+            "directory with one.",
+        ),
+    ],
+    out: Annotated[Path | None, typer.Option(help="The page to write, .html.")] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Directory for the figures as PNG and SVG.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Make a page that opens anywhere, or figures for a paper, from results."""
+    if out is None and figures is None:
+        stop("mpda: report needs --out PAGE.html, --figures DIRECTORY, or both.", 2)
+    with said_in_one_line():
+        from mpda.report import results_at, write_figures, write_page
+
+        found = results_at(results)
+        written = [] if out is None else [write_page(found, out)]
+        if figures is not None:
+            written += write_figures(found, figures)
+        if as_json:
+            print_json({"files": [str(path) for path in written]})
+            return
+        note(f"written: {', '.join(map(str, written))}", quiet)

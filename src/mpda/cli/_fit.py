@@ -1,0 +1,416 @@
+"""``mpda fit``: from a table to a model, with an error one can believe."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpda.cli._app import (
+    Data,
+    Drop,
+    Jobs,
+    Json,
+    Label,
+    Quiet,
+    SkipMissing,
+    app,
+    listed,
+    names,
+    note,
+    print_json,
+    progress,
+    said_in_one_line,
+    stop,
+)
+from mpda.cli._names import Scale, method_names
+
+if TYPE_CHECKING:
+    from mpda.assessment import Chosen, Contender, Protocol, Row
+    from mpda.tables import Table
+
+Method = Annotated[
+    str,
+    typer.Option(help="Method, such as mpda, pmpda, lfda or pca.", autocompletion=method_names),
+]
+Components = Annotated[
+    int | None, typer.Option(min=1, help="Number of components; default: by cross-validation.")
+]
+Search = Annotated[
+    bool, typer.Option("--search", help="Choose parameters by cross-validation too.")
+]
+Parameters = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
+]
+Scaling = Annotated[
+    Scale,
+    typer.Option(
+        help="Standardise features; auto: if 1-NN among the training samples is better for it."
+    ),
+]
+Energy = Annotated[
+    str,
+    typer.Option(
+        "--pca",
+        metavar="auto|none|SHARE",
+        help="PCA before the method, to this share of the variance; auto: 0.95 for more than 100 "
+        "features.",
+    ),
+]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the folds.")]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROWSxCOLUMNS", help="Features are pixels of such an image; the page draws them."
+    ),
+]
+
+
+@app.command()
+def fit(
+    context: typer.Context,
+    data: Data,
+    label: Label = None,
+    method: Method = "mpda",
+    components: Components = None,
+    search: Search = False,
+    parameter: Parameters = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Model file; default: the name of DATA with .mpda.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page about it, .html.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Write the results that a page is made of, .json.")
+    ] = None,
+    scale: Scaling = Scale.AUTO,
+    pca: Energy = "auto",
+    drop: Drop = None,
+    skip_missing: SkipMissing = False,
+    folds: Annotated[
+        int, typer.Option(min=0, help="Folds that measure the error; 0: do not measure it.")
+    ] = 5,
+    neighbors: Annotated[
+        bool,
+        typer.Option(help="Keep the mapped samples in the model, so that it can classify by 1-NN."),
+    ] = True,
+    image: Image = None,
+    seed: Seed = 0,
+    jobs: Jobs = 1,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Fit on the Dask cluster of this scheduler, such as tcp://HOST:8786."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Learn a map from the labelled samples of a file, and keep it as a model file.
+
+    Prints the error of 1-NN in the new dimensions by nested cross-validation, beside that of 1-NN
+    on the features and in the space of LDA.
+    """
+    chosen_name = method_name(method)
+    shape = image_shape(image)
+    out = out or Path(data.name.split(".")[0] + ".mpda")
+    energy = pca_energy(pca)
+    if folds == 1:
+        stop("mpda: --folds 1 leaves nothing to measure on; give 0, or 2 and more.", 2)
+    with said_in_one_line():
+        label = label_of(data, label)
+        if scheduler is not None:
+            from mpda.cli._cluster import fit_on_cluster
+
+            fit_on_cluster(
+                scheduler, data, label, chosen_name, components, values_of(parameter), energy, out
+            )
+            return
+        from mpda import save
+        from mpda.assessment import Protocol, contender
+        from mpda.exceptions import TableError
+        from mpda.tables import read_table
+
+        table = read_table(data, label=label, drop=listed(drop), skip_missing=skip_missing)
+        check_classes(table, quiet)
+        if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
+            raise TableError(
+                f"--image {image} is {shape[0] * shape[1]} pixels, but {data} has "
+                f"{table.X.shape[1]} features."
+            )
+        protocol = Protocol(
+            n_folds=max(folds, 2),
+            scaled=None if scale is Scale.AUTO else scale is Scale.STANDARD,
+            energy=energy,
+            n_components=components,
+            seed=seed,
+        )
+        entrant = with_parameters(contender(chosen_name, search=search), values_of(parameter))
+        rows, chosen = _learnt(table, entrant, protocol, folds, neighbors, jobs, quiet)
+        found = _results(context.obj, table, entrant, rows, chosen, shape)
+        notes = {
+            **{"label": table.label, "method": entrant.name, "command": context.obj},
+            "n_samples": len(table.X),
+            "comparison": found.get("comparison", {}).get("problems", [{}])[0].get("rows"),
+        }
+        save(chosen.model, out, notes=notes)
+        written = [out, *write_outputs(found, results, report)]
+        if as_json:
+            print_json(said(found, written))
+            return
+        _print(table, entrant, rows, chosen, found)
+        note(f"written: {', '.join(map(str, written))}", quiet)
+
+
+def _learnt(
+    table: Table,
+    entrant: Contender,
+    protocol: Protocol,
+    folds: int,
+    neighbors: bool,
+    jobs: int,
+    quiet: bool,
+) -> tuple[list[Row], Chosen]:
+    """The rows of the comparison, and the model."""
+    from mpda.assessment import BASELINE, assessed, chosen_model, contender, n_steps
+
+    others = [contender(name, search=False) for name in (BASELINE, "LDA") if name != entrant.name]
+    contenders = [*others, entrant] if folds else []
+    rows: list[Row] = []
+    with progress(n_steps(contenders, protocol) + 1, entrant.name, quiet) as step:
+        # First, because what cannot be fitted should be said at once.
+        chosen = chosen_model(table.named(), table.labels, entrant, protocol, neighbors=neighbors)
+        step("measuring the error")
+        if contenders:
+            rows = assessed(table.X, table.labels, contenders, protocol, n_jobs=jobs, progress=step)
+    return rows, chosen
+
+
+def _results(
+    command: str,
+    table: Table,
+    entrant: Contender,
+    rows: list[Row],
+    chosen: Chosen,
+    shape: tuple[int, int] | None,
+) -> dict[str, Any]:
+    import numpy as np
+
+    from mpda.report import collect
+
+    n_folds = len({row["seed"] for row in rows})
+    own = [row for row in rows if row["method"] == entrant.name]
+    predicted = None
+    if own:
+        tested = np.concatenate([row["tested"] for row in own])
+        predicted = np.concatenate([row["predicted"] for row in own])[np.argsort(tested)]
+    before = chosen.model[: -1 if chosen.model.steps[-1][0] == "neighbors" else None]
+    Z = np.asarray(before.transform(table.named()))
+    model = before.steps[-1][1]
+    sections = {
+        "data": collect.data_section(table),
+        "comparison": collect.comparison_section(rows, how_measured(n_folds), {"": table.name})
+        if rows
+        else None,
+        "model": collect.model_section(chosen.model, table, shape),
+        "embedding": collect.embedding_section(
+            Z,
+            table,
+            model.get_feature_names_out().tolist(),
+            f"the {len(table.X)} samples that the map was fitted to; new ones scatter more",
+            predicted,
+        ),
+        "confusion": None
+        if predicted is None
+        else collect.confusion_section(
+            table.labels, predicted, f"1-NN on samples left out, {n_folds}-fold cross-validation"
+        ),
+    }
+    if hasattr(model, "patch_labels_"):
+        inner = before[:-1].transform(table.named()) if len(before.steps) > 1 else table.X
+        sections["partition"] = collect.partition_section(
+            np.asarray(inner), table.labels, model.patch_labels_, model.patch_linearity_
+        )
+    kept = chosen.choice.dimension
+    summary = collect.verdict(rows, entrant.name, table.X.shape[1], kept) if rows else []
+    return collect.results_of(f"{table.name}: {entrant.name}", command, summary, sections)
+
+
+def how_measured(n_folds: int) -> str:
+    return (
+        f"{n_folds}-fold nested cross-validation: inner folds choose the number of components and "
+        "what else is open, outer folds measure the error of 1-NN; ± is the standard deviation "
+        "over outer folds"
+    )
+
+
+def _print(
+    table: Table, entrant: Contender, rows: list[Row], chosen: Chosen, found: dict[str, Any]
+) -> None:
+    from mpda.assessment import error_lines
+
+    print(about(table))
+    print()
+    n_components = chosen.choice.dimension
+    print(f"{entrant.name}: {table.X.shape[1]} features to {n_components} components")
+    print(f"    {_steps(entrant, chosen)}")
+    if rows:
+        print()
+        print("\n".join(error_lines(rows, "error")))
+        print()
+        print("\n".join(map(wrapped, found["summary"])))
+        print()
+        print(wrapped(f"{found['comparison']['how']}; {STAR}."))
+
+
+STAR = "* the least, and what a paired t-test at 0.05 does not tell from it"
+
+
+def wrapped(text: str) -> str:
+    """Text in lines that are easy to read."""
+    return textwrap.fill(text, 96)
+
+
+def _steps(entrant: Contender, chosen: Chosen) -> str:
+    """The steps of the model with the parameters that matter: searched ones, and what was set."""
+    assert entrant.method is not None
+    said = []
+    for name, step in chosen.model.steps:
+        values, usual = step.get_params(deep=False), type(step)().get_params(deep=False)
+        told = {key for key, value in values.items() if repr(value) != repr(usual[key])}
+        if isinstance(step, entrant.method.estimator):
+            told |= set(entrant.method.grid)
+        if name != "neighbors":
+            shown = ", ".join(f"{key}={value!r}" for key, value in values.items() if key in told)
+            said.append(f"{type(step).__name__}({shown})")
+    return " -> ".join(said)
+
+
+def about(table: Table) -> str:
+    """One line on the samples."""
+    import numpy as np
+
+    shape = f"{len(table.X)} samples, {table.X.shape[1]} features"
+    if table.y is None:
+        return f"{table.name}: {shape}"
+    return f"{table.name}: {shape}, {len(np.unique(table.y))} classes ({table.label})"
+
+
+def check_classes(table: Table, quiet: bool) -> None:
+    """Refuse samples of one class, or all of different ones; say which classes are tiny."""
+    import numpy as np
+
+    from mpda.exceptions import TableError
+
+    labels, counts = np.unique(table.labels, return_counts=True)
+    if labels.size < 2:
+        raise TableError(
+            f"All {len(table.X)} samples have the label {labels[0]!s}; classes are separated, so "
+            "at least two are needed."
+        )
+    if counts.max() < 2:
+        raise TableError(
+            f"Every sample has a label of its own in {table.label!r}: that names samples, not "
+            "classes. Is another column meant?"
+        )
+    small = [str(label) for label in labels[counts < 5].tolist()]
+    if small:
+        shown = ", ".join(small[:5]) + (f" and {len(small) - 5} more" if len(small) > 5 else "")
+        note(f"note: fewer than 5 samples of {shown}; little can be said about them", quiet)
+
+
+def label_of(data: Path, label: str | None) -> str | None:
+    """The name of the labels; who gave none is told what there is."""
+    from mpda.tables import columns_of
+
+    if label is not None or data.suffix.lower() == ".npz":
+        return label
+    found = columns_of(data)
+    stop(f"mpda: --label is missing: it names the classes. {data} has {found}.", 2)
+
+
+def method_name(given: str) -> str:
+    from mpda.methods import BY_NAME
+
+    found = names(given, BY_NAME, "--method")
+    if found is None or len(found) != 1:
+        stop(f"mpda: --method takes one method, got {given!r}.", 2)
+    return found[0]
+
+
+def pca_energy(given: str) -> float | str | None:
+    if given in ("auto", "none"):
+        return "usual" if given == "auto" else None
+    try:
+        share = float(given)
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share < 1.0:
+        stop(f"mpda: --pca must be auto, none or a share between 0 and 1, got {given!r}.", 2)
+    return share
+
+
+def image_shape(given: str | None) -> tuple[int, int] | None:
+    if given is None:
+        return None
+    parts = given.lower().split("x")
+    if len(parts) != 2 or not all(part.isdigit() for part in parts):
+        stop(f"mpda: --image must be ROWSxCOLUMNS, such as 8x8, got {given!r}.", 2)
+    return int(parts[0]), int(parts[1])
+
+
+def values_of(given: list[str] | None) -> dict[str, Any]:
+    """NAME=VALUE as parameters: numbers, true, false and none are what they say, others words."""
+    import json
+
+    found: dict[str, Any] = {}
+    for each in given or []:
+        name, sign, value = each.partition("=")
+        if not sign or not name:
+            stop(f"mpda: --set must be NAME=VALUE, such as --set alpha=0.1, got {each!r}.", 2)
+        known = {"true": True, "false": False, "none": None}
+        try:
+            found[name] = known[value.lower()] if value.lower() in known else json.loads(value)
+        except ValueError:
+            found[name] = value
+    return found
+
+
+def with_parameters(entrant: Contender, given: dict[str, Any]) -> Contender:
+    """The method with parameters that a user gave, which are not searched."""
+    from dataclasses import replace
+
+    if not given:
+        return entrant
+    assert entrant.method is not None
+    known = entrant.method.estimator().get_params(deep=False)
+    for name in given:
+        if name not in known or name == "n_components":
+            advice = "; --components gives n_components" if name == "n_components" else ""
+            stop(
+                f"mpda: --set: {entrant.name} has no parameter {name!r} to set{advice}; it has "
+                f"{', '.join(sorted(set(known) - {'n_components'}))}.",
+                2,
+            )
+    grid = {name: values for name, values in entrant.grid.items() if name not in given}
+    return replace(entrant, fixed={**entrant.fixed, **given}, grid=grid)
+
+
+def write_outputs(found: dict[str, Any], results: Path | None, report: Path | None) -> list[Path]:
+    from mpda.report import write_page, write_results
+
+    written = []
+    if results is not None:
+        written.append(write_results(found, results))
+    if report is not None:
+        written.append(write_page(found, report))
+    return written
+
+
+def said(found: dict[str, Any], written: list[Path]) -> dict[str, Any]:
+    """Results without what only a picture needs, and the files that were written."""
+    kept = {name: part for name, part in found.items() if name not in ("embedding", "partition")}
+    if "model" in kept:
+        left_out = ("weights", "features", "image_shape")
+        kept["model"] = {k: v for k, v in kept["model"].items() if k not in left_out}
+    return {**kept, "files": [str(path) for path in written]}

@@ -1,0 +1,237 @@
+"""``mpda transform``, ``evaluate`` and ``export``: what a model file is for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpda.cli._app import (
+    Data,
+    Json,
+    Quiet,
+    SkipMissing,
+    app,
+    note,
+    print_json,
+    said_in_one_line,
+    stop,
+)
+from mpda.cli._fit import about, said, write_outputs
+
+if TYPE_CHECKING:
+    from mpda.tables import Table
+
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
+
+
+@app.command()
+def transform(
+    model: ModelFile,
+    data: Data,
+    out: Annotated[Path, typer.Option(help="CSV, TSV, Parquet, Arrow or .npy.")],
+    skip_missing: SkipMissing = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Map the samples of a file by a model. Columns that are no features are kept beside."""
+    with said_in_one_line():
+        from mpda.tables import check_output, write_table
+
+        check_output(out)
+        fitted, notes = _loaded(model)
+        table = _table_for(fitted, notes, data, None, skip_missing=skip_missing)
+        before = _without_neighbors(fitted)
+        import numpy as np
+
+        Z = np.asarray(before.transform(table.named()))
+        kept = dict(table.others)
+        if table.y is not None and table.label is not None:
+            kept[table.label] = table.y
+        write_table(out, Z, before.get_feature_names_out().tolist(), kept)
+        found = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
+        if as_json:
+            print_json({**found, "files": [str(out)]})
+            return
+        note(f"{about(table)} to {Z.shape[1]} components; written: {out}", quiet)
+
+
+@app.command()
+def evaluate(
+    context: typer.Context,
+    model: ModelFile,
+    data: Data,
+    label: Annotated[
+        str | None, typer.Option(help="Column of the classes; default: as in the fit.")
+    ] = None,
+    at_most: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Exit with code 3 where the error in per cent is larger."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page about it, .html.")] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Write the results that a page is made of, .json.")
+    ] = None,
+    skip_missing: SkipMissing = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The error of a model on the labelled samples of a file, which should be new to it."""
+    with said_in_one_line():
+        from mpda.assessment import evaluated
+        from mpda.tables import FRAMES
+
+        fitted, notes = _loaded(model)
+        if label is None and data.suffix.lower() in FRAMES:
+            label = notes.get("label")
+        table = _table_for(fitted, notes, data, label, skip_missing=skip_missing)
+        table = _same_kind(table, fitted)
+        found = evaluated(fitted, table.named(), table.labels)
+        gathered = _results(context.obj, table, fitted, found)
+        written = write_outputs(gathered, results, report)
+        low, high = found.interval
+        if as_json:
+            error = {"error": found.error, "low": low, "high": high, "n_known": found.n_known}
+            print_json({**said(gathered, written), **error})
+        else:
+            print("\n".join(_lines(table, fitted, found)))
+            if written:
+                note(f"written: {', '.join(map(str, written))}", quiet)
+        if 2 * found.n_known > len(found.y):
+            note(
+                f"note: {found.n_known} of these {len(found.y)} samples are among those that the "
+                "model was fitted to, so this is no estimate for new ones",
+                quiet,
+            )
+        if at_most is not None and found.error > at_most:
+            stop(f"mpda: the error, {found.error:.2f} %, is larger than --at-most {at_most:g}", 3)
+
+
+@app.command()
+def export(
+    model: ModelFile,
+    onnx: Annotated[Path | None, typer.Option(help="Write the map as ONNX, .onnx.")] = None,
+    neighbors: Annotated[
+        bool, typer.Option("--neighbors", help="With --onnx: 1-NN and its labels too.")
+    ] = False,
+    matrix: Annotated[
+        Path | None, typer.Option(help="Write the matrix, .npy, and beside it the mean.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """What a model is without this package: an ONNX graph, or a matrix and a mean."""
+    if onnx is None and matrix is None:
+        stop("mpda: export needs --onnx FILE, --matrix FILE.npy, or both.", 2)
+    if neighbors and onnx is None:
+        stop("mpda: --neighbors is for --onnx.", 2)
+    with said_in_one_line():
+        from mpda.export import export_matrix, export_onnx
+
+        fitted, _ = _loaded(model)
+        written: list[Path] = []
+        if onnx is not None:
+            written.append(export_onnx(fitted, onnx, neighbors=neighbors))
+        if matrix is not None:
+            written += export_matrix(fitted, matrix)
+        if as_json:
+            print_json({"files": [str(path) for path in written]})
+            return
+        note(f"written: {', '.join(map(str, written))}", quiet)
+
+
+def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
+    """The model of a file as a pipeline, and the notes that were kept with it."""
+    from sklearn.pipeline import Pipeline
+
+    from mpda.persistence import header, load
+
+    model, notes = load(path), header(path).get("notes") or {}
+    if not isinstance(model, Pipeline):
+        if not hasattr(model, "transform"):
+            raise ValueError(f"{path} holds a {type(model).__name__}, which maps no samples.")
+        model = Pipeline([("model", model)])
+    return model, notes
+
+
+def _without_neighbors(model: Any) -> Any:
+    return model[:-1] if hasattr(model.steps[-1][1], "kneighbors") else model
+
+
+def _table_for(
+    model: Any, notes: dict[str, Any], data: Path, label: str | None, *, skip_missing: bool
+) -> Table:
+    """The samples of a file with the features that the model knows, in its order."""
+    from mpda.exceptions import TableError
+    from mpda.tables import read_table
+
+    known = getattr(model, "feature_names_in_", None)
+    by_name = known is not None and data.suffix.lower() not in (".npy", ".npz")
+    features = known.tolist() if by_name and known is not None else None
+    table = read_table(data, label=label, features=features, skip_missing=skip_missing)
+    if table.X.shape[1] != model.n_features_in_:
+        raise TableError(
+            f"{data} has {table.X.shape[1]} features, but the model was fitted with "
+            f"{model.n_features_in_}."
+        )
+    return table
+
+
+def _same_kind(table: Table, model: Any) -> Table:
+    """Labels as the model has them: a file may write 1 where another writes the word 1."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    classes = getattr(model, "classes_", None)
+    if classes is not None and np.asarray(classes).dtype.kind in "UO":
+        return replace(table, y=table.labels.astype(str))
+    return table
+
+
+def _results(command: str, table: Table, model: Any, found: Any) -> dict[str, Any]:
+    from mpda.report import collect
+
+    before = _without_neighbors(model)
+    how = f"{len(table.X)} samples of {table.name}"
+    among = "the other samples of the file" if found.within else "the samples of the fit"
+    low, high = found.interval
+    summary = [
+        f"The nearest neighbour among {among} has the wrong class for {found.n_wrong} of "
+        f"{len(found.y)} samples: {found.error:.2f} % (95 % interval {low:.2f} to {high:.2f})."
+    ]
+    sections = {
+        "data": collect.data_section(table),
+        "model": collect.model_section(model, table),
+        "embedding": collect.embedding_section(
+            found.Z, table, before.get_feature_names_out().tolist(), how, found.predicted
+        ),
+        "confusion": collect.confusion_section(found.y, found.predicted, f"1-NN among {among}"),
+    }
+    return collect.results_of(f"{table.name} by a fitted model", command, summary, sections)
+
+
+def _lines(table: Table, model: Any, found: Any) -> list[str]:
+    """The error, and that of each class."""
+    import numpy as np
+
+    among = "each other" if found.within else "the samples of the fit"
+    low, high = found.interval
+    method = type(_without_neighbors(model).steps[-1][1]).__name__
+    lines = [
+        about(table),
+        f"{method}, {table.X.shape[1]} features to {found.Z.shape[1]} components",
+        "",
+        f"1-NN error beside {among}: {found.error:.2f} %, 95 % interval {low:.2f} to {high:.2f}",
+        "",
+        f"{'class':20}{'samples':>9}{'wrong':>7}{'error':>10}   most often taken for",
+    ]
+    for name in np.unique(found.y):
+        own = found.y == name
+        wrong = own & (found.predicted != found.y)
+        others, counts = np.unique(found.predicted[wrong], return_counts=True)
+        taken = str(others[np.argmax(counts)]) if others.size else ""
+        share = 100.0 * wrong.sum() / own.sum()
+        lines.append(f"{name!s:20}{own.sum():9}{wrong.sum():7}{share:8.2f} %   {taken}".rstrip())
+    return lines

@@ -1,0 +1,55 @@
+"""Results wherever they are: what a command wrote, or the rows of the paper's experiments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mpda.assessment import Row
+from mpda.exceptions import ReportError
+from mpda.report._results import read_results
+from mpda.report.collect import comparison_section, results_of
+from mpda.reproduction import CONTENDERS, PROBLEMS, read_rows
+
+
+def results_at(path: str | Path) -> dict[str, Any]:
+    """The results of a file or directory.
+
+    Parameters
+    ----------
+    path : str or Path
+        A results file, the rows.jsonl of ``mpda reproduce``, or a directory with one of them.
+    """
+    path = Path(path)
+    rows = path / "rows.jsonl" if path.is_dir() else path
+    if rows.suffix == ".jsonl" and rows.exists() and not (path / "results.json").exists():
+        return _of_experiments(rows)
+    return read_results(path)
+
+
+def _of_experiments(path: Path) -> dict[str, Any]:
+    """All rows of a file that are results; methods in the order of the paper's table."""
+    done: dict[tuple[str, str, int], Row] = {}
+    for row in read_rows(path):
+        if row["status"] == "done":
+            done.setdefault((row["problem"], row["method"], row["seed"]), row)
+    rows = list(done.values())
+    if not rows:
+        raise ReportError(f"{path} has no row of a finished task: run mpda reproduce first.")
+    order = [*CONTENDERS, *sorted({row["method"] for row in rows} - set(CONTENDERS))]
+    problems = [*PROBLEMS]
+    rows.sort(key=lambda row: (problems.index(row["problem"]), order.index(row["method"])))
+    titles = {name: problem.title for name, problem in PROBLEMS.items()}
+    how = (
+        "1-NN on the test part of each split, at the number of components that cross-validation on "
+        "the training part chose; ± is the standard deviation over splits"
+    )
+    n_problems, n_methods = (len({row[key] for row in rows}) for key in ("problem", "method"))
+    n_splits = len({row["seed"] for row in rows})
+    summary = [
+        f"{n_methods} methods on {n_problems} problems, up to {n_splits} splits of each; the best "
+        "of a problem and what a paired t-test at 0.05 does not tell from it are in bold."
+    ]
+    section = comparison_section(rows, how, titles)
+    command = f"mpda report {path.name}"
+    return results_of("The paper's experiments", command, summary, {"comparison": section})

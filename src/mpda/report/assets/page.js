@@ -1,0 +1,185 @@
+"use strict";
+(function () {
+  const root = document.documentElement;
+  const content = JSON.parse(document.getElementById("content").textContent);
+  const drawn = new Map(); // element -> name of the chart in it
+  const NARROW = 620;
+
+  // Theme: the reader's choice, else that of the system.
+
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const kept = (function () {
+    try { return window.localStorage.getItem("mpda-theme"); } catch { return null; } // not allowed in a file
+  })();
+  let chosen = kept === "light" || kept === "dark" ? kept : null;
+
+  function applyTheme(theme) {
+    root.dataset.theme = theme;
+    document.getElementById("theme").setAttribute("aria-pressed", String(theme === "dark"));
+    drawn.forEach((name, place) => draw(place, name));
+  }
+
+  const wanted = () => chosen || (system.matches ? "dark" : "light");
+  document.getElementById("theme").addEventListener("click", () => {
+    chosen = root.dataset.theme === "dark" ? "light" : "dark";
+    try { window.localStorage.setItem("mpda-theme", chosen); } catch { /* it holds for this visit */ }
+    applyTheme(chosen);
+  });
+  system.addEventListener("change", () => applyTheme(wanted()));
+
+  // Colours: names that begin with @ become those of the theme.
+
+  const NAMED = /color$|^colorscale$/;
+
+  function color(name) {
+    const [key, opacity] = name.slice(1).split("/");
+    const style = getComputedStyle(root);
+    const dark = root.dataset.theme === "dark";
+    if (key === "shares") {
+      return dark
+        ? [[0, "#1b222b"], [0.3, "#1f425e"], [1, "#6bb8ea"]]
+        : [[0, "#f4f7fa"], [0.3, "#c6dcec"], [1, "#00558a"]];
+    }
+    let value = /^\d+$/.test(key) ? content.colors[Number(key)] : style.getPropertyValue("--" + key).trim();
+    if (value === "#000000" && dark) value = "#f5f5f5";
+    if (opacity === undefined) return value;
+    const [r, g, b] = [1, 3, 5].map((i) => parseInt(value.slice(i, i + 2), 16));
+    return "rgba(" + r + "," + g + "," + b + "," + opacity + ")";
+  }
+
+  function themed(value, key) {
+    if (Array.isArray(value)) {
+      // Long lists of numbers are handed on as they are.
+      return typeof value[0] === "number" ? value : value.map((each) => themed(each, key));
+    }
+    if (value !== null && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, k)]));
+    }
+    return typeof value === "string" && value[0] === "@" && NAMED.test(key) ? color(value) : value;
+  }
+
+  // Figures.
+
+  const webgl = (function () {
+    try {
+      const canvas = document.createElement("canvas");
+      return Boolean(canvas.getContext("webgl2") || canvas.getContext("webgl"));
+    } catch { return false; }
+  })();
+
+  function figure(name, width) {
+    const chart = content.charts[name];
+    const narrow = width < NARROW;
+    const data = themed(chart.data, "").map((trace) =>
+      trace.type === "scattergl" && !webgl ? { ...trace, type: "scatter" } : trace);
+    const layout = {
+      ...themed(chart.layout, ""),
+      height: narrow ? Math.min(chart.height, 430) : chart.height,
+      margin: { l: 10, r: 10, t: chart.tools && !narrow ? 34 : 10, b: 10 }, // room for the tools
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: color("@ink") },
+      hoverlabel: { bgcolor: color("@paper"), bordercolor: color("@line"), font: { color: color("@ink") }, align: "left" },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: color("@soft"), activecolor: color("@accent") },
+      uirevision: name, // what is hidden or zoomed stays so when the theme changes
+    };
+    layout.legend = { ...layout.legend, ...(narrow ? { orientation: "h", y: layout.scene ? 0 : -0.2, yanchor: "top" } : {}) };
+    const names = layout.yaxis && layout.yaxis.ticktext;
+    if (narrow && names) {
+      layout.yaxis.ticktext = names.map((name) => (name.length > 18 && !name.includes("&") ? name.slice(0, 17) + "…" : name));
+    }
+    if (layout.scene) layout.margin = { l: 0, r: 0, t: 0, b: 0 };
+    const config = { responsive: true, displaylogo: false, plotlyServerURL: "" };
+    // Only what is named here: plotly's own list has a button that would send the data away.
+    config.modeBarButtons = layout.scene
+      ? [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]]
+      : [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
+    config.displayModeBar = Boolean(chart.tools) && !narrow;
+    return { data, layout, config };
+  }
+
+  function draw(place, name) {
+    drawn.set(place, name);
+    const made = figure(name, place.clientWidth || window.innerWidth);
+    place.dataset.narrow = String(place.clientWidth < NARROW);
+    place.style.height = made.layout.height + "px"; // what plotly goes by when the window changes
+    return window.Plotly.react(place, made.data, made.layout, made.config);
+  }
+
+  // A figure of tens of thousands of marks is drawn when it comes near.
+  const watcher = "IntersectionObserver" in window
+    ? new IntersectionObserver((entries) => entries.forEach((entry) => {
+        if (entry.isIntersecting) { watcher.unobserve(entry.target); show(entry.target, entry.target.id); }
+      }), { rootMargin: "600px" })
+    : null;
+
+  function show(place, name) {
+    if (drawn.get(place) !== name) draw(place, name);
+  }
+
+  function start() {
+    root.dataset.theme = wanted();
+    document.querySelectorAll(".chart").forEach((place) => {
+      if (place.hidden) return;
+      if (watcher) watcher.observe(place); else show(place, place.id);
+    });
+    applyTheme(wanted());
+  }
+
+  // Views and choices.
+
+  const space = document.querySelector('[data-view="embedding-space"]');
+  if (space && !webgl) {
+    space.disabled = true;
+    document.getElementById("no-space").hidden = false;
+  }
+  document.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", () => {
+    button.parentElement.querySelectorAll("[data-view]").forEach((each) => {
+      const on = each === button;
+      each.setAttribute("aria-pressed", String(on));
+      document.getElementById(each.dataset.view).hidden = !on;
+    });
+    show(document.getElementById(button.dataset.view), button.dataset.view);
+  }));
+
+  const component = document.getElementById("component-choice");
+  if (component) component.addEventListener("change", () => draw(document.getElementById("component-0"), component.value));
+
+  const problem = document.getElementById("curve-choice");
+  if (problem) problem.addEventListener("change", () => {
+    Array.from(problem.options).forEach((option) => {
+      const on = option.value === problem.value;
+      document.getElementById(option.value).hidden = !on;
+      document.querySelector('[data-with="' + option.value + '"]').hidden = !on;
+    });
+    show(document.getElementById(problem.value), problem.value);
+  });
+
+  const copy = document.getElementById("copy");
+  if (copy) copy.addEventListener("click", async () => {
+    const code = document.getElementById("command");
+    let done = true;
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+    } catch {
+      window.getSelection().selectAllChildren(code); // ready for the keyboard
+      done = document.execCommand("copy");
+    }
+    copy.textContent = done ? "Copied" : "Selected";
+    setTimeout(() => { copy.textContent = "Copy"; }, 1600);
+  });
+
+  // Width and paper.
+
+  window.addEventListener("resize", () => drawn.forEach((name, place) => {
+    const narrow = String(place.clientWidth < NARROW);
+    if (!place.hidden && narrow !== place.dataset.narrow) draw(place, name);
+  }));
+  window.addEventListener("beforeprint", () => {
+    document.querySelectorAll(".chart").forEach((place) => { if (!place.hidden) show(place, place.id); });
+    applyTheme("light");
+  });
+  window.addEventListener("afterprint", () => applyTheme(wanted()));
+
+  start();
+})();

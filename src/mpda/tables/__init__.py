@@ -1,0 +1,16 @@
+"""Samples in files: tables of CSV, TSV, Parquet and Arrow, and NumPy's arrays."""
+
+from mpda.tables._frames import FRAMES
+from mpda.tables._reading import KINDS, Table, columns_of, read_table
+from mpda.tables._writing import OUTPUTS, check_output, write_table
+
+__all__ = [
+    "FRAMES",
+    "KINDS",
+    "OUTPUTS",
+    "Table",
+    "check_output",
+    "columns_of",
+    "read_table",
+    "write_table",
+]

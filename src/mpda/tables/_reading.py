@@ -1,0 +1,346 @@
+"""From a file to samples and labels, with what is wrong said by column and row."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpda._typing import Array, Bools, Ints, Labels
+from mpda.exceptions import TableError
+from mpda.tables._frames import FRAMES, read_frame
+from mpda.tables._labels import class_labels
+
+KINDS = (*FRAMES, ".npy", ".npz")
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Table:
+    """Samples of a file.
+
+    name : of the file
+    X : (n, d)
+    y : (n,) labels, None where there are none
+    label : what the file calls the labels
+    features : names of the features, None for arrays
+    rows : (n,) the number of each sample in the file, from 1
+    others : columns that are neither features nor labels
+    """
+
+    name: str
+    X: Array
+    y: Labels | None
+    label: str | None
+    features: tuple[str, ...] | None
+    rows: Ints
+    others: dict[str, Any]
+
+    @property
+    def labels(self) -> Labels:
+        """y, where it is needed."""
+        if self.y is None:
+            raise TableError(f"{self.name} has no labels; --label names them.")
+        return self.y
+
+    def named(self) -> Any:
+        """X as a data frame where features have names, so that a model keeps them."""
+        if self.features is None:
+            return self.X
+        import pandas as pd
+
+        return pd.DataFrame(self.X, columns=list(self.features), copy=False)
+
+
+def read_table(
+    path: Path,
+    *,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    skip_missing: bool = False,
+) -> Table:
+    """The samples of a file.
+
+    Parameters
+    ----------
+    path : Path
+        Its ending says what it is, one of ``KINDS``; CSV and TSV may be compressed (.gz).
+    label : str, default=None
+        The column of the labels; of an .npz the array, where None means "y" if it is there; of an
+        .npy the number of a column (-1 for the last), or another .npy.
+    drop : names of columns to leave out
+    features : names of columns, default=None
+        The features, in this order; None takes all columns that are left.
+    skip_missing : bool, default=False
+        Whether rows with missing values are left out; else these are refused.
+    """
+    kind = _kind(path)
+    try:
+        if kind == ".npy":
+            table = _of_array(path, label)
+        elif kind == ".npz":
+            table = _of_arrays(path, label)
+        else:
+            table = _of_frame(path, kind, label, drop, features)
+    except OSError as error:
+        raise TableError(f"{path} cannot be read ({error.strerror or error}).") from error
+    if kind in (".npy", ".npz") and drop:
+        raise TableError(f"{path} has no names of columns, so --drop has no meaning for it.")
+    table = _without_missing(table) if skip_missing else table
+    if len(table.X) == 0:
+        raise TableError(f"{path} has no rows.")
+    if table.X.shape[1] == 0:
+        raise TableError(f"{path} has no columns beside the labels, so there are no features.")
+    _refuse_not_finite(table)
+    return table
+
+
+def columns_of(path: Path) -> str:
+    """What a file has that could be labels, in words."""
+    kind = _kind(path)
+    if kind in (".npy", ".npz"):
+        return "columns without names: give a number, -1 for the last, or an .npy with the labels"
+    return f"the columns {_listed(list(read_frame(path, kind, None).columns), most=20)}"
+
+
+def _kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] in ([".csv"], [".tsv"]):
+        suffixes.pop()
+    kind = suffixes[-1] if suffixes else ""
+    if path.is_dir():
+        raise TableError(f"{path} is a directory; name one file, {', '.join(KINDS)}.")
+    if kind not in KINDS:
+        raise TableError(
+            f"{path} ends in {kind or 'nothing'}, which says nothing about what it is; files that "
+            f"are understood end in {', '.join(KINDS)}."
+        )
+    if not path.exists():
+        raise TableError(f"{path} does not exist.{_near(path.name, _siblings(path))}")
+    return kind
+
+
+def _siblings(path: Path) -> list[str]:
+    folder = path.parent
+    return [each.name for each in folder.iterdir()] if folder.is_dir() else []
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {found[0]}?" if found else ""
+
+
+def _of_frame(
+    path: Path, kind: str, label: str | None, drop: Sequence[str], features: Sequence[str] | None
+) -> Table:
+    frame = read_frame(path, kind, label, drop)
+    names = list(frame.columns)
+    for name, option in [(label, "--label"), *((name, "--drop") for name in drop)]:
+        if name is not None and name not in names:
+            raise TableError(
+                f"{option}: {path} has no column {name!r}; it has {_listed(names)}."
+                f"{_near(name, names)}"
+            )
+    if features is None:
+        features = [name for name in names if name != label and name not in drop]
+    missing = [name for name in features if name not in names]
+    if missing:
+        raise TableError(
+            f"{path} has no column {_listed(missing)}, which the model was fitted with; it has "
+            f"{_listed(names)}."
+        )
+    others = {n: frame[n] for n in names if n not in features and n != label and n not in drop}
+    y = None if label is None else class_labels(frame[label], label)
+    X = _numbers(frame, list(features))
+    rows = np.arange(1, len(frame) + 1)
+    return Table(path.name, X, y, label, tuple(features), rows, others)
+
+
+def _numbers(frame: Any, features: list[str]) -> Array:
+    """The columns as one array of floats; those that are no numbers are named."""
+    import pandas as pd
+
+    columns, wrong = {}, []
+    for name in features:
+        column = frame[name]
+        if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
+            columns[name] = column
+            continue
+        read = None if _is_time(column) else pd.to_numeric(column, errors="coerce")
+        if read is None or (read.isna() & ~column.isna()).any():
+            wrong.append(_first_word(name, column, read))
+        else:
+            columns[name] = read
+    if wrong:
+        raise TableError(
+            f"These columns are not numbers: {_listed(wrong, quoted=False)}. Leave them out with "
+            "--drop NAME, or turn them into numbers (for a category, one column of 0 and 1 for "
+            "each value)."
+        )
+    types = [np.dtype(_plain(column.dtype)) for column in columns.values()]
+    dtype = np.float32 if types and all(each == np.float32 for each in types) else np.float64
+    made = pd.DataFrame(columns, index=frame.index)
+    return made.to_numpy(dtype=dtype, na_value=np.nan) if columns else np.empty((len(frame), 0))
+
+
+def _plain(dtype: Any) -> Any:
+    """NumPy's type of a column of pandas, float64 where it has none."""
+    return dtype if isinstance(dtype, np.dtype) else getattr(dtype, "numpy_dtype", np.float64)
+
+
+def _is_time(column: Any) -> bool:
+    return column.dtype.kind in "mM" if isinstance(column.dtype, np.dtype) else False
+
+
+def _first_word(name: str, column: Any, read: Any) -> str:
+    """A column with the first of its values that is no number."""
+    bad = ~column.isna() if read is None else read.isna() & ~column.isna()
+    place = int(np.flatnonzero(bad.to_numpy())[0]) if bad.any() else 0
+    return f"{name!r} (row {place + 1}: {column.iloc[place]!s})"
+
+
+def _of_array(path: Path, label: str | None) -> Table:
+    X = _matrix(_loaded(path), path)
+    rows = np.arange(1, len(X) + 1)
+    if label is None:
+        return Table(path.name, X, None, None, None, rows, {})
+    if label.lstrip("+-").isdigit():
+        column = int(label)
+        if not -X.shape[1] <= column < X.shape[1]:
+            raise TableError(
+                f"--label {label}: {path} has {X.shape[1]} columns, numbered from 0 (-1 is the "
+                "last)."
+            )
+        y = class_labels(X[:, column], f"column {label}")
+        return Table(path.name, np.delete(X, column, axis=1), y, label, None, rows, {})
+    other = Path(label)
+    if other.suffix != ".npy" or not other.exists():
+        raise TableError(
+            f"--label {label}: for an .npy give the number of a column (-1 for the last) or the "
+            "path of an .npy with the labels."
+        )
+    labels = _loaded(other)
+    if labels.shape not in ((len(X),), (len(X), 1)):
+        raise TableError(
+            f"--label: {other} has the shape {labels.shape}, but {path} has {len(X)} samples."
+        )
+    return Table(path.name, X, class_labels(labels.ravel(), label), label, None, rows, {})
+
+
+def _of_arrays(path: Path, label: str | None) -> Table:
+    arrays = _loaded(path)
+    if "X" in arrays:
+        name = "X"
+    else:
+        wide = [key for key, value in arrays.items() if value.ndim == 2 and key != label]
+        if len(wide) != 1:
+            raise TableError(
+                f"{path} has the arrays {_listed(list(arrays))}; the samples should be called X."
+            )
+        name = wide[0]
+    X = _matrix(arrays[name], path)
+    key = label if label is not None else ("y" if "y" in arrays else None)
+    if key is not None and key not in arrays:
+        raise TableError(f"--label: {path} has no array {key!r}; it has {_listed(list(arrays))}.")
+    y = None
+    if key is not None:
+        if arrays[key].shape not in ((len(X),), (len(X), 1)):
+            raise TableError(
+                f"{path}: {key} has the shape {arrays[key].shape}, but {name} has {len(X)} samples."
+            )
+        y = class_labels(arrays[key].ravel(), key)
+    return Table(path.name, X, y, key, None, np.arange(1, len(X) + 1), {})
+
+
+def _loaded(path: Path) -> Any:
+    """The array of an .npy, or the arrays of an .npz by name."""
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found:
+            return {name: found[name] for name in found.files}
+    except OSError:
+        raise
+    # A broken zip, a short file, a pickle, an impossible header: NumPy says it in many ways.
+    except Exception as error:
+        raise TableError(
+            f"{path} cannot be read as NumPy's {path.suffix}: it is damaged, something else, or "
+            "holds Python objects, which are refused. Save numbers, and labels as numbers or "
+            "fixed-width strings."
+        ) from error
+
+
+def _matrix(X: Any, path: Path) -> Array:
+    if X.ndim != 2:
+        raise TableError(
+            f"{path}: samples should be the rows of a table, but the array has the shape {X.shape}."
+            + (" X.reshape(len(X), -1) flattens images." if X.ndim > 2 else "")
+        )
+    if X.dtype.kind not in "biuf":
+        raise TableError(f"{path}: samples should be real numbers, but the array is of {X.dtype}.")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _without_missing(table: Table) -> Table:
+    kept = ~np.isnan(table.X).any(axis=1)
+    if table.y is not None:
+        kept &= ~_no_label(table.y)
+    if kept.all():
+        return table
+    return replace(
+        table,
+        X=table.X[kept],
+        y=None if table.y is None else _plain_labels(table.y[kept]),
+        rows=table.rows[kept],
+        others={name: column[kept] for name, column in table.others.items()},
+    )
+
+
+def _no_label(y: Labels) -> Bools:
+    return np.array([each is None for each in y], dtype=bool)
+
+
+def _plain_labels(y: Labels) -> Labels:
+    """Labels of which none is missing, in the type that they have."""
+    return np.array(y.tolist()) if y.dtype == object else y
+
+
+def _refuse_not_finite(table: Table) -> None:
+    advice = "Fill them in, leave the column out with --drop, or the rows with --skip-missing."
+    if table.y is not None and _no_label(table.y).any():
+        rows = table.rows[_no_label(table.y)]
+        raise TableError(
+            f"{len(rows)} rows have no label in {table.label!r}, the first is row {rows[0]}. Give "
+            "them one, or leave them out with --skip-missing."
+        )
+    missing = np.isnan(table.X)
+    if missing.any():
+        raise TableError(f"Values are missing in {_where(table, missing)}. {advice}")
+    infinite = np.isinf(table.X)
+    if infinite.any():
+        raise TableError(
+            f"Values are infinite in {_where(table, infinite)}. Correct them, or leave the column "
+            "out with --drop."
+        )
+
+
+def _where(table: Table, marks: Bools) -> str:
+    """The columns with marks, how many each has, and the first row."""
+    said = []
+    for column in np.flatnonzero(marks.any(axis=0)):
+        name = repr(table.features[column]) if table.features else f"column {column}"
+        rows = table.rows[marks[:, column]]
+        said.append(f"{name} ({len(rows)}, the first in row {rows[0]})")
+    return _listed(said, quoted=False)
+
+
+def _listed(names: Sequence[Any], *, quoted: bool = True, most: int = _SHOWN) -> str:
+    shown = [repr(name) if quoted else str(name) for name in names[:most]]
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(shown) + rest if shown else "none"

@@ -1,0 +1,54 @@
+"""Samples to files, written beside and renamed into place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpda._beside import beside
+from mpda._typing import Array
+from mpda.exceptions import TableError
+
+OUTPUTS = (".csv", ".tsv", ".parquet", ".arrow", ".feather", ".npy")
+
+
+def check_output(path: Path) -> None:
+    """Refuse a name that does not say what to write, or a place that is not there."""
+    if path.suffix.lower() not in OUTPUTS:
+        raise TableError(
+            f"--out {path} ends in {path.suffix or 'nothing'}; what can be written ends in "
+            f"{', '.join(OUTPUTS)}."
+        )
+
+
+def write_table(path: Path, Z: Array, names: Sequence[str], others: Mapping[str, Any]) -> None:
+    """Samples Z (n, r) with named columns, after other columns; an .npy has only Z."""
+    check_output(path)
+    try:
+        with beside(path) as part:
+            if path.suffix.lower() == ".npy":
+                with part.open("wb") as file:
+                    np.save(file, Z)
+            else:
+                _write_frame(part, path.suffix.lower(), Z, names, others)
+    except OSError as error:
+        raise TableError(f"{path} cannot be written ({error.strerror or error}).") from error
+
+
+def _write_frame(
+    part: Path, kind: str, Z: Array, names: Sequence[str], others: Mapping[str, Any]
+) -> None:
+    import pandas as pd
+
+    columns = {name: np.asarray(each) for name, each in others.items()}
+    columns |= {name: Z[:, i] for i, name in enumerate(names)}
+    frame = pd.DataFrame(columns)
+    if kind in (".csv", ".tsv"):
+        frame.to_csv(part, sep="," if kind == ".csv" else "\t", index=False)
+    elif kind == ".parquet":
+        frame.to_parquet(part, index=False)
+    else:
+        frame.to_feather(part)

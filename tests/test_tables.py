@@ -1,0 +1,304 @@
+"""Samples in files: every kind read alike, and what is wrong said by column and row."""
+
+import gzip
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_iris
+
+from mpda.exceptions import TableError
+from mpda.tables import columns_of, read_table, write_table
+
+
+@pytest.fixture
+def frame():
+    found = load_iris(as_frame=True)
+    names = np.array(found.target_names)[found.target]
+    return found.data.assign(species=names)
+
+
+def written(frame, path):
+    kind = path.suffix
+    if kind == ".gz":
+        path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
+    elif kind == ".parquet":
+        frame.to_parquet(path)
+    elif kind in (".arrow", ".feather"):
+        frame.to_feather(path)
+    elif kind == ".tsv":
+        frame.to_csv(path, sep="\t", index=False)
+    else:
+        frame.to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize(
+    "name", ["a.csv", "a.tsv", "a.CSV", "a.csv.gz", "a.parquet", "a.arrow", "a.feather"]
+)
+def test_tables_of_every_kind_give_the_same(frame, tmp_path, name):
+    table = read_table(written(frame, tmp_path / name), label="species")
+    np.testing.assert_array_equal(table.X, load_iris().data)
+    np.testing.assert_array_equal(table.y, frame["species"])
+    assert table.y.dtype.kind == "U"
+    assert table.features == tuple(load_iris().feature_names)
+    assert table.label == "species"
+    np.testing.assert_array_equal(table.rows, np.arange(1, 151))
+    assert list(table.named().columns) == list(table.features)
+
+
+def test_streams_of_arrow_are_read_too(frame, tmp_path):
+    import pyarrow as pa
+
+    path = tmp_path / "a.arrow"
+    made = pa.Table.from_pandas(frame)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, made.schema) as stream:
+        stream.write_table(made)
+    assert read_table(path, label="species").X.shape == (150, 4)
+
+
+def test_semicolons_spaces_and_a_mark_at_the_beginning(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("\ufeffa; b ;kind\n1; 2;x\n3; 4;y\n".encode())
+    table = read_table(path, label="kind")
+    assert table.features == ("a", "b")
+    np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
+
+
+def test_columns_may_be_dropped_chosen_and_kept_beside(frame, tmp_path):
+    path = written(frame.assign(name=[f"s{i}" for i in range(150)]), tmp_path / "a.csv")
+    names = list(frame.columns[:4])
+    dropped = read_table(path, label="species", drop=["name", names[0]])
+    assert dropped.features == tuple(names[1:])
+    chosen = read_table(path, features=[names[2], names[0]])
+    np.testing.assert_array_equal(chosen.X, frame[[names[2], names[0]]])
+    assert list(chosen.others) == [names[1], names[3], "species", "name"]
+    assert chosen.y is None
+    with pytest.raises(TableError, match=r"a\.csv has no labels; --label names them"):
+        chosen.labels  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "expected"),
+    [
+        ([1, 2, 1], "i", [1, 2, 1]),
+        ([1.0, 2.0, 1.0], "i", [1, 2, 1]),
+        ([True, False, True], "b", [True, False, True]),
+        (["NA", "None", "nan"], "U", ["NA", "None", "nan"]),
+        (["10", "2", "x"], "U", ["10", "2", "x"]),
+    ],
+)
+def test_labels_are_what_they_look_like(tmp_path, column, kind, expected):
+    path = written(pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": column}), tmp_path / "a.csv")
+    table = read_table(path, label="y")
+    assert table.y.dtype.kind == kind
+    assert table.y.tolist() == expected
+
+
+def test_types_of_pandas(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "a": pd.array([1, 2, None, 4], dtype="Int64"),
+            "b": np.array([0.5, 1, 2, 3], dtype=np.float32),
+            "flag": [True, False, True, True],
+            "y": pd.Categorical(["u", "v", "u", None]),
+            "z": pd.array([1, 2, 1, 2], dtype="Int64"),
+        }
+    )
+    path = written(frame, tmp_path / "a.parquet")
+    table = read_table(path, label="y", skip_missing=True)
+    np.testing.assert_array_equal(table.rows, [1, 2])
+    np.testing.assert_array_equal(table.X, [[1, 0.5, 1, 1], [2, 1, 0, 2]])
+    assert table.y.tolist() == ["u", "v"]
+    assert table.y.dtype.kind == "U"
+    single = read_table(path, label="z", drop=["a", "flag", "y"])
+    assert single.X.dtype == np.float32
+    assert single.y.tolist() == [1, 2, 1, 2]
+
+
+def test_numbers_written_as_words_are_numbers(tmp_path):
+    frame = pd.DataFrame({"a": ["1.5", "2"], "y": ["u", "v"]})
+    table = read_table(written(frame, tmp_path / "a.parquet"), label="y")
+    np.testing.assert_array_equal(table.X, [[1.5], [2.0]])
+
+
+def test_arrays(tmp_path):
+    X, y = load_iris(return_X_y=True)
+    np.savez(tmp_path / "a.npz", X=X.astype(np.float32), y=y, other=y + 1)
+    table = read_table(tmp_path / "a.npz")
+    assert table.X.dtype == np.float32
+    assert table.label == "y"
+    assert table.features is None
+    assert read_table(tmp_path / "a.npz", label="other").y.max() == 3
+    np.savez(tmp_path / "b.npz", samples=X, kinds=np.array(["u", "v"])[y % 2])
+    assert read_table(tmp_path / "b.npz").y is None
+    assert set(read_table(tmp_path / "b.npz", label="kinds").y) == {"u", "v"}
+    np.save(tmp_path / "a.npy", np.column_stack([X, y]))
+    for label in ("-1", "4"):
+        table = read_table(tmp_path / "a.npy", label=label)
+        np.testing.assert_array_equal(table.X, X)
+        np.testing.assert_array_equal(table.y, y)
+    np.save(tmp_path / "y.npy", np.array(["u", "v"])[y % 2])
+    table = read_table(tmp_path / "a.npy", label=str(tmp_path / "y.npy"))
+    assert table.X.shape == (150, 5)
+    assert set(table.y) == {"u", "v"}
+
+
+CSV = {
+    "words": ("a,city,y\n1,Rome,u\n2,Oslo,v\n", {"label": "y"}, r"'city' \(row 1: Rome\).*--drop"),
+    "late word": ("a,y\n1,u\nn.a.,v\n", {"label": "y"}, r"'a' \(row 2: n\.a\.\)"),
+    "comma": ("a;y\n1,5;u\n2,5;v\n", {"label": "y"}, r"'a' \(row 1: 1,5\)"),
+    "missing": ("a,b,y\n1,2,u\n,3,v\nNA,4,u\n", {"label": "y"}, r"'a' \(2, the first in row 2\)"),
+    "infinite": ("a,y\n1,u\ninf,v\n", {"label": "y"}, r"infinite in 'a' \(1, the first in row 2\)"),
+    "no label": ("a,y\n1,u\n2,\n", {"label": "y"}, r"1 rows have no label in 'y'.* row 2"),
+    "measured": ("a,y\n1,0.5\n2,1\n", {"label": "y"}, r"not whole, such as 0\.5.*measurement"),
+    "typing": ("a,kind\n1,u\n", {"label": "knd"}, r"--label: .* no column 'knd'.*mean kind\?"),
+    "dropping": ("a,kind\n1,u\n", {"drop": ["b"]}, r"--drop: .* no column 'b'"),
+    "features": ("a,y\n1,u\n", {"features": ["b"]}, r"no column 'b', which the model"),
+    "twice": ("a,a,y\n1,2,u\n", {"label": "y"}, r"more than one column 'a'"),
+    "numbers": ("1,2\n3,4\n", {}, r"only numbers \(1, 2"),
+    "empty": ("", {}, "is empty"),
+    "no rows": ("a,y\n", {"label": "y"}, "has no rows"),
+    "only labels": ("y\nu\nv\n", {"label": "y"}, "no features"),
+    "ragged": ("a,y\n1,u\n1,2,3,v\n", {"label": "y"}, "cannot be read as csv"),
+    "longer": ("a,y\n1,2,u\n1,2,v\n", {"label": "y"}, "cannot be read as csv"),
+    "counted": (",a,y\n0,5,u\n1,7,v\n", {"label": "y"}, r"only counts the rows.*--drop 'column 1'"),
+    "all missing": ("a,y\n1,\n2,\n", {"label": "y"}, "all missing"),
+}
+
+
+@pytest.mark.parametrize("case", CSV)
+def test_what_is_wrong_with_a_csv_is_said(tmp_path, case):
+    text, options, message = CSV[case]
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(TableError, match=message):
+        read_table(path, **options)
+
+
+def test_a_column_that_counts_rows_can_be_left_out(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(",a,y\n0,5,u\n1,7,v\n")
+    assert read_table(path, label="y", drop=["column 1"]).features == ("a",)
+
+
+def test_rows_with_missing_values_can_be_left_out(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,b,y\n1,2,u\n,3,v\n5,6,\n7,8,v\n")
+    table = read_table(path, label="y", skip_missing=True)
+    np.testing.assert_array_equal(table.X, [[1, 2], [7, 8]])
+    np.testing.assert_array_equal(table.rows, [1, 4])
+    assert table.y.tolist() == ["u", "v"]
+
+
+def test_dates_are_no_numbers(tmp_path):
+    frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-01-02"]), "y": ["u", "v"]})
+    with pytest.raises(TableError, match=r"'day' \(row 1: 2020-01-01"):
+        read_table(written(frame, tmp_path / "a.parquet"), label="y")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "options", "message"),
+    [
+        ("a.xls", b"x", {}, r"ends in \.xls.*\.csv, \.tsv"),
+        ("a", b"x", {}, "ends in nothing"),
+        ("a.csv", b"\xff\xfe\x00", {}, "cannot be read as csv"),
+        ("a.parquet", b"junk" * 50, {}, "cannot be read as parquet"),
+        ("a.arrow", b"junk" * 50, {}, "cannot be read as arrow"),
+        ("a.npy", b"junk" * 50, {}, r"cannot be read as NumPy's \.npy"),
+        ("a.npz", b"PK" * 50, {}, r"cannot be read as NumPy's \.npz"),
+    ],
+)
+def test_files_that_are_something_else(tmp_path, name, content, options, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(TableError, match=message):
+        read_table(tmp_path / name, **options)
+
+
+def test_files_that_are_not_there(tmp_path):
+    (tmp_path / "iris.csv").write_text("a\n1\n")
+    with pytest.raises(TableError, match=r"does not exist\. Did you mean iris\.csv\?"):
+        read_table(tmp_path / "irs.csv")
+    (tmp_path / "d.csv").mkdir()
+    with pytest.raises(TableError, match="is a directory"):
+        read_table(tmp_path / "d.csv")
+
+
+@pytest.mark.parametrize(
+    ("array", "label", "message"),
+    [
+        (np.zeros((2, 2, 2)), None, r"shape \(2, 2, 2\).*flattens images"),
+        (np.zeros(3), None, r"shape \(3,\)"),
+        (np.array([["a", "b"]]), None, "should be real numbers"),
+        (np.array([[{}]]), None, "Python objects, which are refused"),
+        (np.zeros((2, 2)), "5", "has 2 columns, numbered from 0"),
+        (np.zeros((2, 2)), "kind", "the number of a column"),
+        (np.array([[0.5, 0.5]]), "1", "not whole"),
+    ],
+)
+def test_what_is_wrong_with_an_array_is_said(tmp_path, array, label, message):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(TableError, match=message):
+        read_table(tmp_path / "a.npy", label=label)
+
+
+def test_what_is_wrong_with_arrays_is_said(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.zeros((3, 2)), y=np.zeros(2), u=np.zeros(3))
+    with pytest.raises(TableError, match=r"y has the shape \(2,\), but X has 3 samples"):
+        read_table(path)
+    with pytest.raises(TableError, match="no array 'v'; it has 'X', 'y', 'u'"):
+        read_table(path, label="v")
+    with pytest.raises(TableError, match="--drop has no meaning"):
+        read_table(path, label="u", drop=["a"])
+    np.savez(path, a=np.zeros((3, 2)), b=np.zeros((3, 2)))
+    with pytest.raises(TableError, match="samples should be called X"):
+        read_table(path)
+    np.save(tmp_path / "y.npy", np.zeros(2))
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    with pytest.raises(TableError, match=r"shape \(2,\), but .* has 3 samples"):
+        read_table(tmp_path / "x.npy", label=str(tmp_path / "y.npy"))
+
+
+def test_columns_are_named_for_who_did_not_say_which(tmp_path, frame):
+    said = columns_of(written(frame, tmp_path / "a.csv"))
+    assert said.startswith("the columns 'sepal length (cm)'")
+    assert "'species'" in said
+    np.save(tmp_path / "a.npy", np.zeros((3, 2)))
+    assert "-1 for the last" in columns_of(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet", "a.arrow", "a.feather"])
+def test_what_is_written_is_read_again(tmp_path, name):
+    Z = np.random.default_rng(0).standard_normal((5, 2))
+    path = tmp_path / "new" / name
+    write_table(path, Z, ["z0", "z1"], {"who": np.array(list("abcde"))})
+    table = read_table(path, label="who")
+    np.testing.assert_array_equal(table.X, Z)
+    assert table.features == ("z0", "z1")
+    assert table.y.tolist() == list("abcde")
+    assert [each.name for each in path.parent.iterdir()] == [name]
+
+
+def test_arrays_are_written(tmp_path):
+    Z = np.eye(3, 2, dtype=np.float32)
+    write_table(tmp_path / "a.npy", Z, ["z0", "z1"], {"who": np.array(list("abc"))})
+    found = np.load(tmp_path / "a.npy")
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, Z)
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    path = tmp_path / "a.csv"
+    path.write_text("before")
+
+    def full(*arguments, **named):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
+    with pytest.raises(TableError, match=r"a\.csv cannot be written \(No space left on device\)"):
+        write_table(path, np.eye(2), ["a", "b"], {})
+    assert path.read_text() == "before"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
+    with pytest.raises(TableError, match=r"ends in \.xls; what can be written"):
+        write_table(tmp_path / "a.xls", np.eye(2), ["a", "b"], {})
