@@ -43,3 +43,20 @@ def library(request):
         pytest.skip(str(error))
     with sklearn.config_context(array_api_dispatch=True):
         yield Library(request.param)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A cluster of two workers, for the tests of one file."""
+    distributed = pytest.importorskip("distributed", reason="needs mpda[dask]")
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            memory_limit="1GiB",
+            dashboard_address=":0",
+            silence_logs=50,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

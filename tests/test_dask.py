@@ -1,7 +1,6 @@
 """Samples on a Dask cluster: the answers of this machine, from two workers."""
 
 import gc
-import json
 import time
 from functools import partial
 
@@ -15,7 +14,6 @@ from sklearn.pipeline import make_pipeline
 
 from cases import largest_angle
 from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition
-from mpda.cli import run
 from mpda.model_selection import DiscriminantSearchCV
 
 da = pytest.importorskip("dask.array", reason="needs mpda[dask]")
@@ -30,21 +28,6 @@ pytestmark = [
     # One cluster for all tests of this file.
     pytest.mark.xdist_group("dask"),
 ]
-
-
-@pytest.fixture(scope="module")
-def client():
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            memory_limit="1GiB",
-            dashboard_address=":0",
-            silence_logs=50,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
 
 
 def fifty_classes(dtype=np.float64):
@@ -245,34 +228,6 @@ def test_the_search_runs_on_the_cluster(client):
     np.testing.assert_array_equal(
         there.best_estimator_.components_, here.best_estimator_.components_
     )
-
-
-def test_the_reproduction_runs_on_the_cluster(client, tmp_path, monkeypatch):
-    monkeypatch.delenv("MPDA_DATA", raising=False)
-    words = ["reproduce", "table2", "--datasets", "digits", "--methods", "PCA", "LDA"]
-    words += ["--splits", "2", "--jobs", "2", "--quiet", "--out", str(tmp_path)]
-    address = client.scheduler.address
-    finished(run, [*words, "--scheduler", address])
-    rows = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert len(rows) == 4
-    assert {row["status"] for row in rows} == {"done"}
-
-
-def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(dask_engine, "_CONNECTING", 0.2)
-    words = ["reproduce", "table1", "--out", str(tmp_path), "--scheduler", "tcp://127.0.0.1:9"]
-    with pytest.raises(SystemExit) as stop:
-        run(words)
-    assert stop.value.code == 1
-    said = capsys.readouterr().err
-    assert "--scheduler tcp://127.0.0.1:9" in said
-    assert "Traceback" not in said
-
-
-def finished(command, words):
-    with pytest.raises(SystemExit) as stop:
-        command(words)
-    assert stop.value.code in (0, None)
 
 
 def test_mistakes_are_told(client):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpda.cli._app import stop
+from mpda.cli._app import connected, stop
 from mpda.exceptions import TableError
 from mpda.methods import method
 
@@ -17,75 +19,71 @@ _ABLE = ("MPDA", "PMPDA", "LFDA")
 _SENT = 20_000
 
 
-def fit_on_cluster(
-    scheduler: str,
-    data: Path,
-    label: str | None,
-    name: str,
-    components: int | None,
-    parameters: dict[str, Any],
-    energy: float | str | None,
-    out: Path,
-) -> None:
-    """Fit on the cluster, and keep the map; errors are for ``evaluate`` on samples left out."""
-    if name not in _ABLE:
-        stop(f"mpda: --scheduler is for the methods {', '.join(_ABLE)}, not {name}.", 2)
-    if components is None:
+@dataclass(frozen=True)
+class ClusterOrder:
+    """What is to be fitted: the data, the method, and what comes before it.
+
+    energy : as in ``Protocol``
+    """
+
+    data: Path
+    label: str | None
+    drop: Sequence[str]
+    skip_missing: bool
+    method: str
+    n_components: int | None
+    parameters: dict[str, Any]
+    energy: float | str | None
+
+
+def fitted_on_cluster(scheduler: str, order: ClusterOrder) -> Any:
+    """The model, without samples for 1-NN: errors are for ``evaluate`` on samples left out."""
+    if order.method not in _ABLE:
+        stop(f"mpda: --scheduler is for the methods {', '.join(_ABLE)}, not {order.method}.", 2)
+    if order.n_components is None:
         stop("mpda: with --scheduler nothing is chosen by cross-validation: give --components.", 2)
     from sklearn.pipeline import Pipeline
 
-    from mpda import GramPCA, save
+    from mpda import GramPCA
     from mpda.assessment import usual_energy
-    from mpda.engines import dask_engine
 
-    try:
-        cluster = dask_engine().workers_of(scheduler)
-    except (ImportError, OSError, ValueError) as error:
-        stop(f"mpda: --scheduler {scheduler}: {error}", 1)
-    with cluster:
-        X, y = _collections(data, label)
+    with connected(scheduler):
+        X, y = _collections(order)
         n_features = X.shape[1] if hasattr(X, "chunks") else len(X.columns)
-        share = usual_energy(n_features) if energy == "usual" else energy
-        steps: list[tuple[str, Any]] = []
-        if share is not None:
-            steps.append(("pca", GramPCA(float(share))))
-        chosen = method(name).estimator(n_components=components, **parameters)
-        model = Pipeline([*steps, (name.lower(), chosen)]).fit(X, y)
-    notes = {"label": label, "method": name, "n_samples": None, "comparison": None}
-    save(model, out, notes=notes)
-    print(
-        f"{data.name}: {n_features} features to {components} components by {name}, on {scheduler}"
-    )
-    print(f"The error is not measured here: mpda evaluate {out} FILE, on samples left out.")
+        energy = usual_energy(n_features) if isinstance(order.energy, str) else order.energy
+        first = [] if energy is None else [("pca", GramPCA(energy))]
+        last = method(order.method).estimator(n_components=order.n_components, **order.parameters)
+        return Pipeline([*first, (order.method.lower(), last)]).fit(X, y)
 
 
-def _collections(data: Path, label: str | None) -> tuple[Any, Any]:
+def _collections(order: ClusterOrder) -> tuple[Any, Any]:
     """Samples and labels on Dask: tables are read by the workers, arrays sent to them."""
     import dask.array as da
     import dask.dataframe as dd
 
-    kind = data.suffix.lower()
-    if kind in (".parquet", ".csv", ".tsv") or data.is_dir():
-        place = str(data.resolve())
-        if kind in (".csv", ".tsv"):
-            frame = dd.read_csv(place, sep="\t" if kind == ".tsv" else ",")
-        else:
-            frame = dd.read_parquet(place)
-        if label not in frame.columns:
-            raise TableError(f"--label: {data} has no column {label!r}.")
-        words = [
-            name
-            for name, kind in frame.dtypes.items()
-            if name != label and not (isinstance(kind, np.dtype) and kind.kind in "iufb")
-        ]
-        if words:
-            raise TableError(
-                f"These columns are not numbers: {', '.join(map(repr, words[:5]))}. Write a file "
-                "without them for the cluster."
-            )
-        return frame.drop(columns=label), frame[label]
-    from mpda.tables import read_table
+    kind, place = order.data.suffix.lower(), str(order.data.resolve())
+    if kind in (".csv", ".tsv"):
+        frame = dd.read_csv(place, sep="\t" if kind == ".tsv" else ",")
+    elif kind == ".parquet" or order.data.is_dir():
+        frame = dd.read_parquet(place)
+    else:
+        from mpda.tables import read_table
 
-    table = read_table(data, label=label)
-    assert table.y is not None
-    return da.from_array(np.asarray(table.X), chunks=(_SENT, -1)), table.y
+        table = read_table(order.data, label=order.label, skip_missing=order.skip_missing)
+        return da.from_array(np.asarray(table.X), chunks=(_SENT, -1)), table.labels
+    for name, option in [(order.label, "--label"), *((name, "--drop") for name in order.drop)]:
+        if name not in frame.columns:
+            raise TableError(f"{option}: {order.data} has no column {name!r}.")
+    frame = frame.drop(columns=list(order.drop))
+    words = [
+        name
+        for name, kind in frame.dtypes.items()
+        if name != order.label and getattr(kind, "kind", "O") not in "iufb"
+    ]
+    if words:
+        raise TableError(
+            f"These columns are not numbers: {', '.join(map(repr, words[:5]))}. Leave them out "
+            "with --drop NAME."
+        )
+    frame = frame.dropna() if order.skip_missing else frame
+    return frame.drop(columns=order.label), frame[order.label]

@@ -29,6 +29,7 @@ from mpda.cli._names import Scale, method_names
 
 if TYPE_CHECKING:
     from mpda.assessment import Chosen, Contender, Protocol, Row
+    from mpda.cli._cluster import ClusterOrder
     from mpda.tables import Table
 
 Method = Annotated[
@@ -120,11 +121,13 @@ def fit(
     with said_in_one_line():
         label = label_of(data, label)
         if scheduler is not None:
-            from mpda.cli._cluster import fit_on_cluster
+            from mpda.cli._cluster import ClusterOrder, fitted_on_cluster
 
-            fit_on_cluster(
-                scheduler, data, label, chosen_name, components, values_of(parameter), energy, out
+            order = ClusterOrder(
+                *(data, label, listed(drop), skip_missing, chosen_name),
+                *(components, values_of(parameter), energy),
             )
+            _keep_bare(fitted_on_cluster(scheduler, order), order, out, context.obj, as_json, quiet)
             return
         from mpda import save
         from mpda.assessment import Protocol, contender
@@ -160,6 +163,23 @@ def fit(
             return
         _print(table, entrant, rows, chosen, found)
         note(f"written: {', '.join(map(str, written))}", quiet)
+
+
+def _keep_bare(
+    model: Any, order: ClusterOrder, out: Path, command: str, as_json: bool, quiet: bool
+) -> None:
+    """Keep a model of which nothing was measured."""
+    from mpda import save
+
+    notes = {"label": order.label, "method": order.method, "command": command}
+    save(model, out, notes=notes)
+    n_components = len(model.steps[-1][1].components_)
+    if as_json:
+        print_json({**notes, "n_components": n_components, "files": [str(out)]})
+        return
+    print(f"{order.data.name}: {model.n_features_in_} features to {n_components} components")
+    print(f"The error is not measured: mpda evaluate {out} FILE does that, on samples left out.")
+    note(f"written: {out}", quiet)
 
 
 def _learnt(
