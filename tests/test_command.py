@@ -9,6 +9,7 @@ import pytest
 
 from mpda.cli import joined as joined_lists
 from mpda.cli import run as command
+from mpda.report import read_results
 from mpda.reproduction import (
     Order,
     _demo,
@@ -171,16 +172,25 @@ def test_failed_tasks_are_an_exit_code(tmp_path, capsys, monkeypatch):
     assert "1 tasks failed; the first: PCA on digits" in capsys.readouterr().err
 
 
-def test_the_demo_prints_a_table_and_draws_a_picture(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(_demo, "METHODS", ("1-NN", "LDA"))
+def test_the_demo_prints_a_table_and_makes_a_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(_demo, "METHODS", ("1-NN", "MPDA"))
     monkeypatch.setattr(_demo, "N_SPLITS", 2)
     with pytest.raises(SystemExit) as ended:
         command(["demo", "--out", str(tmp_path), "--jobs", "1"])
     assert ended.value.code == 0
     said = capsys.readouterr()
-    assert re.search(r"^LDA +\d\.\d\d ± \d\.\d\d % +\+\d\.\d\d +\d\.\d", said.out, re.MULTILINE)
+    line = r"^MPDA +\d\.\d\d ± \d\.\d\d %\*? +[+-]\d\.\d\d +\d+\.\d"
+    assert re.search(line, said.out, re.MULTILINE)
     assert "4/4 tasks" in said.err
     assert (tmp_path / "digits.png").stat().st_size > 10_000
+    found = read_results(tmp_path)
+    assert found["made"]["command"].startswith("mpda demo --out")
+    # A page for the digits: which are mapped, what 1-NN makes of them, and the map as images.
+    assert len(found["embedding"]["points"]) == 1348
+    assert sum(map(sum, found["confusion"]["counts"])) == 1348
+    assert found["model"]["image_shape"] == [8, 8]
+    assert len(found["partition"]["classes"]) == 10
+    assert "Handwritten digits" in (tmp_path / "report.html").read_text()
 
 
 def test_the_list_of_data_sets(capsys):

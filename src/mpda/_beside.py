@@ -25,3 +25,10 @@ def beside(path: Path) -> Iterator[Path]:
     except BaseException:
         made.unlink(missing_ok=True)
         raise
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    """Write a file of which a reader sees nothing or all."""
+    with beside(path) as made:
+        made.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path

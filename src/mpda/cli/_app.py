@@ -43,24 +43,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, for machines.")]
-Label = Annotated[
-    str | None,
-    typer.Option(
-        help="Column of the classes; of an .npz the array (default: y), of an .npy a column number "
-        "or a file."
-    ),
-]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out, commas or spaces between.")]
-SkipMissing = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")
-]
-Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="CSV, TSV, Parquet, Arrow, .npy or .npz.")
-]
-Jobs = Annotated[int, typer.Option(min=1, help="Folds at the same time.")]
-
 
 def _version(asked: bool) -> None:
     if asked:

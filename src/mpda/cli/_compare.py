@@ -8,13 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mpda.cli._app import (
-    Data,
-    Drop,
-    Jobs,
-    Json,
-    Label,
-    Quiet,
-    SkipMissing,
     app,
     connected,
     listed,
@@ -24,23 +17,32 @@ from mpda.cli._app import (
     progress,
     said_in_one_line,
 )
-from mpda.cli._fit import (
-    STAR,
+from mpda.cli._names import Scale
+from mpda.cli._options import (
     Components,
+    Data,
+    Drop,
     Energy,
+    Jobs,
+    Json,
+    Label,
+    Quiet,
     Scaling,
     Search,
     Seed,
+    SkipMissing,
+    label_of,
+    pca_energy,
+)
+from mpda.cli._words import (
+    STAR,
     about,
     check_classes,
     how_measured,
-    label_of,
-    pca_energy,
     said,
     wrapped,
     write_outputs,
 )
-from mpda.cli._names import Scale
 
 if TYPE_CHECKING:
     from mpda import ManifoldPartition

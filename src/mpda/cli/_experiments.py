@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mpda.cli._app import (
-    Json,
-    Quiet,
     app,
     connected,
     names,
@@ -20,6 +18,7 @@ from mpda.cli._app import (
     stop,
 )
 from mpda.cli._names import Experiment
+from mpda.cli._options import Json, Quiet
 
 if TYPE_CHECKING:
     from mpda.reproduction import Outcome

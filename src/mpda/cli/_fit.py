@@ -2,72 +2,50 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli._app import (
+from mpda.cli._app import app, listed, note, print_json, progress, said_in_one_line, stop
+from mpda.cli._names import Scale
+from mpda.cli._options import (
+    Components,
     Data,
     Drop,
+    Energy,
+    Image,
     Jobs,
     Json,
     Label,
+    Method,
+    Parameters,
     Quiet,
+    Scaling,
+    Search,
+    Seed,
     SkipMissing,
-    app,
-    listed,
-    names,
-    note,
-    print_json,
-    progress,
-    said_in_one_line,
-    stop,
+    image_shape,
+    label_of,
+    method_name,
+    pca_energy,
+    values_of,
+    with_parameters,
 )
-from mpda.cli._names import Scale, method_names
+from mpda.cli._words import (
+    STAR,
+    about,
+    check_classes,
+    how_measured,
+    said,
+    wrapped,
+    write_outputs,
+)
 
 if TYPE_CHECKING:
     from mpda.assessment import Chosen, Contender, Protocol, Row
     from mpda.cli._cluster import ClusterOrder
     from mpda.tables import Table
-
-Method = Annotated[
-    str,
-    typer.Option(help="Method, such as mpda, pmpda, lfda or pca.", autocompletion=method_names),
-]
-Components = Annotated[
-    int | None, typer.Option(min=1, help="Number of components; default: by cross-validation.")
-]
-Search = Annotated[
-    bool, typer.Option("--search", help="Choose parameters by cross-validation too.")
-]
-Parameters = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the method; may be repeated."),
-]
-Scaling = Annotated[
-    Scale,
-    typer.Option(
-        help="Standardise features; auto: if 1-NN among the training samples is better for it."
-    ),
-]
-Energy = Annotated[
-    str,
-    typer.Option(
-        "--pca",
-        metavar="auto|none|SHARE",
-        help="PCA before the method, to this share of the variance; auto: 0.95 for more than 100 "
-        "features.",
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the folds.")]
-Image = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ROWSxCOLUMNS", help="Features are pixels of such an image; the page draws them."
-    ),
-]
 
 
 @app.command()
@@ -256,14 +234,6 @@ def _results(
     return collect.results_of(f"{table.name}: {entrant.name}", command, summary, sections)
 
 
-def how_measured(n_folds: int) -> str:
-    return (
-        f"{n_folds}-fold nested cross-validation: inner folds choose the number of components and "
-        "what else is open, outer folds measure the error of 1-NN; ± is the standard deviation "
-        "over outer folds"
-    )
-
-
 def _print(
     table: Table, entrant: Contender, rows: list[Row], chosen: Chosen, found: dict[str, Any]
 ) -> None:
@@ -283,14 +253,6 @@ def _print(
         print(wrapped(f"{found['comparison']['how']}; {STAR}."))
 
 
-STAR = "* the least, and what a paired t-test at 0.05 does not tell from it"
-
-
-def wrapped(text: str) -> str:
-    """Text in lines that are easy to read."""
-    return textwrap.fill(text, 96)
-
-
 def _steps(entrant: Contender, chosen: Chosen) -> str:
     """The steps of the model with the parameters that matter: searched ones, and what was set."""
     assert entrant.method is not None
@@ -304,133 +266,3 @@ def _steps(entrant: Contender, chosen: Chosen) -> str:
             shown = ", ".join(f"{key}={value!r}" for key, value in values.items() if key in told)
             said.append(f"{type(step).__name__}({shown})")
     return " -> ".join(said)
-
-
-def about(table: Table) -> str:
-    """One line on the samples."""
-    import numpy as np
-
-    shape = f"{len(table.X)} samples, {table.X.shape[1]} features"
-    if table.y is None:
-        return f"{table.name}: {shape}"
-    return f"{table.name}: {shape}, {len(np.unique(table.y))} classes ({table.label})"
-
-
-def check_classes(table: Table, quiet: bool) -> None:
-    """Refuse samples of one class, or all of different ones; say which classes are tiny."""
-    import numpy as np
-
-    from mpda.exceptions import TableError
-
-    labels, counts = np.unique(table.labels, return_counts=True)
-    if labels.size < 2:
-        raise TableError(
-            f"All {len(table.X)} samples have the label {labels[0]!s}; classes are separated, so "
-            "at least two are needed."
-        )
-    if counts.max() < 2:
-        raise TableError(
-            f"Every sample has a label of its own in {table.label!r}: that names samples, not "
-            "classes. Is another column meant?"
-        )
-    small = [str(label) for label in labels[counts < 5].tolist()]
-    if small:
-        shown = ", ".join(small[:5]) + (f" and {len(small) - 5} more" if len(small) > 5 else "")
-        note(f"note: fewer than 5 samples of {shown}; little can be said about them", quiet)
-
-
-def label_of(data: Path, label: str | None) -> str | None:
-    """The name of the labels; who gave none is told what there is."""
-    from mpda.tables import columns_of
-
-    if label is not None or data.suffix.lower() == ".npz":
-        return label
-    found = columns_of(data)
-    stop(f"mpda: --label is missing: it names the classes. {data} has {found}.", 2)
-
-
-def method_name(given: str) -> str:
-    from mpda.methods import BY_NAME
-
-    found = names(given, BY_NAME, "--method")
-    if found is None or len(found) != 1:
-        stop(f"mpda: --method takes one method, got {given!r}.", 2)
-    return found[0]
-
-
-def pca_energy(given: str) -> float | str | None:
-    if given in ("auto", "none"):
-        return "usual" if given == "auto" else None
-    try:
-        share = float(given)
-    except ValueError:
-        share = 0.0
-    if not 0.0 < share < 1.0:
-        stop(f"mpda: --pca must be auto, none or a share between 0 and 1, got {given!r}.", 2)
-    return share
-
-
-def image_shape(given: str | None) -> tuple[int, int] | None:
-    if given is None:
-        return None
-    parts = given.lower().split("x")
-    if len(parts) != 2 or not all(part.isdigit() for part in parts):
-        stop(f"mpda: --image must be ROWSxCOLUMNS, such as 8x8, got {given!r}.", 2)
-    return int(parts[0]), int(parts[1])
-
-
-def values_of(given: list[str] | None) -> dict[str, Any]:
-    """NAME=VALUE as parameters: numbers, true, false and none are what they say, others words."""
-    import json
-
-    found: dict[str, Any] = {}
-    for each in given or []:
-        name, sign, value = each.partition("=")
-        if not sign or not name:
-            stop(f"mpda: --set must be NAME=VALUE, such as --set alpha=0.1, got {each!r}.", 2)
-        known = {"true": True, "false": False, "none": None}
-        try:
-            found[name] = known[value.lower()] if value.lower() in known else json.loads(value)
-        except ValueError:
-            found[name] = value
-    return found
-
-
-def with_parameters(entrant: Contender, given: dict[str, Any]) -> Contender:
-    """The method with parameters that a user gave, which are not searched."""
-    from dataclasses import replace
-
-    if not given:
-        return entrant
-    assert entrant.method is not None
-    known = entrant.method.estimator().get_params(deep=False)
-    for name in given:
-        if name not in known or name == "n_components":
-            advice = "; --components gives n_components" if name == "n_components" else ""
-            stop(
-                f"mpda: --set: {entrant.name} has no parameter {name!r} to set{advice}; it has "
-                f"{', '.join(sorted(set(known) - {'n_components'}))}.",
-                2,
-            )
-    grid = {name: values for name, values in entrant.grid.items() if name not in given}
-    return replace(entrant, fixed={**entrant.fixed, **given}, grid=grid)
-
-
-def write_outputs(found: dict[str, Any], results: Path | None, report: Path | None) -> list[Path]:
-    from mpda.report import write_page, write_results
-
-    written = []
-    if results is not None:
-        written.append(write_results(found, results))
-    if report is not None:
-        written.append(write_page(found, report))
-    return written
-
-
-def said(found: dict[str, Any], written: list[Path]) -> dict[str, Any]:
-    """Results without what only a picture needs, and the files that were written."""
-    kept = {name: part for name, part in found.items() if name not in ("embedding", "partition")}
-    if "model" in kept:
-        left_out = ("weights", "features", "image_shape")
-        kept["model"] = {k: v for k, v in kept["model"].items() if k not in left_out}
-    return {**kept, "files": [str(path) for path in written]}

@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli._app import (
-    Data,
-    Json,
-    Quiet,
-    SkipMissing,
-    app,
-    note,
-    print_json,
-    said_in_one_line,
-    stop,
-)
-from mpda.cli._fit import about, said, write_outputs
+from mpda.cli._app import app, note, print_json, said_in_one_line, stop
+from mpda.cli._options import Data, Json, Quiet, SkipMissing
+from mpda.cli._words import about, said, write_outputs
 
 if TYPE_CHECKING:
     from mpda.tables import Table

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._beside import beside
 from mpda._typing import Labels
 from mpda.exceptions import DatasetError
 
@@ -31,15 +31,8 @@ def read(path: Path) -> tuple[Any, Labels]:
 
 
 def write(path: Path, X: Any, y: Labels) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=path.stem, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, X=X, y=y)
-        os.replace(beside, path)
-    except BaseException:
-        os.unlink(beside)
-        raise
+    with beside(path) as made, made.open("wb") as file:
+        np.savez_compressed(file, X=X, y=y)
 
 
 def cache_directory() -> Path:

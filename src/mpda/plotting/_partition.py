@@ -92,7 +92,9 @@ class PartitionDisplay:
             names = ("first principal component", "second principal component")
         if title is None:
             linearity = getattr(step, "patch_linearity_", None)
-            title = _title(name, kept.size, None if linearity is None else _host(linearity)[kept])
+            title = partition_title(
+                name, kept.size, None if linearity is None else _host(linearity)[kept]
+            )
         return cls(X, patches, lines=lines, axis_names=names).plot(ax, title=title)
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
@@ -168,7 +170,8 @@ def _shown(step: Any, patches: Ints, label: Any) -> tuple[Bools, str | None]:
     return shown, str(label)
 
 
-def _title(name: str | None, n_patches: int, linearity: Floats | None) -> str:
+def partition_title(name: str | None, n_patches: int, linearity: Floats | None) -> str:
+    """What a picture of patches says above it; nan where linearity is not known."""
     title = f"{n_patches} patches" if n_patches != 1 else "1 patch"
     if name is not None:
         title = f"class {shown_name(name)}: {title}"

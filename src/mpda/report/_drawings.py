@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._beside import written
 from mpda._typing import Floats
 from mpda.plotting import (
     ComponentsDisplay,
@@ -18,8 +19,8 @@ from mpda.plotting import (
     ErrorCurve,
     PartitionDisplay,
 )
+from mpda.plotting._partition import partition_title
 from mpda.plotting._styles import shown_name
-from mpda.report._files import write_beside
 from mpda.report._graphs import level_rows
 from mpda.report._results import checked
 
@@ -55,11 +56,9 @@ def _figures(results: dict[str, Any]) -> dict[str, Any]:
             name = "curve" if len(problems) == 1 else f"curve-{i + 1}"
             title = None if len(problems) == 1 else shown_name(problem["name"])
             made[name] = CurveDisplay(_curves(problem)).plot(title=title).figure_
-    shown = (results.get("partition") or {}).get("shown")
-    if shown and shown["points"]:
-        _, patches = np.unique(shown["patches"], return_inverse=True)
-        title = f"class {shown_name(shown['label'])}: {patches.max() + 1} patches"
-        made["partition"] = PartitionDisplay(shown["points"], patches).plot(title=title).figure_
+    partition = results.get("partition")
+    if partition and (partition.get("shown") or {}).get("points"):
+        made["partition"] = _patches(partition)
     made |= _of_model(results.get("model") or {})
     confusion = results.get("confusion")
     if confusion and confusion["labels"]:
@@ -106,6 +105,15 @@ def _curves(problem: dict[str, Any]) -> list[ErrorCurve]:
     return curves + levels
 
 
+def _patches(partition: dict[str, Any]) -> Any:
+    shown = partition["shown"]
+    numbers, patches = np.unique(shown["patches"], return_inverse=True)
+    known = [c["linearity"] for c in partition["classes"] if c["label"] == shown["label"]]
+    linearity = _numbers(known[0]) if known else None
+    title = partition_title(shown["label"], numbers.size, linearity)
+    return PartitionDisplay(shown["points"], patches).plot(title=title).figure_
+
+
 def _of_model(model: dict[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     if model.get("weights"):
@@ -141,5 +149,5 @@ def _saved(figure: Any, directory: Path, name: str) -> list[Path]:
         with rc_context({"svg.hashsalt": name}):
             dated = {"Date": None} if kind == "svg" else {"Software": None}
             figure.savefig(buffer, format=kind, dpi=200, metadata=dated)
-        paths.append(write_beside(directory / f"{name}.{kind}", buffer.getvalue()))
+        paths.append(written(directory / f"{name}.{kind}", buffer.getvalue()))
     return paths

@@ -10,8 +10,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from mpda._beside import written
 from mpda.plotting._styles import COLORS
-from mpda.report._files import write_beside
 from mpda.report._results import checked
 from mpda.report._sections import Section, sections, summary
 
@@ -56,7 +56,7 @@ def render(results: dict[str, Any]) -> str:
 
 def write_page(results: dict[str, Any], path: str | Path) -> Path:
     """Write the page of the results to a file, beside and renamed into place; see ``render``."""
-    return write_beside(Path(path), render(results).encode())
+    return written(Path(path), render(results))
 
 
 def _section(part: Section) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from mpda._beside import written
 from mpda.exceptions import ReportError
-from mpda.report._files import write_beside
 
 FORMAT, VERSION = "mpda results", 1
 
@@ -147,7 +147,7 @@ def write_results(results: dict[str, Any], path: str | Path) -> Path:
     Path
     """
     text = json.dumps(checked(results), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return write_beside(Path(path), (text + "\n").encode())
+    return written(Path(path), text + "\n")
 
 
 def checked(results: Any, where: str = "results") -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from mpda._beside import written
 from mpda._provenance import machine, versions
 from mpda._validation import check_option
 from mpda.assessment import Cell, Contender, cells
@@ -239,7 +240,7 @@ def _errors(
     parts.append("\n".join(_notes(chosen, names)))
     outcome = _written(order, name, "\n\n".join([_HOW_TO_READ, *parts]), failed, rows)
     path = order.out / f"{name}.csv"
-    path.write_text(_tables.summary_csv(rows))
+    written(path, _tables.summary_csv(rows))
     return replace(outcome, files=[*outcome.files, path])
 
 
@@ -264,7 +265,7 @@ def _written(
     order: Order, name: str, text: str, failed: Sequence[str] = (), rows: Sequence[Row] = ()
 ) -> Outcome:
     path = order.out / f"{name}.md"
-    path.write_text(f"{text}\n\n{_provenance(name, order, rows)}\n")
+    written(path, f"{text}\n\n{_provenance(name, order, rows)}\n")
     return Outcome(text, [path], list(failed), rows)
 
 

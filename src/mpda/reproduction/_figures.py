@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._beside import beside
 from mpda._typing import Floats
 from mpda.assessment import Cell, Row, error_curves
 from mpda.exceptions import ReproductionError
@@ -39,7 +40,8 @@ def _figure(n_panels: int, n_columns: int, width: float = 3.2, height: float = 2
 def save(figure: Any, out: Path, name: str) -> list[Path]:
     paths = [out / f"{name}.{kind}" for kind in ("png", "svg")]
     for path in paths:
-        figure.savefig(path, dpi=150)
+        with beside(path) as made:
+            figure.savefig(made, dpi=150, format=path.suffix[1:])
     return paths
 
 
