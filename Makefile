@@ -2,13 +2,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check bench bench-large format clean
+.PHONY: demo test check docs bench bench-large format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits"
 	@echo "make test    set up and run the tests"
 	@echo "make check   format, lint, types, then the tests"
+	@echo "make docs    build the site: docs/_build/html/index.html"
 	@echo "make bench   ratios of time, growth and peak memory, printed as tables"
 	@echo "make bench-large   full MNIST and a million samples (needs MPDA_DATA, ten minutes)"
 
@@ -34,6 +35,13 @@ check: .venv/.dev
 	$(BIN)/mypy
 	$(MAKE) test
 
+.venv/.docs: .venv/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $@
+
+docs: .venv/.docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
 bench: .venv/.dev
 	$(BIN)/python benchmarks/bench.py
 
@@ -45,4 +53,4 @@ format: .venv/.dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache docs/_build docs/gallery docs/api/generated

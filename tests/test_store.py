@@ -1,5 +1,6 @@
 """Rows that survive a kill, and the runner that makes what is missing."""
 
+import io
 import json
 import os
 import re
@@ -189,6 +190,22 @@ def test_progress_estimates_what_is_left(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "0 of 4 tasks have their rows, 4 left" in said
     assert re.search(r"4/4 tasks, \d+ s, about 0 s left; PCA on digits, split 2", said)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_on_a_terminal_progress_is_a_bar_in_one_place(tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "70")
+    shown = Terminal()
+    run(tasks("1-NN", "PCA"), tmp_path / "rows.jsonl", progress=shown)
+    first, *drawn = shown.getvalue().split("\r")
+    assert first == "0 of 4 tasks have their rows, 4 left\n"
+    assert drawn[-1].startswith("█" * 20 + " 4/4 tasks")
+    assert all(len(each.rstrip("\n")) == 69 for each in drawn)
+    assert all("\n" not in each for each in drawn[:-1])
 
 
 def test_killed_at_any_moment_it_goes_on(tmp_path):

@@ -14,6 +14,7 @@ from mpda.cli._app import (
     names,
     note,
     print_json,
+    progress,
     said_in_one_line,
     stop,
 )
@@ -188,9 +189,14 @@ def report(
         from mpda.report import results_at, write_figures, write_page
 
         found = results_at(results)
-        written = [] if out is None else [write_page(found, out)]
-        if figures is not None:
-            written += write_figures(found, figures)
+        written = []
+        with progress(2, "the page", quiet) as step:
+            if out is not None:
+                written.append(write_page(found, out))
+            step("the figures")
+            if figures is not None:
+                written += write_figures(found, figures)
+            step("")
         if as_json:
             print_json({"files": [str(path) for path in written]})
             return

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli._app import app, note, print_json, said_in_one_line, stop
+from mpda.cli._app import app, note, print_json, progress, said_in_one_line, stop
 from mpda.cli._options import Data, Json, Quiet, SkipMissing
 from mpda.cli._words import about, said, write_outputs
 
@@ -28,19 +28,23 @@ def transform(
 ) -> None:
     """Map the samples of a file by a model. Columns that are no features are kept beside."""
     with said_in_one_line():
+        import numpy as np
+
         from mpda.tables import check_output, write_table
 
         check_output(out)
-        fitted, notes = _loaded(model)
-        table = _table_for(fitted, notes, data, None, skip_missing=skip_missing)
-        before = _without_neighbors(fitted)
-        import numpy as np
-
-        Z = np.asarray(before.transform(table.named()))
-        kept = dict(table.others)
-        if table.y is not None and table.label is not None:
-            kept[table.label] = table.y
-        write_table(out, Z, before.get_feature_names_out().tolist(), kept)
+        with progress(3, f"reading {data.name}", quiet) as step:
+            fitted, notes = _loaded(model)
+            table = _table_for(fitted, notes, data, None, skip_missing=skip_missing)
+            step("mapping")
+            before = _without_neighbors(fitted)
+            Z = np.asarray(before.transform(table.named()))
+            step(f"writing {out.name}")
+            kept = dict(table.others)
+            if table.y is not None and table.label is not None:
+                kept[table.label] = table.y
+            write_table(out, Z, before.get_feature_names_out().tolist(), kept)
+            step("")
         found = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
         if as_json:
             print_json({**found, "files": [str(out)]})
@@ -76,9 +80,12 @@ def evaluate(
         fitted, notes = _loaded(model)
         if label is None and data.suffix.lower() in FRAMES:
             label = notes.get("label")
-        table = _table_for(fitted, notes, data, label, skip_missing=skip_missing)
-        table = _same_kind(table, fitted)
-        found = evaluated(fitted, table.named(), table.labels)
+        with progress(2, f"reading {data.name}", quiet) as step:
+            table = _table_for(fitted, notes, data, label, skip_missing=skip_missing)
+            table = _same_kind(table, fitted)
+            step("mapping and comparing")
+            found = evaluated(fitted, table.named(), table.labels)
+            step("")
         gathered = _results(context.obj, table, fitted, found)
         written = write_outputs(gathered, results, report)
         low, high = found.interval

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,6 +17,9 @@ from mpda._provenance import machine, versions
 from mpda.exceptions import DatasetError
 from mpda.reproduction._store import Row, Store, Task, finished
 from mpda.reproduction._tasks import errors
+
+# Characters of a bar on a terminal.
+_BAR = 20
 
 
 def run(
@@ -133,10 +137,25 @@ class _Progress:
         done = self._total - len(self._left)
         remaining = sum(map(self._expected, self._left)) / self._jobs
         what = "failed: " + row["error"] if row["status"] == "failed" else f"{row['seconds']:.1f} s"
-        self._say(
+        line = (
             f"{done}/{self._total} tasks, {_duration(now - self._began)}, about "
             f"{_duration(remaining)} left; {task.title}: {what}"
         )
+        if self._on_terminal and row["status"] == "done":
+            self._redraw(done / self._total, line)
+        else:
+            self._say(line)
+
+    @property
+    def _on_terminal(self) -> bool:
+        return self._stream is not None and self._stream.isatty()
+
+    def _redraw(self, share: float, line: str) -> None:
+        """A bar and the line in the place of those before."""
+        width = shutil.get_terminal_size().columns - 1
+        filled = round(share * _BAR)
+        shown = f"{'█' * filled}{'░' * (_BAR - filled)} {line}"[:width]
+        print(f"\r{shown:{width}}", end="" if self._left else "\n", file=self._stream, flush=True)
 
     def end(self, failed: list[str]) -> None:
         for line in failed:
