@@ -2,11 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check docs bench bench-large format clean
+.PHONY: demo test check docs pictures bench bench-large format clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits"
+	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits; writes demo-output/report.html"
 	@echo "make test    set up and run the tests"
 	@echo "make check   format, lint, types, then the tests"
 	@echo "make docs    build the site: docs/_build/html/index.html"
@@ -41,6 +41,11 @@ check: .venv/.dev
 
 docs: .venv/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+# Those of the README, as the gallery draws them.
+pictures: docs
+	cp docs/gallery/images/sphx_glr_plot_1_digits_001.png docs/images/digits-2d.png
+	cp docs/gallery/images/sphx_glr_plot_2_compression_001.png docs/images/compression.png
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/bench.py

@@ -426,7 +426,7 @@ def test_bars_only_where_there_is_a_terminal(table):
         shown += piece
     os.close(own)
     assert done.returncode == 0
-    assert "measuring the error" in shown.decode(errors="replace")
+    assert "7/7" in shown.decode(errors="replace")
     assert b"MPDA" in done.stdout
 
 
