@@ -214,8 +214,8 @@ def test_curves_have_means_and_intervals():
     ]
     curve = error_curves(rows)["p", "m"]
     np.testing.assert_array_equal(curve.dimensions, [1, 2])
-    np.testing.assert_allclose(curve.mean, [12.0, 8.0])
+    np.testing.assert_allclose(curve.error, [12.0, 8.0])
     # Student's t with one degree of freedom, 12.706, times the standard error 2.
-    np.testing.assert_allclose(curve.interval[:, 0], [12 - 25.412, 12 + 25.412], atol=1e-2)
-    np.testing.assert_allclose(curve.interval[:, 1], 8.0)
-    assert np.isnan(error_curves(rows[:1])["p", "m"].interval).all()
+    np.testing.assert_allclose([curve.low[0], curve.high[0]], [0.0, 12 + 25.412], atol=1e-2)
+    np.testing.assert_allclose([curve.low[1], curve.high[1]], 8.0)
+    assert error_curves(rows[:1])["p", "m"].low is None

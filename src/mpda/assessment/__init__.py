@@ -4,7 +4,6 @@ and the statistics of a table."""
 from mpda.assessment._cells import (
     Cell,
     Cells,
-    ErrorCurve,
     Row,
     best_and_ties,
     cells,
@@ -36,7 +35,6 @@ __all__ = [
     "Choice",
     "Chosen",
     "Contender",
-    "ErrorCurve",
     "Evaluation",
     "Preparation",
     "Protocol",

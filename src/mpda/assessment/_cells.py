@@ -11,6 +11,8 @@ import numpy as np
 from scipy import stats
 
 from mpda._typing import Floats, Ints
+from mpda.plotting import ErrorCurve
+from mpda.plotting._curve import curve_of_folds
 
 Row = dict[str, Any]
 _LEVEL = 0.05
@@ -36,7 +38,8 @@ class Cell:
     @property
     def interval(self) -> tuple[float, float]:
         """95 % for the mean, by Student's t over splits."""
-        half = float(_half_width(self.spread, self.errors.size))
+        n = self.errors.size
+        half = float(stats.t.ppf(1.0 - _LEVEL / 2.0, n - 1)) * self.spread / float(np.sqrt(n))
         return self.mean - half, self.mean + half
 
 
@@ -95,35 +98,11 @@ def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
     return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
 
 
-@dataclass(frozen=True)
-class ErrorCurve:
-    """Errors in per cent against the number of components.
-
-    dimensions : (m,) those that all splits have
-    errors : (splits, m)
-    """
-
-    dimensions: Ints
-    errors: Floats
-
-    @property
-    def mean(self) -> Floats:
-        return np.asarray(self.errors.mean(axis=0))
-
-    @property
-    def interval(self) -> Floats:
-        """(2, m) 95 % for the mean, by Student's t over splits; nan for one split."""
-        n = len(self.errors)
-        if n < 2:
-            return np.full((2, self.dimensions.size), np.nan)
-        return self.mean + np.outer([-1.0, 1.0], _half_width(self.errors.std(axis=0, ddof=1), n))
-
-
 def error_curves(rows: Iterable[Row]) -> dict[tuple[str, str], ErrorCurve]:
-    """One for each problem and method."""
+    """One for each problem and method, at the numbers of components that all splits have."""
     found: dict[tuple[str, str], list[dict[int, float]]] = defaultdict(list)
     for row in rows:
-        errors = 100.0 * np.array(row["wrong"]) / row["n_test"]
+        errors = np.array(row["wrong"]) / row["n_test"]
         found[row["problem"], row["method"]].append(
             dict(zip(row["dimensions"], errors.tolist(), strict=True))
         )
@@ -131,10 +110,5 @@ def error_curves(rows: Iterable[Row]) -> dict[tuple[str, str], ErrorCurve]:
     for key, curves in found.items():
         common = sorted(set.intersection(*(set(curve) for curve in curves)))
         errors = np.array([[curve[r] for r in common] for curve in curves])
-        made[key] = ErrorCurve(np.array(common, dtype=np.intp), errors)
+        made[key] = curve_of_folds(key[1], np.array(common, dtype=np.float64), errors)
     return made
-
-
-def _half_width(spread: Any, n: int) -> Any:
-    """Of the 95 % interval of a mean over n values with this standard deviation."""
-    return stats.t.ppf(1.0 - _LEVEL / 2.0, n - 1) * spread / np.sqrt(n)

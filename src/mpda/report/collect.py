@@ -13,7 +13,6 @@ from mpda._typing import Array, Floats, Ints, Labels
 from mpda.assessment import (
     BASELINE,
     Cell,
-    ErrorCurve,
     Row,
     best_and_ties,
     cells,
@@ -22,6 +21,7 @@ from mpda.assessment import (
     error_curves,
 )
 from mpda.export import affine_map
+from mpda.plotting import ErrorCurve
 from mpda.report._results import FORMAT, VERSION
 from mpda.tables import Table
 
@@ -99,10 +99,11 @@ def _row(name: str, here: Mapping[str, Cell], cost: Any, best: bool) -> Results:
 
 
 def _curve(name: str, curve: ErrorCurve, chosen: float) -> Results:
-    low, high = curve.interval
+    ends = {"low": curve.low, "high": curve.high}
     return {
-        **{"method": name, "dimensions": curve.dimensions.tolist(), "error": curve.mean.tolist()},
-        **{"low": low.tolist(), "high": high.tolist(), "chosen": float(chosen)},
+        **{"method": name, "dimensions": curve.dimensions.tolist(), "error": curve.error.tolist()},
+        **{end: None if values is None else values.tolist() for end, values in ends.items()},
+        "chosen": float(chosen),
     }
 
 

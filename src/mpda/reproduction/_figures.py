@@ -14,13 +14,10 @@ from mpda._beside import beside
 from mpda._typing import Floats
 from mpda.assessment import Cell, Row, error_curves
 from mpda.exceptions import ReproductionError
+from mpda.plotting._styles import COLORS, LINES
 from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._illustrations import Curve
 from mpda.reproduction._protocol import PROBLEMS
-
-# Okabe and Ito's colours.
-_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
-_LINES = ("-", "--", "-.", ":")
 
 
 def _figure(n_panels: int, n_columns: int, width: float = 3.2, height: float = 2.7) -> Any:
@@ -46,9 +43,9 @@ def save(figure: Any, out: Path, name: str) -> list[Path]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    n = len(_COLORS)
+    n = len(COLORS)
     return {
-        name: {"color": _COLORS[i % n], "linestyle": _LINES[(i // n + i) % len(_LINES)]}
+        name: {"color": COLORS[i % n], "linestyle": LINES[(i // n + i) % len(LINES)]}
         for i, name in enumerate(names)
     }
 
@@ -63,12 +60,15 @@ def dimension_figure(rows: Sequence[Row], problems: Sequence[str], methods: Sequ
         for name, style in styles.items():
             if (problem, name) not in curves:
                 continue
-            dimensions, means = curves[problem, name].dimensions, 100.0 - curves[problem, name].mean
+            curve = curves[problem, name]
+            means = 100.0 - curve.error
             if CONTENDERS[name].method is None:
                 axis.axhline(means[0], linewidth=1.0, label=name, **style)
             else:
                 marker = "." if means.size < 6 else ""
-                axis.plot(dimensions, means, linewidth=1.3, label=name, marker=marker, **style)
+                axis.plot(
+                    curve.dimensions, means, linewidth=1.3, label=name, marker=marker, **style
+                )
             tops.append(means.max())
         if tops:
             # What is far below the best is cut.
@@ -91,7 +91,7 @@ def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
     figure, (plane, curves) = _figure(2, 2, width=5.5, height=4.4)
     for label in np.unique(y):
         # The digit itself is the marker, so the picture does not depend on colour.
-        color = _COLORS[label % len(_COLORS)]
+        color = COLORS[label % len(COLORS)]
         plane.scatter(*Z[y == label].T, marker=f"${label}$", s=24, color=color, linewidths=0)
     plane.set(title="Test digits in the first two components of MPDA", xticks=[], yticks=[])
     found = error_curves(rows)
@@ -99,9 +99,9 @@ def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
     for name, style in styles.items():
         curve = found["digits", name]
         if CONTENDERS[name].method is None:
-            curves.axhline(curve.mean[0], color="0.5", linewidth=1, label="1-NN on pixels")
+            curves.axhline(curve.error[0], color="0.5", linewidth=1, label="1-NN on pixels")
         else:
-            curves.plot(curve.dimensions, curve.mean, linewidth=1.8, label=name, **style)
+            curves.plot(curve.dimensions, curve.error, linewidth=1.8, label=name, **style)
     curves.set(title="1-NN error on the test part", xlabel="components", ylabel="error in %")
     curves.set(xlim=(0, 40), ylim=(0, 15))
     curves.legend(frameon=False)
@@ -111,7 +111,7 @@ def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
 def sensitivity_figure(panels: Mapping[str, Mapping[float, Cell]]) -> Any:
     """Mean accuracy and its spread over splits against the values of each parameter."""
     figure, axes = _figure(len(panels), 4)
-    for axis, (name, cells), color in zip(axes, panels.items(), cycle(_COLORS), strict=False):
+    for axis, (name, cells), color in zip(axes, panels.items(), cycle(COLORS), strict=False):
         values = sorted(cells)
         means = np.array([100.0 - cells[value].mean for value in values])
         spreads = np.array([cells[value].spread for value in values])
@@ -143,13 +143,13 @@ def partition_figure(curve: Curve) -> Any:
     patch = curve.labels == curve.labels[worst]
     near = np.linalg.norm(curve.X - curve.X[worst], axis=1) < 0.9
     right.scatter(*curve.X[near].T, s=16, color="0.7")
-    right.scatter(*curve.X[patch].T, s=22, color=_COLORS[0], label="patch")
+    right.scatter(*curve.X[patch].T, s=22, color=COLORS[0], label="patch")
     lot = [worst, *curve.neighbors[worst]]
-    right.scatter(*curve.X[lot].T, s=60, facecolors="none", edgecolors=_COLORS[1], label="k-NN")
+    right.scatter(*curve.X[lot].T, s=60, facecolors="none", edgecolors=COLORS[1], label="k-NN")
     patch_line = _line(curve.X[patch], curve.patch_tangents[worst])
-    right.plot(*patch_line.T, color=_COLORS[0], linestyle="--", label="tangent of the patch")
+    right.plot(*patch_line.T, color=COLORS[0], linestyle="--", label="tangent of the patch")
     lot_line = _line(curve.X[lot], curve.neighbor_tangents[worst], least=0.3)
-    right.plot(*lot_line.T, color=_COLORS[1], linewidth=1.6, label="tangent of the neighbours")
+    right.plot(*lot_line.T, color=COLORS[1], linewidth=1.6, label="tangent of the neighbours")
     right.legend(fontsize=7, loc="best")
     right.set_title(
         f"off the curve by {curve.neighbor_angles[worst]:.0f}° (2-NN) and "
@@ -162,7 +162,7 @@ def partition_figure(curve: Curve) -> Any:
 def _patches(curve: Curve) -> Iterator[tuple[Any, str, str]]:
     markers = cycle("osD^v")
     for i, label in enumerate(np.unique(curve.labels)):
-        yield curve.labels == label, _COLORS[i % 6], next(markers)
+        yield curve.labels == label, COLORS[i % 6], next(markers)
 
 
 def _line(points: Floats, direction: Floats, least: float = 0.0) -> Floats:
