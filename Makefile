@@ -40,7 +40,7 @@ check: .venv/.dev
 	@touch $@
 
 docs: .venv/.docs
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -E -W --keep-going -b html docs docs/_build/html
 
 # Those of the README, as the gallery draws them.
 pictures: docs

@@ -228,6 +228,19 @@ def test_whole_numbers_and_words_are_the_same_labels(iris, capsys):
     assert "0.00 %, 95 %" in capsys.readouterr().out
 
 
+def test_names_of_features_are_not_needed_where_there_are_none(model, iris, recwarn):
+    X, y = iris.drop(columns="species"), iris["species"]
+    np.savez("a.npz", X=X.to_numpy(), y=y.to_numpy(dtype=str))
+    assert call("evaluate", model, "a.npz") == 0
+    assert call("transform", model, "a.npz", "--out", "z.npy") == 0
+    np.testing.assert_array_equal(np.load("z.npy"), load(model)[:-1].transform(X))
+    assert call("fit", "a.npz", "--components", "2", "--folds", "0", "--out", "bare.mpda") == 0
+    X.to_csv("columns.csv", index=False)
+    assert call("transform", "bare.mpda", "columns.csv", "--out", "again.npy") == 0
+    np.testing.assert_allclose(np.load("again.npy"), np.load("z.npy"), atol=1e-12)
+    assert len(recwarn) == 0
+
+
 def test_export(model, iris, capsys):
     onnxruntime = pytest.importorskip("onnxruntime", reason="needs mpda[test]")
     assert call("export", model, "--onnx", "m.onnx", "--neighbors", "--matrix", "m.npy") == 0

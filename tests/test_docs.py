@@ -30,7 +30,9 @@ MODULES = {
     "mpda.export": "export",
     "mpda.plotting": "plotting",
     "mpda.report": "report",
+    "mpda.assessment": "assessment",
     "mpda.datasets": "datasets",
+    "mpda.tables": "tables",
     "mpda.reproduction": "reproduction",
     "mpda.exceptions": "exceptions",
 }
@@ -92,6 +94,14 @@ def test_the_api_pages_have_every_public_name_and_no_other(name):
         assert not each.startswith("_")
         # What is described beyond __all__ must be data that the module defines.
         assert each in public_names(module) or not callable(getattr(module, each))
+
+
+def test_no_module_that_lists_its_names_is_left_out():
+    source = DOCS.parent / "src" / "mpda"
+    homes = [path.parent for path in source.rglob("__init__.py") if "__all__" in path.read_text()]
+    listed = {".".join(home.relative_to(source.parent).parts) for home in homes}
+    # How work is carried out, and commands, which have a page of their own.
+    assert listed - {"mpda.engines", "mpda.cli"} <= set(MODULES)
 
 
 def test_every_api_page_belongs_to_a_module():

@@ -94,6 +94,11 @@ def fit(
     shape = image_shape(image)
     out = out or Path(data.name.split(".")[0] + ".mpda")
     energy = pca_energy(pca)
+    if scheduler is not None and (search or scale is Scale.STANDARD or report or results):
+        stop(
+            "mpda: with --scheduler there is no --search, --scale standard, --report or --results.",
+            2,
+        )
     if folds == 1:
         stop("mpda: --folds 1 leaves nothing to measure on; give 0, or 2 and more.", 2)
     with said_in_one_line():

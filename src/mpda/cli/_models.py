@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -173,13 +174,12 @@ def _table_for(
             f"{data} has {table.X.shape[1]} features, but the model was fitted with "
             f"{model.n_features_in_}."
         )
-    return table
+    # Arrays have no names, and a model without names takes columns in their order.
+    return replace(table, features=None if known is None else tuple(known.tolist()))
 
 
 def _same_kind(table: Table, model: Any) -> Table:
     """Labels as the model has them: a file may write 1 where another writes the word 1."""
-    from dataclasses import replace
-
     import numpy as np
 
     classes = getattr(model, "classes_", None)

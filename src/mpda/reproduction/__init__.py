@@ -1,6 +1,5 @@
 """The paper's experiments: its protocol as data, tasks, rows that survive, tables and figures."""
 
-from mpda.assessment import Contender
 from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._demo import demo
 from mpda.reproduction._experiments import EXPERIMENTS, Order, Outcome, reproduce
@@ -12,7 +11,6 @@ __all__ = [
     "EXPERIMENTS",
     "PROBLEMS",
     "SEEDS",
-    "Contender",
     "Order",
     "Outcome",
     "Problem",
