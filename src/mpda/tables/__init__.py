@@ -1,7 +1,8 @@
 """Samples in files: tables of CSV, TSV, Parquet and Arrow, and NumPy's arrays."""
 
 from mpda.tables._frames import FRAMES
-from mpda.tables._reading import KINDS, Table, columns_of, read_table
+from mpda.tables._reading import KINDS, columns_of, read_table
+from mpda.tables._table import Table
 from mpda.tables._writing import OUTPUTS, check_output, write_table
 
 __all__ = [

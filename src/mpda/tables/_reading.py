@@ -2,58 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpda._typing import Array, Bools, Ints, Labels
+from mpda._typing import Array, Bools, Labels
 from mpda.exceptions import TableError
+from mpda.tables._array_files import of_array, of_arrays
 from mpda.tables._frames import FRAMES, read_frame
 from mpda.tables._labels import class_labels
+from mpda.tables._table import Table
+from mpda.tables._words import listed, near
 
 KINDS = (*FRAMES, ".npy", ".npz")
-_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class Table:
-    """Samples of a file.
-
-    name : of the file
-    X : (n, d)
-    y : (n,) labels, None where there are none
-    label : what the file calls the labels
-    features : names of the features, None for arrays
-    rows : (n,) the number of each sample in the file, from 1
-    others : columns that are neither features nor labels
-    """
-
-    name: str
-    X: Array
-    y: Labels | None
-    label: str | None
-    features: tuple[str, ...] | None
-    rows: Ints
-    others: dict[str, Any]
-
-    @property
-    def labels(self) -> Labels:
-        """y, where it is needed."""
-        if self.y is None:
-            raise TableError(f"{self.name} has no labels; --label names them.")
-        return self.y
-
-    def named(self) -> Any:
-        """X as a data frame where features have names, so that a model keeps them."""
-        if self.features is None:
-            return self.X
-        import pandas as pd
-
-        return pd.DataFrame(self.X, columns=list(self.features), copy=False)
 
 
 def read_table(
@@ -82,9 +46,9 @@ def read_table(
     kind = _kind(path)
     try:
         if kind == ".npy":
-            table = _of_array(path, label)
+            table = of_array(path, label)
         elif kind == ".npz":
-            table = _of_arrays(path, label)
+            table = of_arrays(path, label)
         else:
             table = _of_frame(path, kind, label, drop, features)
     except OSError as error:
@@ -105,7 +69,7 @@ def columns_of(path: Path) -> str:
     kind = _kind(path)
     if kind in (".npy", ".npz"):
         return "columns without names: give a number, -1 for the last, or an .npy with the labels"
-    return f"the columns {_listed(list(read_frame(path, kind, None).columns), most=20)}"
+    return f"the columns {listed(list(read_frame(path, kind, None).columns), most=20)}"
 
 
 def _kind(path: Path) -> str:
@@ -121,18 +85,13 @@ def _kind(path: Path) -> str:
             f"are understood end in {', '.join(KINDS)}."
         )
     if not path.exists():
-        raise TableError(f"{path} does not exist.{_near(path.name, _siblings(path))}")
+        raise TableError(f"{path} does not exist.{near(path.name, _siblings(path))}")
     return kind
 
 
 def _siblings(path: Path) -> list[str]:
     folder = path.parent
     return [each.name for each in folder.iterdir()] if folder.is_dir() else []
-
-
-def _near(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1)
-    return f" Did you mean {found[0]}?" if found else ""
 
 
 def _of_frame(
@@ -143,16 +102,16 @@ def _of_frame(
     for name, option in [(label, "--label"), *((name, "--drop") for name in drop)]:
         if name is not None and name not in names:
             raise TableError(
-                f"{option}: {path} has no column {name!r}; it has {_listed(names)}."
-                f"{_near(name, names)}"
+                f"{option}: {path} has no column {name!r}; it has {listed(names)}."
+                f"{near(name, names)}"
             )
     if features is None:
         features = [name for name in names if name != label and name not in drop]
     missing = [name for name in features if name not in names]
     if missing:
         raise TableError(
-            f"{path} has no column {_listed(missing)}, which the model was fitted with; it has "
-            f"{_listed(names)}."
+            f"{path} has no column {listed(missing)}, which the model was fitted with; it has "
+            f"{listed(names)}."
         )
     others = {n: frame[n] for n in names if n not in features and n != label and n not in drop}
     y = None if label is None else class_labels(frame[label], label)
@@ -178,7 +137,7 @@ def _numbers(frame: Any, features: list[str]) -> Array:
             columns[name] = read
     if wrong:
         raise TableError(
-            f"These columns are not numbers: {_listed(wrong, quoted=False)}. Leave them out with "
+            f"These columns are not numbers: {listed(wrong, quoted=False)}. Leave them out with "
             "--drop NAME, or turn them into numbers (for a category, one column of 0 and 1 for "
             "each value)."
         )
@@ -202,89 +161,6 @@ def _first_word(name: str, column: Any, read: Any) -> str:
     bad = ~column.isna() if read is None else read.isna() & ~column.isna()
     place = int(np.flatnonzero(bad.to_numpy())[0]) if bad.any() else 0
     return f"{name!r} (row {place + 1}: {column.iloc[place]!s})"
-
-
-def _of_array(path: Path, label: str | None) -> Table:
-    X = _matrix(_loaded(path), path)
-    rows = np.arange(1, len(X) + 1)
-    if label is None:
-        return Table(path.name, X, None, None, None, rows, {})
-    if label.lstrip("+-").isdigit():
-        column = int(label)
-        if not -X.shape[1] <= column < X.shape[1]:
-            raise TableError(
-                f"--label {label}: {path} has {X.shape[1]} columns, numbered from 0 (-1 is the "
-                "last)."
-            )
-        y = class_labels(X[:, column], f"column {label}")
-        return Table(path.name, np.delete(X, column, axis=1), y, label, None, rows, {})
-    other = Path(label)
-    if other.suffix != ".npy" or not other.exists():
-        raise TableError(
-            f"--label {label}: for an .npy give the number of a column (-1 for the last) or the "
-            "path of an .npy with the labels."
-        )
-    labels = _loaded(other)
-    if labels.shape not in ((len(X),), (len(X), 1)):
-        raise TableError(
-            f"--label: {other} has the shape {labels.shape}, but {path} has {len(X)} samples."
-        )
-    return Table(path.name, X, class_labels(labels.ravel(), label), label, None, rows, {})
-
-
-def _of_arrays(path: Path, label: str | None) -> Table:
-    arrays = _loaded(path)
-    if "X" in arrays:
-        name = "X"
-    else:
-        wide = [key for key, value in arrays.items() if value.ndim == 2 and key != label]
-        if len(wide) != 1:
-            raise TableError(
-                f"{path} has the arrays {_listed(list(arrays))}; the samples should be called X."
-            )
-        name = wide[0]
-    X = _matrix(arrays[name], path)
-    key = label if label is not None else ("y" if "y" in arrays else None)
-    if key is not None and key not in arrays:
-        raise TableError(f"--label: {path} has no array {key!r}; it has {_listed(list(arrays))}.")
-    y = None
-    if key is not None:
-        if arrays[key].shape not in ((len(X),), (len(X), 1)):
-            raise TableError(
-                f"{path}: {key} has the shape {arrays[key].shape}, but {name} has {len(X)} samples."
-            )
-        y = class_labels(arrays[key].ravel(), key)
-    return Table(path.name, X, y, key, None, np.arange(1, len(X) + 1), {})
-
-
-def _loaded(path: Path) -> Any:
-    """The array of an .npy, or the arrays of an .npz by name."""
-    try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
-            return {name: found[name] for name in found.files}
-    except OSError:
-        raise
-    # A broken zip, a short file, a pickle, an impossible header: NumPy says it in many ways.
-    except Exception as error:
-        raise TableError(
-            f"{path} cannot be read as NumPy's {path.suffix}: it is damaged, something else, or "
-            "holds Python objects, which are refused. Save numbers, and labels as numbers or "
-            "fixed-width strings."
-        ) from error
-
-
-def _matrix(X: Any, path: Path) -> Array:
-    if X.ndim != 2:
-        raise TableError(
-            f"{path}: samples should be the rows of a table, but the array has the shape {X.shape}."
-            + (" X.reshape(len(X), -1) flattens images." if X.ndim > 2 else "")
-        )
-    if X.dtype.kind not in "biuf":
-        raise TableError(f"{path}: samples should be real numbers, but the array is of {X.dtype}.")
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
 def _without_missing(table: Table) -> Table:
@@ -337,10 +213,4 @@ def _where(table: Table, marks: Bools) -> str:
         name = repr(table.features[column]) if table.features else f"column {column}"
         rows = table.rows[marks[:, column]]
         said.append(f"{name} ({len(rows)}, the first in row {rows[0]})")
-    return _listed(said, quoted=False)
-
-
-def _listed(names: Sequence[Any], *, quoted: bool = True, most: int = _SHOWN) -> str:
-    shown = [repr(name) if quoted else str(name) for name in names[:most]]
-    rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(shown) + rest if shown else "none"
+    return listed(said, quoted=False)

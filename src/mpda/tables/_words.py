@@ -1,0 +1,20 @@
+"""Names in messages."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_SHOWN = 5
+
+
+def listed(names: Sequence[Any], *, quoted: bool = True, most: int = _SHOWN) -> str:
+    shown = [repr(name) if quoted else str(name) for name in names[:most]]
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(shown) + rest if shown else "none"
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    found = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {found[0]}?" if found else ""
