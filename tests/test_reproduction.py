@@ -12,13 +12,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from mpda.assessment import Split, reduced
-from mpda.assessment._cost import cost
 from mpda.model_selection import classification_curve
 from mpda.reproduction import (
     CONTENDERS,
     PROBLEMS,
     SEEDS,
 )
+from mpda.reproduction._cost import cost
 from mpda.reproduction._experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, _variants
 from mpda.reproduction._protocol import equalized, split
 from mpda.reproduction._summary import (

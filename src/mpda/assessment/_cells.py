@@ -89,11 +89,12 @@ def differs(one: Cell, other: Cell) -> bool:
 
 
 def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Mean seconds and mean MiB of a fit, by problem and method."""
+    """Mean seconds and mean MiB of a fit, by problem and method; nan MiB where not measured."""
     found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         if "fit_seconds" in row:
-            found[row["problem"], row["method"]].append((row["fit_seconds"], row["fit_mib"]))
+            memory = row.get("fit_mib", np.nan)
+            found[row["problem"], row["method"]].append((row["fit_seconds"], memory))
     means = {key: np.mean(values, axis=0) for key, values in found.items()}
     return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
 

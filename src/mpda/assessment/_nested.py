@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -130,7 +131,9 @@ def _assessed_once(
         else:
             part = preparation.applied(raw)
             row = compared(each, part, partial(chosen, protocol=protocol.within(each, part)))
+            begin = time.perf_counter()
             fitted = each.estimator(row["parameters"], row["cv_dimension"]).fit(part.X, part.y)
+            row["fit_seconds"] = time.perf_counter() - begin
             mapped = (np.asarray(fitted.transform(values)) for values in (part.X, part.X_test))
             predicted = one_nn(Split(next(mapped), part.y, next(mapped), part.y_test))
     about = {"problem": "", "method": each.name, "seed": number}

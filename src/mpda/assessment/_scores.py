@@ -12,7 +12,6 @@ from sklearn.model_selection import ParameterGrid
 
 from mpda._typing import Floats, Ints, Labels
 from mpda.assessment._contender import Contender
-from mpda.assessment._cost import cost
 from mpda.assessment._split import Split, one_nn
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 
@@ -65,8 +64,6 @@ def compared(contender: Contender, part: Split, choose: Chooser) -> Row:
     test = score_table(contender, grid, *both, [(halves[0], halves[1])])
     kept = np.isfinite(test.scores[0])
     wrong = np.rint((1.0 - test.scores[0][kept]) * len(part.y_test)).astype(int)
-    fitted = contender.estimator(choice.point, choice.dimension)
-    seconds, mib = cost(lambda: fitted.fit(part.X, part.y))
     return {
         "parameters": choice.point,
         "dimensions": test.dimensions[kept].tolist(),
@@ -74,8 +71,6 @@ def compared(contender: Contender, part: Split, choose: Chooser) -> Row:
         "n_test": len(part.y_test),
         "cv_dimension": choice.dimension,
         "search_seconds": round(search_seconds, 3),
-        "fit_seconds": round(seconds, 4),
-        "fit_mib": round(mib, 2),
     }
 
 

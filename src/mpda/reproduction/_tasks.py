@@ -13,6 +13,7 @@ from sklearn.model_selection import StratifiedKFold
 from mpda._typing import Floats, Labels
 from mpda.assessment import Choice, Contender, compared, one_nn_row, reduced, score_table
 from mpda.exceptions import SmallClassWarning
+from mpda.reproduction._cost import cost
 from mpda.reproduction._protocol import N_FOLDS, Problem, split
 
 Row = dict[str, Any]
@@ -28,7 +29,11 @@ def errors(problem: Problem, contender: Contender, seed: int, directory: Path | 
         part = split(problem, directory, seed)
         if contender.method is None:
             return one_nn_row(part)
-        return compared(contender, reduced(part), partial(_least_error, seed=seed))
+        part = reduced(part)
+        row = compared(contender, part, partial(_least_error, seed=seed))
+        fitted = contender.estimator(row["parameters"], row["cv_dimension"])
+        seconds, mib = cost(lambda: fitted.fit(part.X, part.y))
+        return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
 
 
 def _least_error(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Choice:
