@@ -222,10 +222,10 @@ def test_whole_numbers_and_words_are_the_same_labels(iris, capsys):
     options = ("--components", "2", "--folds", "0", "--label", "species")
     assert call("fit", "words.parquet", *options) == 0
     assert call("evaluate", "words.mpda", "numbers.csv") == 0
-    assert "0.00 %, 95 %" in capsys.readouterr().out
+    assert ": 0.00 %, 95 %" in capsys.readouterr().out
     assert call("fit", "numbers.csv", *options) == 0
     assert call("evaluate", "numbers.mpda", "words.parquet") == 0
-    assert "0.00 %, 95 %" in capsys.readouterr().out
+    assert ": 0.00 %, 95 %" in capsys.readouterr().out
 
 
 def test_names_of_features_are_not_needed_where_there_are_none(model, iris, recwarn):
