@@ -224,7 +224,8 @@ def test_whole_numbers_and_words_are_the_same_labels(iris, capsys):
     assert call("evaluate", "words.mpda", "numbers.csv") == 0
     assert ": 0.00 %, 95 %" in capsys.readouterr().out
     assert call("fit", "numbers.csv", *options) == 0
-    assert call("evaluate", "numbers.mpda", "words.parquet") == 0
+    assert call("evaluate", "numbers.mpda", "words.parquet", "--results", "e.json") == 0
+    assert not any(read_results("e.json")["embedding"]["wrong"])
     assert ": 0.00 %, 95 %" in capsys.readouterr().out
 
 

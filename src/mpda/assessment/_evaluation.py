@@ -56,4 +56,13 @@ def evaluated(model: Any, X: Any, y: Labels) -> Evaluation:
     # Distances to oneself are not 0 but for rounding of squares.
     scale = np.abs(Z).max(initial=0.0)
     known = int(np.count_nonzero(distances <= 1e-6 * scale))
-    return Evaluation(Z, y, last.predict(Z), False, known)
+    return Evaluation(Z, *_of_one_kind(y, last.predict(Z)), False, known)
+
+
+def _of_one_kind(y: Labels, predicted: Labels) -> tuple[Labels, Labels]:
+    """Labels that can be compared: one file may say 1 where another has the word 1."""
+    y, predicted = np.asarray(y), np.asarray(predicted)
+    numbers = "iuf"
+    if y.dtype.kind == predicted.dtype.kind or {y.dtype.kind, predicted.dtype.kind} <= {*numbers}:
+        return y, predicted
+    return y.astype(str), predicted.astype(str)

@@ -83,9 +83,9 @@ def evaluate(
             label = notes.get("label")
         with progress(2, f"reading {data.name}", quiet) as step:
             table = _table_for(fitted, notes, data, label, skip_missing=skip_missing)
-            table = _same_kind(table, fitted)
             step("mapping and comparing")
             found = evaluated(fitted, table.named(), table.labels)
+            table = replace(table, y=found.y)
             step("")
         gathered = _results(context.obj, table, fitted, found)
         written = write_outputs(gathered, results, report)
@@ -176,16 +176,6 @@ def _table_for(
         )
     # Arrays have no names, and a model without names takes columns in their order.
     return replace(table, features=None if known is None else tuple(known.tolist()))
-
-
-def _same_kind(table: Table, model: Any) -> Table:
-    """Labels as the model has them: a file may write 1 where another writes the word 1."""
-    import numpy as np
-
-    classes = getattr(model, "classes_", None)
-    if classes is not None and np.asarray(classes).dtype.kind in "UO":
-        return replace(table, y=table.labels.astype(str))
-    return table
 
 
 def _results(command: str, table: Table, model: Any, found: Any) -> dict[str, Any]:
