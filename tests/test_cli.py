@@ -342,6 +342,9 @@ MISTAKES = [
     (("fit", "iris.csv", "--label", "species", "--image", "8x8", "--folds", "0"), 1, "--image 8x8"),
     (("fit", "iris.csv", "--label", "species", "--out", "/dev/null/m"), 1, "/dev/null"),
     (("fit", "iris.csv", "--label", "species", "--scale", "much"), 2, "--scale"),
+    (("fit", "iris.csv", "--label", "species", "--out", "."), 1, "Is a directory"),
+    (("fit", "iris.csv", "--label", "species", "--report", "/dev/null/p"), 1, "/dev/null"),
+    (("compare", "iris.csv", "--label", "species", "--out", "iris.csv"), 1, "iris.csv"),
     (("fit", "one.csv", "--label", "y"), 1, "All 3 samples have the label u"),
     (("fit", "own.csv", "--label", "y"), 1, "Every sample has a label of its own"),
     (("fit", "iris.csv", "--label", "species", "--scheduler", "tcp://127.0.0.1:1"), 2, "--comp"),
@@ -384,6 +387,14 @@ def test_mistakes_are_one_line_and_an_exit_code(model, arguments, code, message,
     assert said.out == ""
     if said.err.startswith("mpda: "):
         assert said.err.count("\n") == 1
+
+
+def test_what_cannot_be_written_is_said_before_the_work(table, monkeypatch, capsys):
+    from mpda import assessment
+
+    monkeypatch.setattr(assessment, "chosen_model", lambda *given, **named: pytest.fail("worked"))
+    assert call("fit", table, "--label", "species", "--out", "/dev/null/m") == 1
+    assert sorted(path.name for path in Path().iterdir()) == ["iris.csv"]
 
 
 def test_a_broken_model_file_is_refused_in_one_line(model, capsys):

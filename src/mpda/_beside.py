@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 
-@contextmanager
+@contextlib.contextmanager
 def beside(path: Path) -> Iterator[Path]:
     """A new file to write; if that succeeds it takes the place of ``path``, else it is removed.
 
@@ -25,6 +26,21 @@ def beside(path: Path) -> Iterator[Path]:
     except BaseException:
         made.unlink(missing_ok=True)
         raise
+
+
+def refuse_unwritable(*paths: Path | None) -> None:
+    """Raise now what writing a file would raise after the work that it is for."""
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        with contextlib.suppress(_Undone), beside(path):
+            raise _Undone
+
+
+class _Undone(Exception):
+    """Nothing is to be written after all."""
 
 
 def written(path: Path, content: str | bytes) -> Path:

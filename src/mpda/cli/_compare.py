@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mpda._beside import refuse_unwritable
 from mpda.cli._app import (
     app,
     connected,
@@ -85,6 +86,7 @@ def compare(
     asked = known if methods.strip() == "all" else names(methods, known, "--methods") or []
     energy = pca_energy(pca)
     with said_in_one_line():
+        refuse_unwritable(out / "results.json", out / "report.html")
         from mpda.assessment import Protocol, assessed, contender, error_lines, n_steps
         from mpda.report import collect
         from mpda.tables import read_table

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mpda._beside import refuse_unwritable
 from mpda.cli._app import app, listed, note, print_json, progress, said_in_one_line, stop
 from mpda.cli._names import Scale
 from mpda.cli._options import (
@@ -92,7 +93,7 @@ def fit(
     """
     chosen_name = method_name(method)
     shape = image_shape(image)
-    out = out or Path(data.name.split(".")[0] + ".mpda")
+    out = out or Path(Path(data.name.removesuffix(".gz")).stem + ".mpda")
     energy = pca_energy(pca)
     if scheduler is not None and (search or scale is Scale.STANDARD or report or results):
         stop(
@@ -102,6 +103,7 @@ def fit(
     if folds == 1:
         stop("mpda: --folds 1 leaves nothing to measure on; give 0, or 2 and more.", 2)
     with said_in_one_line():
+        refuse_unwritable(out, report, results)
         label = label_of(data, label)
         if scheduler is not None:
             from mpda.cli._cluster import ClusterOrder, fitted_on_cluster
