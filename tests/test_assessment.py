@@ -1,5 +1,7 @@
 """Nested cross-validation of methods, the model that is kept, and its errors on other samples."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA
 from mpda.assessment import (
+    Cell,
     Contender,
     Preparation,
     Protocol,
@@ -19,6 +22,7 @@ from mpda.assessment import (
     cells,
     chosen_model,
     contender,
+    differs,
     error_curves,
     error_lines,
     evaluated,
@@ -42,7 +46,8 @@ def rows(wine):
     contenders = [contender(name, search=False) for name in NAMES]
     found = assessed(*wine, contenders, Protocol(), progress=told.append)
     assert len(told) == n_steps(contenders, Protocol()) == 15
-    return found
+    assert found.failed == {}
+    return found.rows
 
 
 def test_every_sample_is_tested_once_by_every_method(rows, wine):
@@ -101,11 +106,11 @@ def test_standardising_is_decided_by_the_neighbours_of_samples(wine):
 
 def test_numbers_of_components_may_be_given(wine):
     protocol = Protocol(n_folds=2, n_components=4)
-    rows = assessed(*wine, [contender(name, search=False) for name in NAMES], protocol)
+    rows = assessed(*wine, [contender(name, search=False) for name in NAMES], protocol).rows
     chosen = {row["method"]: row["cv_dimension"] for row in rows}
     assert chosen == {"1-NN": 13, "LDA": 2, "MPDA": 4}
     assert chosen_model(*wine, contender("MPDA", search=False), protocol).choice.dimension == 4
-    with pytest.raises(ValueError, match="n_components cannot be larger"):
+    with pytest.raises(ValueError, match="LDA has at most 2 components here, not 4"):
         chosen_model(*wine, contender("LDA", search=False), protocol)
 
 
@@ -128,8 +133,7 @@ def test_methods_that_are_fitted_for_every_number(name):
     entrant = contender(name, search=name == "shrinkage LDA")
     if name == "LSDR":
         entrant = Contender("LSDR", entrant.method, {"max_time": 0.05}, dimensions=(1, 2, 9))
-    rows = assessed(X, y, [entrant], Protocol(n_folds=2, n_inner=2))
-    for row in rows:
+    for row in assessed(X, y, [entrant], Protocol(n_folds=2, n_inner=2)).rows:
         assert row["cv_dimension"] in row["dimensions"]
         assert max(row["dimensions"]) <= 4
         assert row["wrong"][-1] < 20
@@ -169,8 +173,50 @@ def test_many_features_go_through_pca():
 def test_tiny_classes_are_borne():
     X, y = load_iris(return_X_y=True)
     kept = np.r_[0:40, 50:90, 100:102]
-    rows = assessed(X[kept], y[kept], [contender("MPDA", search=False)], Protocol(n_folds=3))
-    assert sum(row["n_test"] for row in rows) == 82
+    found = assessed(X[kept], y[kept], [contender("MPDA", search=False)], Protocol(n_folds=3))
+    assert sum(row["n_test"] for row in found.rows) == 82
+
+
+@pytest.mark.parametrize("name", ["NCA", "LSDR"])
+def test_errors_are_measured_at_the_number_that_was_asked_for(name):
+    X, y = load_wine(return_X_y=True)
+    entrant = contender(name, search=False)
+    if name == "LSDR":
+        entrant = replace(entrant, fixed={"max_time": 0.05})
+    for row in assessed(X, y, [entrant], Protocol(n_folds=2, n_components=4)).rows:
+        assert row["cv_dimension"] == 4
+        measured = row["wrong"][row["dimensions"].index(4)]
+        if name != "LSDR":  # whose fits end by a clock, so that two may differ
+            assert measured == np.count_nonzero(row["predicted"] != y[row["tested"]])
+
+
+def test_shrinkage_lda_shrinks():
+    assert contender("shrinkage LDA", search=False).fixed["shrinkage"] == "auto"
+    assert "shrinkage" not in contender("shrinkage LDA", search=True).fixed
+
+
+def test_a_method_that_fails_is_named_and_the_others_go_on():
+    X, y = load_iris(return_X_y=True)
+    few = np.r_[0:12, 50:62, 100:112]
+    names = ("1-NN", "LDA", "MFA")
+    contenders = [contender(name, search=False) for name in names]
+    contenders[2] = replace(contenders[2], fixed={"alpha": -1.0})
+    found = assessed(X[few], y[few], contenders, Protocol(n_folds=2, scaled=False))
+    assert list(found.failed) == ["MFA"]
+    assert "alpha must be" in found.failed["MFA"]
+    assert {row["method"] for row in found.rows} == {"1-NN", "LDA"}
+
+
+def test_folds_that_share_samples_are_told_apart_less_easily():
+    errors = np.array([1.0, 2.0, 1.5, 1.2, 1.9])
+    seeds, dimensions = np.arange(5), np.ones(5)
+    plain = Cell(seeds, errors, dimensions), Cell(seeds, 2.0 * errors - 0.9, dimensions)
+    assert differs(*plain)
+    folds = [replace(each, shared=0.25) for each in plain]
+    assert not differs(*folds)
+    # Nadeau and Bengio: 1/n becomes 1/n + test/train.
+    wide = np.diff(folds[0].interval) / np.diff(plain[0].interval)
+    assert wide[0] == pytest.approx(np.sqrt((0.2 + 0.25) / 0.2))
 
 
 def test_a_model_on_other_samples(wine):
@@ -183,8 +229,14 @@ def test_a_model_on_other_samples(wine):
     assert found.error == pytest.approx(100.0 * (1.0 - model.score(X[1::2], y[1::2])))
     low, high = found.interval
     assert 0.0 <= low <= found.error <= high
+    half = evaluated(model, np.vstack([X[:1], X[1::2]]), np.r_[y[:1], y[1::2]])
+    assert half.n_known == 1
+    assert half.error_of_new == pytest.approx(found.error)
+    strange = evaluated(model, X[1::2], np.where(y[1::2] == 0, 7, y[1::2]))
+    assert strange.strange.tolist() == [7]
     again = evaluated(model, X[::2], y[::2])
     assert again.n_known == 89
+    assert np.isnan(again.error_of_new)
     assert again.error == 0.0
     bare = make_pipeline(LFDA(n_components=2)).fit(X[::2], y[::2])
     alone = evaluated(bare, X[1::2], y[1::2])

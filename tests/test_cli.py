@@ -305,7 +305,7 @@ def test_report_from_results_and_from_rows(table, capsys):
     assert call("report", "rows", "--out", "rows.html") == 0
     assert call("report", "rows/rows.jsonl", "--out", "again.html", "--json") == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["files"] == ["again.html"]
-    assert "2 methods on 1 problems" in Path("rows.html").read_text()
+    assert "2 methods, 1 problem, 2 splits" in Path("rows.html").read_text()
 
 
 def test_datasets(capsys):
@@ -356,7 +356,7 @@ MISTAKES = [
     (("transform", "iris.csv", "iris.csv", "--out", "z.csv"), 1, "iris.csv"),
     (("transform", "absent.mpda", "iris.csv", "--out", "z.csv"), 1, "absent.mpda"),
     (("transform", "iris.mpda", "one.csv", "--out", "z.csv"), 1, "which the model was fitted with"),
-    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 1, "what can be written"),
+    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 2, "what can be written"),
     (("transform", "iris.mpda", "iris.csv"), 2, "--out"),
     (("evaluate", "iris.mpda", "narrow.npz"), 1, "has 2 features, but the model was fitted with 4"),
     (("evaluate", "iris.mpda", "iris.csv", "--label", "kind"), 1, "no column 'kind'"),
@@ -367,6 +367,14 @@ MISTAKES = [
     (("report", "absent.json", "--out", "p.html"), 1, "absent.json does not exist"),
     (("report", "iris.csv"), 2, "--out PAGE.html"),
     (("datasets", "--out", "d.csv"), 2, "--out needs the name"),
+    (("datasets", "wine,digits", "--out", "d.csv"), 2, "--out takes one data set"),
+    (("fit", "same.csv", "--label", "y"), 1, "All samples have the same features"),
+    (("fit", "iris.csv", "--label", "species", "--folds", "99"), 1, "--folds 99 is more than"),
+    (
+        ("fit", "iris.csv", "--label", "species", "--method", "lda", "--components", "3"),
+        1,
+        "LDA has at most 2 components here, not 3",
+    ),
     (("datasets", "moons"), 2, "has no 'moons'"),
     (("datasets", "coil20", "--out", "d.csv", "--data", "absent"), 1, "absent does not exist"),
     (("nothing",), 2, "nothing"),
@@ -379,6 +387,7 @@ MISTAKES = [
 def test_mistakes_are_one_line_and_an_exit_code(model, arguments, code, message, capsys):
     pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u"] * 3}).to_csv("one.csv", index=False)
     pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": ["u", "v", "w"]}).to_csv("own.csv", index=False)
+    pd.DataFrame({"a": [1.0] * 4, "y": ["u", "u", "v", "v"]}).to_csv("same.csv", index=False)
     np.savez("narrow.npz", X=np.zeros((3, 2)), y=np.arange(3))
     assert call(*arguments) == code
     said = capsys.readouterr()
@@ -428,7 +437,136 @@ def test_interrupted_it_stops_with_the_usual_code(table, capsys, monkeypatch):
 def test_classes_of_few_samples_are_named(iris, capsys):
     iris.drop(index=range(3, 50)).to_csv("few.csv", index=False)
     assert call("fit", "few.csv", "--label", "species", "--folds", "2", "--components", "2") == 0
-    assert "note: fewer than 5 samples of setosa" in capsys.readouterr().err
+    assert "few.csv" in capsys.readouterr().out
+    iris.drop(index=range(1, 50)).to_csv("few.csv", index=False)
+    assert call("fit", "few.csv", "--label", "species", "--folds", "2", "--components", "2") == 0
+    assert "note: fewer than 2 samples of setosa" in capsys.readouterr().err
+
+
+# Faults that a reader found
+
+
+def test_copies_are_counted_and_the_page_says_so(iris, capsys):
+    pd.concat([iris, iris[:10]]).to_csv("copies.csv", index=False)
+    options = ("--folds", "2", "--components", "2", "--results", "r.json")
+    assert call("fit", "copies.csv", "--label", "species", *options) == 0
+    assert "note: 11 samples are copies of others" in capsys.readouterr().err
+    assert any("11 samples are copies" in line for line in read_results("r.json")["summary"])
+
+
+def test_known_samples_and_strange_labels_are_told_on_the_page(iris, capsys):
+    iris[::2].to_csv("half.csv", index=False)
+    assert call("fit", "half.csv", "--label", "species", "--folds", "0", "--components", "2") == 0
+    mixed = iris[1:60].assign(species=iris["species"][1:60].replace("versicolor", "vers"))
+    mixed.to_csv("mixed.csv", index=False)
+    capsys.readouterr()
+    assert call("evaluate", "half.mpda", "mixed.csv", "--results", "e.json") == 0
+    said = capsys.readouterr().err
+    assert "29 of 59 samples are among those" in said
+    assert "without them the error is" in said
+    assert "no classes of the model count as wrong: vers" in said
+    told = " ".join(read_results("e.json")["summary"])
+    assert "29 of 59 samples" in told
+    assert "vers" in told
+
+
+def test_a_method_that_fails_does_not_stop_a_comparison(capsys, monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    columns = {"a": X[:, 0], "b": X[:, 1], "one": np.ones(150), "kind": y}
+    pd.DataFrame(columns).to_csv("const.csv", index=False)
+    options = ("--methods", "1-nn", "lda", "lfda", "mpda", "--folds", "2", "--set")
+    assert call("compare", "const.csv", "--label", "kind", *options[:-1]) == 0
+    said = capsys.readouterr()
+    assert "MPDA" in said.out
+    from mpda.assessment import _nested
+
+    whole = _nested._fold_row
+
+    def failing(X, y, each, fold, protocol):
+        if each.name == "LFDA":
+            raise np.linalg.LinAlgError("not positive definite")
+        return whole(X, y, each, fold, protocol)
+
+    monkeypatch.setattr(_nested, "_fold_row", failing)
+    assert call("compare", "const.csv", "--label", "kind", *options[:-1]) == 0
+    said = capsys.readouterr()
+    assert "note: LFDA has no result here: not positive definite" in said.err
+    assert "LFDA" not in said.out
+    assert {"model", "embedding", "confusion"} <= set(read_results("comparison"))
+
+
+def test_columns_that_are_kept_are_kept_as_they_stand(iris, model, capsys):
+    kept = {"id": [f"{i:03d}" for i in range(150)], "land": ["NA", "null", ""] * 50}
+    gaps = pd.array([*range(149), None], dtype="Int64")
+    iris.assign(**kept, gaps=gaps).to_csv("kept.csv", index=False)
+    assert call("transform", model, "kept.csv", "--out", "z.csv") == 0
+    found = pd.read_csv("z.csv", dtype=str, keep_default_na=False)
+    assert found["id"].tolist() == kept["id"]
+    assert found["land"].tolist() == kept["land"]
+    assert found["gaps"].tolist() == [*map(str, range(149)), ""]
+    iris.assign(mpda0="mine").to_csv("taken.csv", index=False)
+    assert call("transform", model, "taken.csv", "--out", "z.csv") == 1
+    assert "a column 'mpda0' already" in capsys.readouterr().err
+
+
+def test_what_is_read_is_not_overwritten(model, table, capsys):
+    before = Path(table).read_bytes()
+    assert call("transform", model, table, "--out", table) == 2
+    assert call("fit", table, "--label", "species", "--out", table) == 2
+    assert "is the file that is read" in capsys.readouterr().err
+    assert Path(table).read_bytes() == before
+
+
+def test_compressed_tables_have_labels_too(iris, capsys):
+    iris.to_csv("z.csv.gz", index=False)
+    assert call("fit", "z.csv.gz", "--label", "species", "--folds", "0", "--components", "2") == 0
+    assert call("evaluate", "z.mpda", "z.csv.gz") == 0
+
+
+def test_names_of_columns_may_have_dots_and_commas(iris, capsys):
+    names = dict(zip(iris.columns, ["petal.width", "a,b", "c", "d", "kind"], strict=True))
+    iris.rename(columns=names).to_csv("dots.csv", index=False)
+    options = ("--label", "kind", "--folds", "0", "--components", "1")
+    assert call("fit", "dots.csv", *options, "--drop", "petal.width", "c") == 0
+    assert "2 features" in capsys.readouterr().out
+    assert call("fit", "dots.csv", *options, "--drop", "a,b", "--drop", "c,d") == 0
+    assert "1 features" in capsys.readouterr().out
+
+
+def test_warnings_are_notes_and_quiet_is_quiet(iris, capsys, monkeypatch):
+    import warnings
+
+    from mpda import assessment
+
+    whole = assessment.chosen_model
+
+    def warned(*given, **named):
+        warnings.warn("Something is\n odd.", UserWarning, stacklevel=2)
+        return whole(*given, **named)
+
+    monkeypatch.setattr(assessment, "chosen_model", warned)
+    iris.to_csv("iris.csv", index=False)
+    given = ("fit", "iris.csv", "--label", "species", "--folds", "0", "--components", "2")
+    assert call(*given) == 0
+    assert "note: Something is odd.\n" in capsys.readouterr().err
+    assert call(*given, "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_what_a_method_prints_does_not_spoil_json(table, capsys):
+    options = ("--method", "nca", "--set", "verbose=1", "--folds", "0", "--components", "2")
+    assert call("fit", table, "--label", "species", *options, "--json") == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["model"]["method"] == "NeighborhoodComponentsAnalysis"
+    assert "NeighborhoodComponentsAnalysis" in said.err
+
+
+def test_a_fault_of_the_program_is_a_line_too(table, capsys, monkeypatch):
+    from mpda import assessment
+
+    monkeypatch.setattr(assessment, "chosen_model", lambda *given, **named: [][1])
+    assert call("fit", table, "--label", "species") == 1
+    assert capsys.readouterr().err.startswith("mpda: failed (IndexError: list index out of range)")
 
 
 # Terminals

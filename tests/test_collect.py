@@ -66,13 +66,16 @@ def test_the_comparison():
 
 def test_the_verdict_says_who_errs_more_and_what_may_be_chance():
     said = collect.verdict(ROWS, "MPDA", 4, 2)
-    assert said[0].startswith("MPDA puts 2 components in the place of 4 features.")
-    assert "5.33 ± 0.58 % of cases" in said[0]
-    assert said[1] == "With all features it is 11.00 ± 1.00 %: 5.67 points more."
-    assert said[2] == "With LDA it is 6.00 ± 2.00 %: the difference may be chance."
+    assert said[0] == "MPDA puts 2 components in the place of 4 features."
+    assert "(2 of 4 on average)" in said[1]
+    assert "5.33 ± 0.58 % of cases" in said[1]
+    assert said[2] == "With all features it is 11.00 ± 1.00 %: 5.67 points more."
+    assert said[3] == "With LDA it is 6.00 ± 2.00 %: the difference may be chance."
     other = collect.verdict(ROWS, "1-NN", 4)
-    assert "4 components on average" in other[0]
+    assert "(4 of 4 on average)" in other[0]
     assert other[1] == "With LDA it is 6.00 ± 2.00 %: 5.00 points less."
+    same = [*ROWS[:3], *({**row, "method": "LDA"} for row in ROWS[:3])]
+    assert collect.verdict(same, "LDA", 4)[1] == "With all features it is 11.00 ± 1.00 %: the same."
 
 
 def test_weights_are_those_of_the_whole_pipeline_by_the_spread_of_features(table):

@@ -86,6 +86,11 @@ def test_columns_may_be_dropped_chosen_and_kept_beside(frame, tmp_path):
         ([True, False, True], "b", [True, False, True]),
         (["NA", "None", "nan"], "U", ["NA", "None", "nan"]),
         (["10", "2", "x"], "U", ["10", "2", "x"]),
+        (["007", "7", "12"], "U", ["007", "7", "12"]),
+        (["1", "1.0", "01"], "U", ["1", "1.0", "01"]),
+        (["1e5", "2e5", "1e5"], "U", ["1e5", "2e5", "1e5"]),
+        (["9007199254740993", "9007199254740992", "-3"], "i", [2**53 + 1, 2**53, -3]),
+        (["12345678901234567890123", "1", "2"], "U", ["12345678901234567890123", "1", "2"]),
     ],
 )
 def test_labels_are_what_they_look_like(tmp_path, column, kind, expected):
@@ -191,8 +196,10 @@ def test_rows_with_missing_values_can_be_left_out(tmp_path):
     assert table.y.tolist() == ["u", "v"]
 
 
-def test_dates_are_no_numbers(tmp_path):
-    frame = pd.DataFrame({"day": pd.to_datetime(["2020-01-01", "2020-01-02"]), "y": ["u", "v"]})
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_dates_are_no_numbers(tmp_path, zone):
+    days = pd.to_datetime(["2020-01-01", "2020-01-02"]).tz_localize(zone)
+    frame = pd.DataFrame({"day": days, "y": ["u", "v"]})
     with pytest.raises(TableError, match=r"'day' \(row 1: 2020-01-01"):
         read_table(written(frame, tmp_path / "a.parquet"), label="y")
 
@@ -213,6 +220,28 @@ def test_files_that_are_something_else(tmp_path, name, content, options, message
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TableError, match=message):
         read_table(tmp_path / name, **options)
+
+
+def test_a_named_index_is_a_column(tmp_path, frame):
+    path = tmp_path / "a.parquet"
+    frame.set_index("species").to_parquet(path)
+    assert set(read_table(path, label="species").y) == {"setosa", "versicolor", "virginica"}
+
+
+def test_lists_are_no_labels(tmp_path):
+    path = tmp_path / "a.parquet"
+    pd.DataFrame({"a": [1.0, 2.0], "y": [[1], [2, 3]]}).to_parquet(path)
+    with pytest.raises(TableError, match="should be words or whole numbers"):
+        read_table(path, label="y")
+
+
+def test_advice_is_for_the_command_at_hand(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("a,y\n,u\n2,v\n")
+    with pytest.raises(TableError, match="--drop"):
+        read_table(path, label="y")
+    with pytest.raises(TableError, match="or leave out the rows with --skip-missing"):
+        read_table(path, features=["a"])
 
 
 def test_files_that_are_not_there(tmp_path):

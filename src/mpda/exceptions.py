@@ -1,5 +1,17 @@
 """The warnings and errors that mpda raises."""
 
+__all__ = [
+    "DatasetError",
+    "DatasetWarning",
+    "ModelFileError",
+    "ModelVersionWarning",
+    "ReportError",
+    "ReproductionError",
+    "SingularFormError",
+    "SmallClassWarning",
+    "TableError",
+]
+
 
 class SmallClassWarning(UserWarning):
     """A class has too few samples for ``n_neighbors``, so it uses fewer neighbours."""

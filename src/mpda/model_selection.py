@@ -37,6 +37,8 @@ from mpda.search._grid import Dimensions, SearchGrid, wanted_dimensions
 from mpda.search._results import aligned, results_table
 from mpda.selection import RULES, GridScores
 
+__all__ = ["DiscriminantSearchCV", "classification_curve"]
+
 SCORES: dict[str, Score | None] = {
     "accuracy": None,  # of all dimensions at once
     "balanced_accuracy": balanced_accuracy_score,

@@ -15,6 +15,7 @@ from mpda.assessment._contender import Contender
 from mpda.assessment._evaluation import Evaluation, evaluated
 from mpda.assessment._nested import (
     BASELINE,
+    Assessment,
     Chosen,
     Protocol,
     assessed,
@@ -30,6 +31,7 @@ __all__ = [
     "BASELINE",
     "ENERGY",
     "MOST_FEATURES",
+    "Assessment",
     "Cell",
     "Cells",
     "Choice",

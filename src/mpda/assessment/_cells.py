@@ -8,23 +8,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from mpda._typing import Floats, Ints
 from mpda.plotting import ErrorCurve
-from mpda.plotting._curve import curve_of_folds
+from mpda.plotting._curve import curve_of_folds, half_width
 
 Row = dict[str, Any]
-_LEVEL = 0.05
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Errors in per cent and dimensions by split, in the order of the seeds."""
+    """Errors in per cent and dimensions by split, in the order of the seeds.
+
+    shared : test over training samples, where splits share samples and tests are to know it, as
+        folds of a cross-validation; 0 for the plain t-test of the paper
+    """
 
     seeds: Ints
     errors: Floats
     dimensions: Floats
+    shared: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -39,7 +42,7 @@ class Cell:
     def interval(self) -> tuple[float, float]:
         """95 % for the mean, by Student's t over splits."""
         n = self.errors.size
-        half = float(stats.t.ppf(1.0 - _LEVEL / 2.0, n - 1)) * self.spread / float(np.sqrt(n))
+        half = half_width(self.spread, n, self.shared)
         return self.mean - half, self.mean + half
 
 
@@ -49,15 +52,18 @@ Cells = Mapping[tuple[str, str], Cell]
 def cells(rows: Iterable[Row], reading: str) -> dict[tuple[str, str], Cell]:
     """One for each problem and method."""
     found: dict[tuple[str, str], list[tuple[int, float, int]]] = defaultdict(list)
+    shared: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         wrong = np.array(row["wrong"])
         place = int(wrong.argmin()) if reading == "best" else _chosen(row)
         error = 100.0 * wrong[place] / row["n_test"]
         found[row["problem"], row["method"]].append((row["seed"], error, row["dimensions"][place]))
+        shared[row["problem"], row["method"]].append(row.get("test_share", 0.0))
     made = {}
     for key, values in found.items():
         seeds, errors, dimensions = zip(*sorted(values), strict=True)
-        made[key] = Cell(np.array(seeds), np.array(errors), np.array(dimensions, dtype=float))
+        numbers = np.array(seeds), np.array(errors), np.array(dimensions, dtype=float)
+        made[key] = Cell(*numbers, float(np.mean(shared[key])))
     return made
 
 
@@ -77,7 +83,8 @@ def best_and_ties(cells: Mapping[str, Cell]) -> set[str]:
 def differs(one: Cell, other: Cell) -> bool:
     """Whether the errors of two methods on the same splits differ, at the level 0.05.
 
-    With fewer than two common splits nothing speaks for a tie.
+    With fewer than two common splits nothing speaks for a tie. Where splits share training samples
+    their variance is corrected (Nadeau and Bengio, 2003).
     """
     common, i, j = np.intersect1d(one.seeds, other.seeds, return_indices=True)
     gaps = one.errors[i] - other.errors[j]
@@ -85,7 +92,8 @@ def differs(one: Cell, other: Cell) -> bool:
         return True
     if np.ptp(gaps) < 1e-9:  # the same gap everywhere, but for rounding
         return bool(np.abs(gaps).max() >= 1e-9)
-    return bool(stats.ttest_1samp(gaps, 0.0).pvalue < _LEVEL)
+    half = half_width(gaps.std(ddof=1), common.size, max(one.shared, other.shared))
+    return bool(abs(gaps.mean()) > half)
 
 
 def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
@@ -102,8 +110,10 @@ def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
 def error_curves(rows: Iterable[Row]) -> dict[tuple[str, str], ErrorCurve]:
     """One for each problem and method, at the numbers of components that all splits have."""
     found: dict[tuple[str, str], list[dict[int, float]]] = defaultdict(list)
+    shared: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in rows:
         errors = np.array(row["wrong"]) / row["n_test"]
+        shared[row["problem"], row["method"]].append(row.get("test_share", 0.0))
         found[row["problem"], row["method"]].append(
             dict(zip(row["dimensions"], errors.tolist(), strict=True))
         )
@@ -111,5 +121,6 @@ def error_curves(rows: Iterable[Row]) -> dict[tuple[str, str], ErrorCurve]:
     for key, curves in found.items():
         common = sorted(set.intersection(*(set(curve) for curve in curves)))
         errors = np.array([[curve[r] for r in common] for curve in curves])
-        made[key] = curve_of_folds(key[1], np.array(common, dtype=np.float64), errors)
+        numbers = np.array(common, dtype=np.float64), errors
+        made[key] = curve_of_folds(key[1], *numbers, shared=float(np.mean(shared[key])))
     return made

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from mpda._typing import Array, Labels
+from mpda._typing import Array, Bools, Labels
 
 
 @dataclass(frozen=True)
@@ -19,18 +19,30 @@ class Evaluation:
     Z : (n, r) the samples mapped
     y, predicted : (n,) labels
     within : whether the neighbours are the other samples, because the model keeps none
-    n_known : samples that coincide with one that the model was fitted to
+    known : (n,) which samples coincide with one that the model was fitted to
+    strange : labels that the model does not know
     """
 
     Z: Array
     y: Labels
     predicted: Labels
     within: bool
-    n_known: int
+    known: Bools
+    strange: Labels
 
     @property
     def n_wrong(self) -> int:
         return int(np.count_nonzero(self.y != self.predicted))
+
+    @property
+    def n_known(self) -> int:
+        return int(np.count_nonzero(self.known))
+
+    @property
+    def error_of_new(self) -> float:
+        """In per cent, of the samples that the model was not fitted to; nan without any."""
+        wrong = (self.y != self.predicted)[~self.known]
+        return 100.0 * float(wrong.mean()) if wrong.size else float("nan")
 
     @property
     def error(self) -> float:
@@ -50,13 +62,16 @@ def evaluated(model: Any, X: Any, y: Labels) -> Evaluation:
     if not isinstance(last, KNeighborsClassifier):
         Z = np.asarray(model.transform(X))
         nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(Z)
-        return Evaluation(Z, y, y[nearest.kneighbors(return_distance=False)[:, 0]], True, 0)
+        predicted = y[nearest.kneighbors(return_distance=False)[:, 0]]
+        return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), y[:0])
     Z = np.asarray(model[:-1].transform(X))
     distances = last.kneighbors(Z, n_neighbors=1)[0]
     # Distances to oneself are not 0 but for rounding of squares.
     scale = np.abs(Z).max(initial=0.0)
-    known = int(np.count_nonzero(distances <= 1e-6 * scale))
-    return Evaluation(Z, *_of_one_kind(y, last.predict(Z)), False, known)
+    known = distances[:, 0] <= 1e-6 * scale
+    y, predicted = _of_one_kind(y, last.predict(Z))
+    strange = np.setdiff1d(y, _of_one_kind(y, last.classes_)[1])
+    return Evaluation(Z, y, predicted, False, known, strange)
 
 
 def _of_one_kind(y: Labels, predicted: Labels) -> tuple[Labels, Labels]:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
@@ -21,7 +20,6 @@ from mpda._validation import check_count
 from mpda.assessment._contender import Contender
 from mpda.assessment._scores import Choice, Row, compared, one_nn_row, score_table
 from mpda.assessment._split import Preparation, Split, better_scaled, one_nn, usual_energy
-from mpda.exceptions import SmallClassWarning
 from mpda.methods import method
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -29,6 +27,11 @@ BASELINE = "1-NN"
 # Tried where every number of components needs a fit of its own.
 _FEW = (1, 2, 3, 5, 10, 20, 40)
 _OWN_FITS = ("NCA", "LSDR")
+# Beyond the defaults of their classes.
+_USUAL: dict[str, dict[str, Any]] = {
+    "NCA": {"random_state": 0},
+    "shrinkage LDA": {"shrinkage": "auto"},
+}
 
 
 @dataclass(frozen=True)
@@ -73,11 +76,10 @@ def contender(name: str, *, search: bool) -> Contender:
     if name == BASELINE:
         return Contender(name)
     chosen = method(name)
-    fixed = dict(chosen.always)
-    if name == "NCA":
-        fixed["random_state"] = 0
+    grid = chosen.grid if search else {}
+    usual = {key: value for key, value in _USUAL.get(name, {}).items() if key not in grid}
     dimensions = _FEW if name in _OWN_FITS else None
-    return Contender(name, chosen, fixed, chosen.grid if search else {}, dimensions=dimensions)
+    return Contender(name, chosen, {**chosen.always, **usual}, grid, dimensions=dimensions)
 
 
 Progress = Callable[[str], None]
@@ -88,6 +90,14 @@ def n_steps(contenders: Sequence[Contender], protocol: Protocol) -> int:
     return len(contenders) * protocol.n_folds
 
 
+@dataclass(frozen=True)
+class Assessment:
+    """rows : as tables are made of; failed : what methods said that have no rows"""
+
+    rows: list[Row]
+    failed: dict[str, str]
+
+
 def assessed(
     X: Floats,
     y: Labels,
@@ -96,11 +106,11 @@ def assessed(
     *,
     n_jobs: int | None = None,
     progress: Progress | None = None,
-) -> list[Row]:
+) -> Assessment:
     """A row for every contender and outer fold, contenders in their order.
 
-    A row has "tested", the samples that it is about, and "predicted", their labels by 1-NN at the
-    chosen number of components.
+    A method that fails in a fold has no rows. A row has "tested", the samples that it is about,
+    and "predicted", their labels by 1-NN at the chosen number of components.
     """
     folds = _folds(y, protocol.n_folds, protocol.seed)
     work = [(each, fold) for each in range(len(contenders)) for fold in range(len(folds))]
@@ -109,16 +119,31 @@ def assessed(
         delayed(_assessed_once)(X, y, contenders[each], fold, folds[fold], protocol)
         for each, fold in work
     )
-    rows = []
+    found = []
     for row in pool(calls):
-        rows.append(row)
+        found.append(row)
         if progress is not None:
             progress(row["method"])
-    return rows
+    failed = {row["method"]: row["error"] for row in reversed(found) if "error" in row}
+    return Assessment([row for row in found if row["method"] not in failed], failed)
 
 
 def _assessed_once(
     X: Floats, y: Labels, each: Contender, number: int, fold: tuple[Ints, Ints], protocol: Protocol
+) -> Row:
+    train, test = fold
+    about = {"problem": "", "method": each.name, "seed": number}
+    try:
+        found = _fold_row(X, y, each, fold, protocol)
+    except Exception as error:  # of whatever kind, it says that the method has no answer here
+        said = " ".join(str(error).split()) or type(error).__name__
+        return {**about, "error": said}
+    # Folds share training samples, which tests and intervals have to know.
+    return {**about, **found, "tested": test, "test_share": len(test) / len(train)}
+
+
+def _fold_row(
+    X: Floats, y: Labels, each: Contender, fold: tuple[Ints, Ints], protocol: Protocol
 ) -> Row:
     train, test = fold
     with _expected_warnings():
@@ -130,14 +155,22 @@ def _assessed_once(
             row, predicted = one_nn_row(part), one_nn(part)
         else:
             part = preparation.applied(raw)
-            row = compared(each, part, partial(chosen, protocol=protocol.within(each, part)))
+            protocol = protocol.within(each, part)
+            each = _measured_at(each, protocol.n_components)
+            row = compared(each, part, partial(chosen, protocol=protocol))
             begin = time.perf_counter()
             fitted = each.estimator(row["parameters"], row["cv_dimension"]).fit(part.X, part.y)
             row["fit_seconds"] = time.perf_counter() - begin
             mapped = (np.asarray(fitted.transform(values)) for values in (part.X, part.X_test))
             predicted = one_nn(Split(next(mapped), part.y, next(mapped), part.y_test))
-    about = {"problem": "", "method": each.name, "seed": number}
-    return {**about, **row, "tested": test, "predicted": predicted}
+    return {**row, "predicted": predicted}
+
+
+def _measured_at(each: Contender, n_components: int | None) -> Contender:
+    """With the number of components that was asked for among those that are fitted."""
+    if each.dimensions is None or n_components is None:
+        return each
+    return replace(each, dimensions=tuple(sorted({*each.dimensions, n_components})))
 
 
 def chosen(each: Contender, X: Floats, y: Labels, *, protocol: Protocol) -> Choice:
@@ -163,10 +196,6 @@ def chosen(each: Contender, X: Floats, y: Labels, *, protocol: Protocol) -> Choi
     table = score_table(each, dict(each.grid), X, y, _folds(y, n_inner, protocol.seed))
     if asked is not None:
         kept = table.dimensions == asked
-        if not kept.any():
-            raise ValueError(
-                f"{each.name} has at most {table.dimensions.max()} components here, not {asked}."
-            )
         table = type(table)(table.points, table.dimensions[kept], table.scores[:, kept])
     return table.best()
 
@@ -191,6 +220,7 @@ def chosen_model(
     values = np.asarray(X)
     with _expected_warnings():
         preparation = protocol.preparation(values, y)
+        _refuse_more_than_there_are(each, protocol, Split(values, y, values, y))
         prepared = values
         for _, step in preparation.steps():
             prepared = step.fit_transform(prepared)
@@ -202,6 +232,14 @@ def chosen_model(
         return Chosen(Pipeline(steps).fit(X, y), choice, preparation)
 
 
+def _refuse_more_than_there_are(each: Contender, protocol: Protocol, part: Split) -> None:
+    most = protocol.within(each, part).n_components
+    if most != protocol.n_components:
+        raise ValueError(
+            f"{each.name} has at most {most} components here, not {protocol.n_components}."
+        )
+
+
 def _folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
     check_count("n_folds", n_folds, least=2)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
@@ -210,11 +248,12 @@ def _folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
 
 
 class _expected_warnings(warnings.catch_warnings):
-    """Without what a user cannot act on here: who has small classes is told once, in one line."""
+    """Without warnings: what is said of one fit among many is nothing that a user can act on.
+
+    A fit without an answer is an error and is told; small classes are named once.
+    """
 
     def __enter__(self) -> Any:
         entered = super().__enter__()
-        for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
-            warnings.simplefilter("ignore", category)
-        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        warnings.simplefilter("ignore")
         return entered

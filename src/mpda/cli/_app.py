@@ -6,8 +6,10 @@ import json
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -87,9 +89,9 @@ def joined(arguments: Iterable[str]) -> list[str]:
 
 def _is_positional(word: str) -> bool:
     """Whether a word after a list is no more of it: an experiment, or a file."""
-    from mpda.cli._names import EXPERIMENTS
+    from mpda.cli._names import EXPERIMENTS, FILES
 
-    return word in EXPERIMENTS or Path(word).suffix != "" or Path(word).exists()
+    return word in EXPERIMENTS or Path(word).suffix.lower() in FILES or Path(word).exists()
 
 
 def stop(message: str, code: int) -> NoReturn:
@@ -98,10 +100,14 @@ def stop(message: str, code: int) -> NoReturn:
 
 
 @contextmanager
-def said_in_one_line(again: str = "") -> Iterator[None]:
-    """What is no fault of the program is a line and an exit code, without a traceback."""
+def said_in_one_line(again: str = "", *, quiet: bool = False) -> Iterator[None]:
+    """What goes wrong is a line and an exit code, without a traceback; warnings are notes."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("default")
+            warnings.showwarning = partial(_note_warning, quiet=quiet)
+            yield
+            sys.stdout.flush()  # what cannot be written is said here
     except KeyboardInterrupt:
         stop(f"mpda: stopped{again}", 130)
     except BrokenPipeError:
@@ -114,6 +120,15 @@ def said_in_one_line(again: str = "") -> Iterator[None]:
         if isinstance(error, OSError) and error.strerror:
             said = f"{error.filename or 'a file'}: {error.strerror}"
         stop(f"mpda: {said}", 1)
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        said = " ".join(str(error).split())
+        stop(f"mpda: failed ({type(error).__name__}: {said}); {_TRACEBACK}=1 shows where", 1)
+
+
+def _note_warning(message: Warning | str, *_: Any, quiet: bool, **__: Any) -> None:
+    note(f"note: {' '.join(str(message).split())}", quiet)
 
 
 @contextmanager

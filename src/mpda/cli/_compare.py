@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +14,6 @@ from mpda._beside import refuse_unwritable
 from mpda.cli._app import (
     app,
     connected,
-    listed,
     names,
     note,
     print_json,
@@ -40,7 +42,11 @@ from mpda.cli._words import (
     about,
     check_classes,
     how_measured,
+    model_results,
+    refuse_input_as_output,
     said,
+    sentence,
+    shown,
     wrapped,
     write_outputs,
 )
@@ -85,33 +91,61 @@ def compare(
     known = ["1-NN", *BY_NAME]
     asked = known if methods.strip() == "all" else names(methods, known, "--methods") or []
     energy = pca_energy(pca)
-    with said_in_one_line():
+    with said_in_one_line(quiet=quiet):
         refuse_unwritable(out / "results.json", out / "report.html")
-        from mpda.assessment import Protocol, assessed, contender, error_lines, n_steps
+        from mpda.assessment import (
+            BASELINE,
+            Protocol,
+            assessed,
+            chosen_model,
+            contender,
+            error_lines,
+            n_steps,
+        )
+        from mpda.exceptions import TableError
         from mpda.report import collect
         from mpda.tables import read_table
 
         label = label_of(data, label)
-        table = read_table(data, label=label, drop=listed(drop), skip_missing=skip_missing)
-        check_classes(table, quiet)
+        refuse_input_as_output(data, out / "results.json", out / "report.html")
+        with progress(1, f"reading {data.name}", quiet) as step:
+            table = read_table(data, label=label, drop=drop or [], skip_missing=skip_missing)
+            step("")
+        notes = check_classes(table, folds)
         scaled = None if scale is Scale.AUTO else scale is Scale.STANDARD
         protocol = Protocol(folds, scaled=scaled, energy=energy, n_components=components, seed=seed)
         contenders = [contender(name, search=search) for name in asked]
         steps = n_steps(contenders, protocol)
-        with connected(scheduler), progress(steps, "comparing", quiet) as step:
-            rows = assessed(table.X, table.labels, contenders, protocol, n_jobs=jobs, progress=step)
-        best = min(
-            (name for name in asked if name != "1-NN"),
-            key=lambda name: collect.mean_error(rows, name),
-            default=None,
-        )
-        summary = collect.verdict(rows, best, table.X.shape[1]) if best else []
-        sections = {
-            "data": collect.data_section(table),
-            "comparison": collect.comparison_section(rows, how_measured(folds), {"": table.name}),
-        }
+        with (
+            contextlib.redirect_stdout(sys.stderr),
+            connected(scheduler),
+            progress(steps, "comparing", quiet) as step,
+        ):
+            given = table.X, table.labels, contenders, protocol
+            measured = assessed(*given, n_jobs=jobs, progress=step)
+        rows = measured.rows
+        notes += [f"{name} has no result here: {why}" for name, why in measured.failed.items()]
+        if not rows:
+            raise TableError(f"No method has a result. {sentence(notes[-1])}")
+        left = [name for name in asked if name != BASELINE and name not in measured.failed]
         title = f"{table.name}: {len(asked)} methods"
-        found = collect.results_of(title, context.obj, summary, sections)
+        if left:
+            best = min(left, key=lambda name: collect.mean_error(rows, name))
+            chosen = chosen_model(
+                *(table.named(), table.labels, contender(best, search=search)),
+                replace(protocol, n_components=_chosen_number(rows, best, components)),
+            )
+            summary = [
+                *collect.verdict(rows, best, table.X.shape[1], chosen.choice.dimension),
+                f"{best} has the least error of {len(left)} methods on these folds; being chosen "
+                "by them, its error is flattered a little.",
+                *map(sentence, notes),
+            ]
+            found = model_results(title, context.obj, summary, table, best, rows, chosen)
+        else:
+            section = collect.comparison_section(rows, how_measured(folds), {"": table.name})
+            sections = {"data": collect.data_section(table), "comparison": section}
+            found = collect.results_of(title, context.obj, [*map(sentence, notes)], sections)
         written = write_outputs(found, out / "results.json", out / "report.html")
         if as_json:
             print_json(said(found, written))
@@ -121,7 +155,15 @@ def compare(
         print("\n".join(error_lines(rows, "error")))
         print()
         print(wrapped(f"{how_measured(folds)}; {STAR}."))
+        for line in notes:
+            note(f"note: {line}", quiet)
         note(f"written: {', '.join(map(str, written))}", quiet)
+
+
+def _chosen_number(rows: list[Any], method: str, asked: int | None) -> int | None:
+    """What was asked for, or less where the method has less."""
+    own = [row["cv_dimension"] for row in rows if row["method"] == method]
+    return None if asked is None else min(asked, *own)
 
 
 @app.command()
@@ -144,7 +186,7 @@ def partition(
     as_json: Json = False,
 ) -> None:
     """Cut the samples of each class into small patches that are nearly flat."""
-    with said_in_one_line():
+    with said_in_one_line(quiet=quiet):
         import numpy as np
 
         from mpda import ManifoldPartition
@@ -153,7 +195,7 @@ def partition(
 
         if out is not None:
             check_output(out)
-        table = read_table(data, label=label, drop=listed(drop), skip_missing=skip_missing)
+        table = read_table(data, label=label, drop=drop or [], skip_missing=skip_missing)
         y = table.y if table.y is not None else np.full(len(table.X), "all")
         with progress(1, "patches", quiet) as step:
             found = ManifoldPartition(
@@ -202,11 +244,11 @@ def _summary(each: dict[str, Any]) -> dict[str, Any]:
 def _lines(table: Table, found: ManifoldPartition, classes: list[dict[str, Any]]) -> list[str]:
     lines = [
         *(about(table), "", _sentence(found), ""),
-        f"{'class':20}{'samples':>9}{'patches':>9}{'mean size':>11}{'linearity':>11}{'largest':>9}",
+        f"{'class':31}{'samples':>9}{'patches':>9}{'mean size':>11}{'linearity':>11}{'largest':>9}",
     ]
     for each in map(_summary, classes):
         lines.append(
-            f"{each['label']:20}{each['samples']:9}{each['patches']:9}{each['mean_size']:11.1f}"
+            f"{shown(each['label']):31}{each['samples']:9}{each['patches']:9}{each['mean_size']:11.1f}"
             f"{each['mean_linearity']:11.3f}{each['largest_linearity']:9.3f}"
         )
     return [*lines, "", "Linearity: geodesic over straight distance in a patch; 1 is flat."]

@@ -65,7 +65,7 @@ def reproduce(
         directory=data,
         progress=None if quiet else sys.stderr,
     )
-    with said_in_one_line(_AGAIN), connected(scheduler):
+    with said_in_one_line(_AGAIN, quiet=quiet), connected(scheduler):
         _show(reproduce(experiment.value, order), quiet, as_json)
 
 
@@ -97,7 +97,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Compare methods on the digits that come with scikit-learn, in a minute."""
-    with said_in_one_line(_AGAIN):
+    with said_in_one_line(_AGAIN, quiet=quiet):
         from mpda.report import demo
 
         _show(demo(out, jobs, None if quiet else sys.stderr, context.obj), quiet, as_json)
@@ -123,20 +123,28 @@ def datasets(
     if out is not None and name is None:
         stop(f"mpda: --out needs the name of a data set: {', '.join(DATASETS)}.", 2)
     chosen = names(name, DATASETS, "datasets") or list(DATASETS)
-    if as_json:
-        print_json({each: _about(DATASETS[each]) for each in chosen})
-    elif out is None:
-        for each in chosen:
-            entry = DATASETS[each]
-            shape = f"{entry.n_samples} x {entry.n_features}, {entry.n_classes} classes"
-            print(f"{entry.name}: {entry.title}; {shape}")
-            print(f"    licence: {entry.licence}")
-            print(f"    source: {_source(entry)}")
-            print(f"    {entry.citation}")
-    if out is not None:
-        with said_in_one_line():
-            _write_dataset(chosen[0], data, out)
+    if out is not None and len(chosen) > 1:
+        stop(f"mpda: --out takes one data set, not {', '.join(chosen)}.", 2)
+    with said_in_one_line(quiet=quiet):
+        if as_json:
+            print_json({each: _about(DATASETS[each]) for each in chosen})
+        elif out is None:
+            print("\n".join(line for each in chosen for line in _lines(DATASETS[each])))
+        if out is not None:
+            with progress(1, f"writing {out.name}", quiet) as step:
+                _write_dataset(chosen[0], data, out)
+                step("")
             note(f"written: {out}", quiet or as_json)
+
+
+def _lines(entry: Any) -> list[str]:
+    shape = f"{entry.n_samples} x {entry.n_features}, {entry.n_classes} classes"
+    return [
+        f"{entry.name}: {entry.title}; {shape}",
+        f"    licence: {entry.licence}",
+        f"    source: {_source(entry)}",
+        f"    {entry.citation}",
+    ]
 
 
 def _about(entry: Any) -> dict[str, Any]:
@@ -185,7 +193,7 @@ def report(
     """Make a page that opens anywhere, or figures for a paper, from results."""
     if out is None and figures is None:
         stop("mpda: report needs --out PAGE.html, --figures DIRECTORY, or both.", 2)
-    with said_in_one_line():
+    with said_in_one_line(quiet=quiet):
         from mpda.report import results_at, write_figures, write_page
 
         found = results_at(results)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mpda._beside import refuse_unwritable
-from mpda.cli._app import app, listed, note, print_json, progress, said_in_one_line, stop
+from mpda.cli._app import app, note, print_json, progress, said_in_one_line, stop
 from mpda.cli._names import Scale
 from mpda.cli._options import (
     Components,
@@ -37,14 +39,16 @@ from mpda.cli._words import (
     STAR,
     about,
     check_classes,
-    how_measured,
+    model_results,
+    refuse_input_as_output,
     said,
+    sentence,
     wrapped,
     write_outputs,
 )
 
 if TYPE_CHECKING:
-    from mpda.assessment import Chosen, Contender, Protocol, Row
+    from mpda.assessment import Assessment, Chosen, Contender, Protocol, Row
     from mpda.cli._cluster import ClusterOrder
     from mpda.tables import Table
 
@@ -102,14 +106,15 @@ def fit(
         )
     if folds == 1:
         stop("mpda: --folds 1 leaves nothing to measure on; give 0, or 2 and more.", 2)
-    with said_in_one_line():
+    with said_in_one_line(quiet=quiet):
+        refuse_input_as_output(data, out, report, results)
         refuse_unwritable(out, report, results)
         label = label_of(data, label)
         if scheduler is not None:
             from mpda.cli._cluster import ClusterOrder, fitted_on_cluster
 
             order = ClusterOrder(
-                *(data, label, listed(drop), skip_missing, chosen_name),
+                *(data, label, drop or [], skip_missing, chosen_name),
                 *(components, values_of(parameter), energy),
             )
             _keep_bare(fitted_on_cluster(scheduler, order), order, out, context.obj, as_json, quiet)
@@ -117,10 +122,13 @@ def fit(
         from mpda import save
         from mpda.assessment import Protocol, contender
         from mpda.exceptions import TableError
+        from mpda.report import collect, plain
         from mpda.tables import read_table
 
-        table = read_table(data, label=label, drop=listed(drop), skip_missing=skip_missing)
-        check_classes(table, quiet)
+        with progress(1, f"reading {data.name}", quiet) as step:
+            table = read_table(data, label=label, drop=drop or [], skip_missing=skip_missing)
+            step("")
+        notes = check_classes(table, folds)
         if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
             raise TableError(
                 f"--image {image} is {shape[0] * shape[1]} pixels, but {data} has "
@@ -134,19 +142,31 @@ def fit(
             seed=seed,
         )
         entrant = with_parameters(contender(chosen_name, search=search), values_of(parameter))
-        rows, chosen = _learnt(table, entrant, protocol, folds, neighbors, jobs, quiet)
-        found = _results(context.obj, table, entrant, rows, chosen, shape)
-        notes = {
+        # What a method prints is no part of what is printed here.
+        with contextlib.redirect_stdout(sys.stderr):
+            measured, chosen = _learnt(table, entrant, protocol, folds, neighbors, jobs, quiet)
+        rows = measured.rows
+        notes += [f"{name} has no result here: {why}" for name, why in measured.failed.items()]
+        summary = []
+        if any(row["method"] == entrant.name for row in rows):
+            kept = chosen.choice.dimension
+            summary = collect.verdict(rows, entrant.name, table.X.shape[1], kept)
+        title = f"{table.name}: {entrant.name}"
+        told = [*summary, *map(sentence, notes)]
+        found = model_results(title, context.obj, told, table, entrant.name, rows, chosen, shape)
+        about_model = {
             **{"label": table.label, "method": entrant.name, "command": context.obj},
             "n_samples": len(table.X),
             "comparison": found.get("comparison", {}).get("problems", [{}])[0].get("rows"),
         }
-        save(chosen.model, out, notes=notes)
+        save(chosen.model, out, notes=plain(about_model))
         written = [out, *write_outputs(found, results, report)]
         if as_json:
             print_json(said(found, written))
             return
-        _print(table, entrant, rows, chosen, found)
+        _print(table, entrant, rows, chosen, found, summary)
+        for line in notes:
+            note(f"note: {line}", quiet)
         note(f"written: {', '.join(map(str, written))}", quiet)
 
 
@@ -175,74 +195,37 @@ def _learnt(
     neighbors: bool,
     jobs: int,
     quiet: bool,
-) -> tuple[list[Row], Chosen]:
+) -> tuple[Assessment, Chosen]:
     """The rows of the comparison, and the model."""
-    from mpda.assessment import BASELINE, assessed, chosen_model, contender, n_steps
+    from mpda.assessment import (
+        BASELINE,
+        Assessment,
+        assessed,
+        chosen_model,
+        contender,
+        n_steps,
+    )
 
     others = [contender(name, search=False) for name in (BASELINE, "LDA") if name != entrant.name]
     contenders = [*others, entrant] if folds else []
-    rows: list[Row] = []
+    measured = Assessment([], {})
     with progress(n_steps(contenders, protocol) + 1, entrant.name, quiet) as step:
         # First, because what cannot be fitted should be said at once.
         chosen = chosen_model(table.named(), table.labels, entrant, protocol, neighbors=neighbors)
         step("measuring the error")
         if contenders:
-            rows = assessed(table.X, table.labels, contenders, protocol, n_jobs=jobs, progress=step)
-    return rows, chosen
+            given = table.X, table.labels, contenders, protocol
+            measured = assessed(*given, n_jobs=jobs, progress=step)
+    return measured, chosen
 
 
-def _results(
-    command: str,
+def _print(
     table: Table,
     entrant: Contender,
     rows: list[Row],
     chosen: Chosen,
-    shape: tuple[int, int] | None,
-) -> dict[str, Any]:
-    import numpy as np
-
-    from mpda.report import collect
-
-    n_folds = len({row["seed"] for row in rows})
-    own = [row for row in rows if row["method"] == entrant.name]
-    predicted = None
-    if own:
-        tested = np.concatenate([row["tested"] for row in own])
-        predicted = np.concatenate([row["predicted"] for row in own])[np.argsort(tested)]
-    before = chosen.model[: -1 if chosen.model.steps[-1][0] == "neighbors" else None]
-    Z = np.asarray(before.transform(table.named()))
-    model = before.steps[-1][1]
-    sections = {
-        "data": collect.data_section(table),
-        "comparison": collect.comparison_section(rows, how_measured(n_folds), {"": table.name})
-        if rows
-        else None,
-        "model": collect.model_section(chosen.model, table, shape),
-        "embedding": collect.embedding_section(
-            Z,
-            table,
-            model.get_feature_names_out().tolist(),
-            f"the {len(table.X)} samples that the map was fitted to; new ones scatter more",
-            predicted,
-        ),
-        "confusion": None
-        if predicted is None
-        else collect.confusion_section(
-            table.labels, predicted, f"1-NN on samples left out, {n_folds}-fold cross-validation"
-        ),
-    }
-    if hasattr(model, "patch_labels_"):
-        inner = before[:-1].transform(table.named()) if len(before.steps) > 1 else table.X
-        sections["partition"] = collect.partition_section(
-            np.asarray(inner), table.labels, model.patch_labels_, model.patch_linearity_
-        )
-    kept = chosen.choice.dimension
-    summary = collect.verdict(rows, entrant.name, table.X.shape[1], kept) if rows else []
-    return collect.results_of(f"{table.name}: {entrant.name}", command, summary, sections)
-
-
-def _print(
-    table: Table, entrant: Contender, rows: list[Row], chosen: Chosen, found: dict[str, Any]
+    found: dict[str, Any],
+    summary: list[str],
 ) -> None:
     from mpda.assessment import error_lines
 
@@ -255,7 +238,7 @@ def _print(
         print()
         print("\n".join(error_lines(rows, "error")))
         print()
-        print("\n".join(map(wrapped, found["summary"])))
+        print("\n".join(map(wrapped, summary)))
         print()
         print(wrapped(f"{found['comparison']['how']}; {STAR}."))
 

@@ -10,9 +10,10 @@ import typer
 
 from mpda.cli._app import app, note, print_json, progress, said_in_one_line, stop
 from mpda.cli._options import Data, Json, Quiet, SkipMissing
-from mpda.cli._words import about, said, write_outputs
+from mpda.cli._words import about, refuse_input_as_output, said, sentence, shown, write_outputs
 
 if TYPE_CHECKING:
+    from mpda.assessment import Evaluation
     from mpda.tables import Table
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
@@ -28,12 +29,14 @@ def transform(
     as_json: Json = False,
 ) -> None:
     """Map the samples of a file by a model. Columns that are no features are kept beside."""
-    with said_in_one_line():
+    with said_in_one_line(quiet=quiet):
         import numpy as np
 
-        from mpda.tables import check_output, write_table
+        from mpda.tables import write_table
 
-        check_output(out)
+        _refuse_kind(out)
+        refuse_input_as_output(data, out)
+        refuse_input_as_output(model, out)
         with progress(3, f"reading {data.name}", quiet) as step:
             fitted, notes = _loaded(model)
             table = _table_for(fitted, notes, data, None, skip_missing=skip_missing)
@@ -74,12 +77,12 @@ def evaluate(
     as_json: Json = False,
 ) -> None:
     """The error of a model on the labelled samples of a file, which should be new to it."""
-    with said_in_one_line():
+    with said_in_one_line(quiet=quiet):
         from mpda.assessment import evaluated
-        from mpda.tables import FRAMES
+        from mpda.tables import is_frame
 
         fitted, notes = _loaded(model)
-        if label is None and data.suffix.lower() in FRAMES:
+        if label is None and is_frame(data):
             label = notes.get("label")
         with progress(2, f"reading {data.name}", quiet) as step:
             table = _table_for(fitted, notes, data, label, skip_missing=skip_missing)
@@ -97,12 +100,8 @@ def evaluate(
             print("\n".join(_lines(table, fitted, found)))
             if written:
                 note(f"written: {', '.join(map(str, written))}", quiet)
-        if 2 * found.n_known > len(found.y):
-            note(
-                f"note: {found.n_known} of these {len(found.y)} samples are among those that the "
-                "model was fitted to, so this is no estimate for new ones",
-                quiet,
-            )
+        for line in _warnings(found):
+            note(f"note: {line}", quiet)
         if at_most is not None and found.error > at_most:
             stop(f"mpda: the error, {found.error:.2f} %, is larger than --at-most {at_most:g}", 3)
 
@@ -125,15 +124,20 @@ def export(
         stop("mpda: export needs --onnx FILE, --matrix FILE.npy, or both.", 2)
     if neighbors and onnx is None:
         stop("mpda: --neighbors is for --onnx.", 2)
-    with said_in_one_line():
+    with said_in_one_line(quiet=quiet):
         from mpda.export import export_matrix, export_onnx
 
         fitted, _ = _loaded(model)
+        if neighbors and not hasattr(fitted.steps[-1][1], "kneighbors"):
+            stop(f"mpda: --neighbors: {model} keeps no samples; fit without --no-neighbors.", 1)
         written: list[Path] = []
-        if onnx is not None:
-            written.append(export_onnx(fitted, onnx, neighbors=neighbors))
-        if matrix is not None:
-            written += export_matrix(fitted, matrix)
+        with progress(2, "ONNX", quiet) as step:
+            if onnx is not None:
+                written.append(export_onnx(fitted, onnx, neighbors=neighbors))
+            step("the matrix")
+            if matrix is not None:
+                written += export_matrix(fitted, matrix)
+            step("")
         if as_json:
             print_json({"files": [str(path) for path in written]})
             return
@@ -163,11 +167,10 @@ def _table_for(
 ) -> Table:
     """The samples of a file with the features that the model knows, in its order."""
     from mpda.exceptions import TableError
-    from mpda.tables import read_table
+    from mpda.tables import is_frame, read_table
 
     known = getattr(model, "feature_names_in_", None)
-    by_name = known is not None and data.suffix.lower() not in (".npy", ".npz")
-    features = known.tolist() if by_name and known is not None else None
+    features = known.tolist() if known is not None and is_frame(data) else None
     table = read_table(data, label=label, features=features, skip_missing=skip_missing)
     if table.X.shape[1] != model.n_features_in_:
         raise TableError(
@@ -176,6 +179,38 @@ def _table_for(
         )
     # Arrays have no names, and a model without names takes columns in their order.
     return replace(table, features=None if known is None else tuple(known.tolist()))
+
+
+def _warnings(found: Evaluation) -> list[str]:
+    """What has to be known to read the error."""
+    said = []
+    n, n_known = len(found.y), found.n_known
+    if n_known == n:
+        said.append(
+            f"all {n} samples are among those that the model was fitted to, so this is no estimate "
+            "for new ones"
+        )
+    elif n_known:
+        said.append(
+            f"{n_known} of {n} samples are among those that the model was fitted to; without them "
+            f"the error is {found.error_of_new:.2f} %"
+        )
+    if found.strange.size:
+        names = ", ".join(map(shown, found.strange[:5].tolist()))
+        more = f" and {found.strange.size - 5} more" if found.strange.size > 5 else ""
+        said.append(f"labels that are no classes of the model count as wrong: {names}{more}")
+    return said
+
+
+def _refuse_kind(out: Path) -> None:
+    """A name that does not say what to write is a wrong command."""
+    from mpda.exceptions import TableError
+    from mpda.tables import check_output
+
+    try:
+        check_output(out)
+    except TableError as error:
+        stop(f"mpda: {error}", 2)
 
 
 def _results(command: str, table: Table, model: Any, found: Any) -> dict[str, Any]:
@@ -187,7 +222,8 @@ def _results(command: str, table: Table, model: Any, found: Any) -> dict[str, An
     low, high = found.interval
     summary = [
         f"The nearest neighbour among {among} has the wrong class for {found.n_wrong} of "
-        f"{len(found.y)} samples: {found.error:.2f} % (95 % interval {low:.2f} to {high:.2f})."
+        f"{len(found.y)} samples: {found.error:.2f} % (95 % interval {low:.2f} to {high:.2f}).",
+        *map(sentence, _warnings(found)),
     ]
     sections = {
         "data": collect.data_section(table),
@@ -213,7 +249,7 @@ def _lines(table: Table, model: Any, found: Any) -> list[str]:
         "",
         f"1-NN error beside {among}: {found.error:.2f} %, 95 % interval {low:.2f} to {high:.2f}",
         "",
-        f"{'class':20}{'samples':>9}{'wrong':>7}{'error':>10}   most often taken for",
+        f"{'class':31}{'samples':>9}{'wrong':>7}{'error':>10}   most often taken for",
     ]
     for name in np.unique(found.y):
         own = found.y == name
@@ -221,5 +257,6 @@ def _lines(table: Table, model: Any, found: Any) -> list[str]:
         others, counts = np.unique(found.predicted[wrong], return_counts=True)
         taken = str(others[np.argmax(counts)]) if others.size else ""
         share = 100.0 * wrong.sum() / own.sum()
-        lines.append(f"{name!s:20}{own.sum():9}{wrong.sum():7}{share:8.2f} %   {taken}".rstrip())
+        line = f"{shown(name):31}{own.sum():9}{wrong.sum():7}{share:8.2f} %   {shown(taken)}"
+        lines.append(line.rstrip())
     return lines

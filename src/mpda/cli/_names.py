@@ -25,6 +25,11 @@ class Scale(StrEnum):
 
 
 EXPERIMENTS = tuple(Experiment)
+# Endings of files that commands take.
+FILES = (
+    *(".csv", ".tsv", ".gz", ".parquet", ".arrow", ".feather", ".npy", ".npz"),
+    *(".mpda", ".json", ".jsonl", ".html"),
+)
 
 
 def method_names() -> list[str]:

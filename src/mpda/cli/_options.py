@@ -24,7 +24,10 @@ Label = Annotated[
         "or a file."
     ),
 ]
-Drop = Annotated[str | None, typer.Option(help="Columns to leave out, commas or spaces between.")]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="Columns to leave out, commas or spaces between; may be repeated."),
+]
 SkipMissing = Annotated[
     bool, typer.Option("--skip-missing", help="Leave out rows with missing values.")
 ]

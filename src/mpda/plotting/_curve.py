@@ -115,7 +115,12 @@ def plot_curve(curves: Any, *, ax: Any = None, title: str | None = None) -> Any:
 
 
 def curve_of_folds(
-    name: str, dimensions: Floats, errors: Floats, chosen: float | None = None
+    name: str,
+    dimensions: Floats,
+    errors: Floats,
+    chosen: float | None = None,
+    *,
+    shared: float = 0.0,
 ) -> ErrorCurve:
     """The mean of errors (folds, r) from 0 to 1, where all folds have one, and its interval."""
     kept = np.isfinite(errors).all(axis=0)
@@ -124,9 +129,17 @@ def curve_of_folds(
     n = len(errors)
     if n < 2:
         return ErrorCurve(name, dimensions, mean, chosen=chosen)
-    half = stdtrit(n - 1, 0.975) * errors.std(axis=0, ddof=1) / math.sqrt(n)
+    half = half_width(errors.std(axis=0, ddof=1), n, shared)
     low, high = np.clip(mean - half, 0.0, None), np.clip(mean + half, None, 100.0)
     return ErrorCurve(name, dimensions, mean, low, high, chosen)
+
+
+def half_width(spread: Any, n: int, shared: float = 0.0) -> Any:
+    """Of the 95 % interval of a mean over n values with this standard deviation, by Student's t.
+
+    shared : test over training samples where the values come from splits that share samples
+    """
+    return stdtrit(n - 1, 0.975) * spread * math.sqrt(1.0 / n + shared)
 
 
 def _name(search: Any) -> str:

@@ -46,10 +46,14 @@ def _of_experiments(path: Path) -> dict[str, Any]:
     )
     n_problems, n_methods = (len({row[key] for row in rows}) for key in ("problem", "method"))
     n_splits = len({row["seed"] for row in rows})
+    counts = ", ".join(
+        f"{n} {word if n == 1 else f'{word}s'}"
+        for n, word in ((n_methods, "method"), (n_problems, "problem"), (n_splits, "split"))
+    )
     summary = [
-        f"{n_methods} methods on {n_problems} problems, up to {n_splits} splits of each; the best "
-        "of a problem and what a paired t-test at 0.05 does not tell from it are in bold."
+        f"{counts}; the best of a problem and what a paired t-test at 0.05 does not tell from it "
+        "are in bold."
     ]
     section = comparison_section(rows, how, titles)
-    command = f"mpda report {path.name}"
+    command = f"mpda report {path} --out report.html"
     return results_of("The paper's experiments", command, summary, {"comparison": section})

@@ -27,7 +27,7 @@ def methods_table(problem: dict[str, Any]) -> str:
     body = []
     for row in rows:
         cells = [
-            f'<th scope="row">{escape(row["method"])}{_best_mark(row)}</th>',
+            f'<th scope="row">{escape(row["method"])}{_best_mark(row, rows)}</th>',
             f'<td class="number">{_error(row)}</td>',
             f'<td class="bar" aria-hidden="true">{_bar(row, longest)}</td>',
             f'<td class="number">{_signed(row.get("beside"))}</td>',
@@ -51,9 +51,9 @@ def problems_table(problems: Sequence[dict[str, Any]]) -> str:
         for method in methods:
             row = by_method.get(method)
             best = row is not None and row.get("best")
-            text = (
-                _DASH if row is None else _error(row, unit="") + (_best_mark(row) if best else "")
-            )
+            text = _DASH
+            if row is not None:
+                text = _error(row, unit="") + _best_mark(row, problem["rows"])
             cells.append(f'<td class="number{" best" if best else ""}">{text}</td>')
         body.append(f"<tr>{''.join(cells)}</tr>")
     head = ["problem", *(escape(method) for method in methods)]
@@ -124,8 +124,12 @@ def _table(
     )
 
 
-def _best_mark(row: dict[str, Any]) -> str:
-    return ' <span class="tag">best</span>' if row.get("best") else ""
+def _best_mark(row: dict[str, Any], rows: Sequence[dict[str, Any]]) -> str:
+    """Best for the least error; tied for what is not told from it."""
+    if not row.get("best"):
+        return ""
+    least = min(each["error"] for each in rows if each["error"] is not None)
+    return f' <span class="tag">{"best" if row["error"] == least else "tied"}</span>'
 
 
 def _error(row: dict[str, Any], unit: str = " %") -> str:

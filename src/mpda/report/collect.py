@@ -88,6 +88,8 @@ def comparison_section(rows: Sequence[Row], how: str, titles: Mapping[str, str])
 def _row(name: str, here: Mapping[str, Cell], cost: Any, best: bool) -> Results:
     cell = here[name]
     low, high = cell.interval if cell.errors.size > 1 else (None, None)
+    if low is not None and high is not None:
+        low, high = max(low, 0.0), min(high, 100.0)
     beside = cell.mean - here[BASELINE].mean if BASELINE in here and name != BASELINE else None
     return {
         **{"method": name, "error": cell.mean, "low": low, "high": high},
@@ -239,18 +241,22 @@ def verdict(
     """
     found = {name: cell for (_, name), cell in cells(rows, "cv").items()}
     cell = found[method]
-    kept = f"{_number(cell.dimensions.mean())} components on average"
+    mean = _number(cell.dimensions.mean())
+    said = []
     if n_components is not None:
-        kept = f"{n_components} {'component' if n_components == 1 else 'components'}"
-    said = [
-        f"{method} puts {kept} in the place of {n_features} features. In them the nearest "
+        word = "component" if n_components == 1 else "components"
+        said.append(f"{method} puts {n_components} {word} in the place of {n_features} features.")
+    said.append(
+        f"Measured with what each fold chose ({mean} of {n_features} on average), the nearest "
         f"neighbour of a new sample has the wrong class in {_percent(cell)} of cases."
-    ]
+    )
     names = {BASELINE: "all features", "LDA": "LDA"}
     for other in (name for name in names if name in found and name != method):
         gap = found[other].mean - cell.mean
         how = f"{abs(gap):.2f} points {'more' if gap > 0 else 'less'}"
-        if not differs(cell, found[other]):
+        if abs(gap) < 0.005:
+            how = "the same"
+        elif not differs(cell, found[other]):
             how = "the difference may be chance"
         said.append(f"With {names[other]} it is {_percent(found[other])}: {how}.")
     return said

@@ -1,7 +1,7 @@
 """Samples in files: tables of CSV, TSV, Parquet and Arrow, and NumPy's arrays."""
 
 from mpda.tables._frames import FRAMES
-from mpda.tables._reading import KINDS, columns_of, read_table
+from mpda.tables._reading import KINDS, columns_of, is_frame, read_table
 from mpda.tables._table import Table
 from mpda.tables._writing import OUTPUTS, check_output, write_table
 
@@ -12,6 +12,7 @@ __all__ = [
     "Table",
     "check_output",
     "columns_of",
+    "is_frame",
     "read_table",
     "write_table",
 ]

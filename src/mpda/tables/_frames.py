@@ -18,15 +18,24 @@ FRAMES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
 
 
-def read_frame(path: Path, kind: str, label: str | None, drop: Sequence[str] = ()) -> Any:
-    """The table of a file; its columns have names that are words and differ."""
+def read_frame(
+    path: Path,
+    kind: str,
+    label: str | None,
+    drop: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+) -> Any:
+    """The table of a file; its columns have names that are words and differ.
+
+    What is not a feature is read as it stands: labels, and where features are given all others.
+    """
     try:
         import pandas as pd
     except ImportError as error:
         raise TableError("Tables need pandas: pip install 'mpda[cli]'.") from error
     try:
         if kind in (".csv", ".tsv"):
-            frame = _of_text(path, "\t" if kind == ".tsv" else None, label, drop)
+            frame = _of_text(path, "\t" if kind == ".tsv" else None, label, drop, features)
         elif kind == ".parquet":
             frame = pd.read_parquet(path)
         else:
@@ -37,6 +46,8 @@ def read_frame(path: Path, kind: str, label: str | None, drop: Sequence[str] = (
     except Exception as error:
         said = str(error).strip().split("\n")[0]
         raise TableError(f"{path} cannot be read as {kind[1:]} ({said}).") from error
+    if any(name is not None for name in frame.index.names):
+        frame = frame.reset_index()
     frame.columns = [str(name) for name in frame.columns]
     _refuse_same_names(list(frame.columns), path)
     return frame.reset_index(drop=True)
@@ -48,7 +59,13 @@ def _refuse_same_names(names: list[str], path: Path) -> None:
         raise TableError(f"{path} has more than one column {twice[0]!r}; give them other names.")
 
 
-def _of_text(path: Path, separator: str | None, label: str | None, drop: Sequence[str]) -> Any:
+def _of_text(
+    path: Path,
+    separator: str | None,
+    label: str | None,
+    drop: Sequence[str],
+    features: Sequence[str] | None,
+) -> Any:
     import pandas as pd
 
     with _opened(path) as file:
@@ -65,6 +82,7 @@ def _of_text(path: Path, separator: str | None, label: str | None, drop: Sequenc
             "with the names of the columns is needed."
         )
     _refuse_same_names(names, path)
+    kept = {label} if features is None else set(names) - set(features)
     with warnings.catch_warnings():
         # Rows that are longer than the first line would be cut.
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -76,7 +94,8 @@ def _of_text(path: Path, separator: str | None, label: str | None, drop: Sequenc
             index_col=False,
             skipinitialspace=True,
             keep_default_na=False,
-            na_values={name: [""] if name == label else list(_MISSING) for name in names},
+            na_values={name: list(_MISSING) for name in names if name not in kept},
+            dtype={name: str for name in names if name in kept},
             low_memory=False,
             encoding="utf-8-sig",
         )

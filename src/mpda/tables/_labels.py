@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,22 +10,32 @@ import numpy as np
 from mpda._typing import Labels
 from mpda.exceptions import TableError
 
+_MEASUREMENT = (
+    "The labels {name} are numbers that are not whole, such as {first:g}: that is a measurement. "
+    "Labels name classes; cut the measurement into classes first."
+)
+# Whole numbers as they are written, of less than 64 bits.
+_WHOLE = re.compile(r"0|-?[1-9]\d{0,17}")
 
-def class_labels(column: Any, name: str) -> Labels:
-    """The labels of a column; where some are missing, an array of objects with None in it."""
+
+def class_labels(column: Any, name: str, *, as_text: bool = False) -> Labels:
+    """The labels of a column; where some are missing, an array of objects with None in it.
+
+    as_text : whether it comes from a file that has no types, so that 1 may be a number
+    """
     values, absent = _values(column)
     known = values[~absent]
     if known.size == 0 and absent.any():
         raise TableError(f"The labels {name!r} are all missing.")
     if known.dtype == object:
         known = _of_one_kind(known)
+        known = _plain_words(known) if as_text and known.dtype.kind == "U" else known
+    if known.dtype.kind == "U":
+        _refuse_measurements(known, name)
     if known.dtype.kind == "f":
         if (known != np.rint(known)).any():
             first = known[known != np.rint(known)][0]
-            raise TableError(
-                f"The labels {name!r} are numbers that are not whole, such as {first:g}: that is a "
-                "measurement. Labels name classes; cut the measurement into classes first."
-            )
+            raise TableError(_MEASUREMENT.format(name=repr(name), first=first))
         known = known.astype(np.int64)
     if known.dtype.kind not in "biuU":
         raise TableError(
@@ -37,13 +48,40 @@ def class_labels(column: Any, name: str) -> Labels:
     return labels
 
 
+def _refuse_measurements(words: Labels, name: str) -> None:
+    """Words that are all numbers, and not all whole."""
+    try:
+        numbers = np.unique(words).astype(float)
+    except ValueError:
+        return
+    parts = numbers[np.isfinite(numbers) & (numbers != np.rint(numbers))]
+    if parts.size:
+        raise TableError(_MEASUREMENT.format(name=repr(name), first=parts[0]))
+
+
 def _of_one_kind(known: Labels) -> Labels:
     """Objects as truth values or numbers if all are such, else as words."""
     kinds = {type(each) for each in known}
-    for kind in (bool, int, float):
-        if kinds == {kind}:
-            return known.astype(kind)
+    if kinds == {int} and max(map(abs, known)) < 2**63:
+        return known.astype(np.int64)
+    if kinds in ({bool}, {float}):
+        return known.astype(next(iter(kinds)))
+    if kinds & {list, dict, tuple, np.ndarray, set}:
+        return known
     return known.astype(str)
+
+
+def _plain_words(known: Labels) -> Labels:
+    """Words as whole numbers or truth values where all are such and could be written back."""
+    distinct = np.unique(known)
+    if set(distinct) <= {"True", "False"}:
+        return known == "True"
+    for ending in ("", ".0"):
+        if all(_WHOLE.fullmatch(each.removesuffix(ending)) for each in distinct) and all(
+            each.endswith(ending) for each in distinct
+        ):
+            return np.array([int(each.removesuffix(ending)) for each in known], dtype=np.int64)
+    return known
 
 
 def _values(column: Any) -> tuple[Any, Any]:
@@ -55,7 +93,9 @@ def _values(column: Any) -> tuple[Any, Any]:
             return column.to_numpy(), absent
         if kind in "iufb":  # numbers of pandas, with a mask
             return column.to_numpy(dtype=object), absent
-        return np.array(column.astype(object), dtype=object), absent
+        found = np.array(column.astype(object), dtype=object)
+        # In text, an empty word is a missing one.
+        return found, absent | np.array([isinstance(v, str) and v == "" for v in found], dtype=bool)
     values = np.asarray(column)
     if values.dtype.kind == "S":
         values = values.astype(str)

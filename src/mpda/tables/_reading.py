@@ -60,8 +60,20 @@ def read_table(
         raise TableError(f"{path} has no rows.")
     if table.X.shape[1] == 0:
         raise TableError(f"{path} has no columns beside the labels, so there are no features.")
-    _refuse_not_finite(table)
+    _refuse_not_finite(table, can_drop=features is None and kind in FRAMES)
     return table
+
+
+def is_frame(path: Path) -> bool:
+    """Whether the name of a file says that it is a table with named columns."""
+    return _named_kind(path) in FRAMES
+
+
+def _named_kind(path: Path) -> str:
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] in ([".csv"], [".tsv"]):
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
 
 
 def columns_of(path: Path) -> str:
@@ -73,10 +85,7 @@ def columns_of(path: Path) -> str:
 
 
 def _kind(path: Path) -> str:
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] in ([".csv"], [".tsv"]):
-        suffixes.pop()
-    kind = suffixes[-1] if suffixes else ""
+    kind = _named_kind(path)
     if path.is_dir():
         raise TableError(f"{path} is a directory; name one file, {', '.join(KINDS)}.")
     if kind not in KINDS:
@@ -97,8 +106,9 @@ def _siblings(path: Path) -> list[str]:
 def _of_frame(
     path: Path, kind: str, label: str | None, drop: Sequence[str], features: Sequence[str] | None
 ) -> Table:
-    frame = read_frame(path, kind, label, drop)
+    frame = read_frame(path, kind, label, drop, features)
     names = list(frame.columns)
+    drop = [name for each in drop for name in ([each] if each in names else _split(each))]
     for name, option in [(label, "--label"), *((name, "--drop") for name in drop)]:
         if name is not None and name not in names:
             raise TableError(
@@ -114,10 +124,19 @@ def _of_frame(
             f"{listed(names)}."
         )
     others = {n: frame[n] for n in names if n not in features and n != label and n not in drop}
-    y = None if label is None else class_labels(frame[label], label)
+    y = (
+        None
+        if label is None
+        else class_labels(frame[label], label, as_text=kind in (".csv", ".tsv"))
+    )
     X = _numbers(frame, list(features))
     rows = np.arange(1, len(frame) + 1)
     return Table(path.name, X, y, label, tuple(features), rows, others)
+
+
+def _split(given: str) -> list[str]:
+    """Several names of columns in one word."""
+    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def _numbers(frame: Any, features: list[str]) -> Array:
@@ -130,7 +149,8 @@ def _numbers(frame: Any, features: list[str]) -> Array:
         if pd.api.types.is_bool_dtype(column) or pd.api.types.is_numeric_dtype(column):
             columns[name] = column
             continue
-        read = None if _is_time(column) else pd.to_numeric(column, errors="coerce")
+        words = column.dtype == object or pd.api.types.is_string_dtype(column)
+        read = pd.to_numeric(column, errors="coerce") if words else None
         if read is None or (read.isna() & ~column.isna()).any():
             wrong.append(_first_word(name, column, read))
         else:
@@ -150,10 +170,6 @@ def _numbers(frame: Any, features: list[str]) -> Array:
 def _plain(dtype: Any) -> Any:
     """NumPy's type of a column of pandas, float64 where it has none."""
     return dtype if isinstance(dtype, np.dtype) else getattr(dtype, "numpy_dtype", np.float64)
-
-
-def _is_time(column: Any) -> bool:
-    return column.dtype.kind in "mM" if isinstance(column.dtype, np.dtype) else False
 
 
 def _first_word(name: str, column: Any, read: Any) -> str:
@@ -187,8 +203,9 @@ def _plain_labels(y: Labels) -> Labels:
     return np.array(y.tolist()) if y.dtype == object else y
 
 
-def _refuse_not_finite(table: Table) -> None:
-    advice = "Fill them in, leave the column out with --drop, or the rows with --skip-missing."
+def _refuse_not_finite(table: Table, *, can_drop: bool) -> None:
+    columns = "leave the column out with --drop, or " if can_drop else "or leave out "
+    advice = f"Fill them in, {columns}the rows with --skip-missing."
     if table.y is not None and _no_label(table.y).any():
         rows = table.rows[_no_label(table.y)]
         raise TableError(
@@ -201,8 +218,8 @@ def _refuse_not_finite(table: Table) -> None:
     infinite = np.isinf(table.X)
     if infinite.any():
         raise TableError(
-            f"Values are infinite in {_where(table, infinite)}. Correct them, or leave the column "
-            "out with --drop."
+            f"Values are infinite in {_where(table, infinite)}. Correct them"
+            + (", or leave the column out with --drop." if can_drop else ".")
         )
 
 

@@ -16,5 +16,5 @@ def listed(names: Sequence[Any], *, quoted: bool = True, most: int = _SHOWN) -> 
 
 
 def near(name: str, known: Iterable[str]) -> str:
-    found = difflib.get_close_matches(name, list(known), n=1)
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return f" Did you mean {found[0]}?" if found else ""

@@ -27,6 +27,12 @@ def check_output(path: Path) -> None:
 def write_table(path: Path, Z: Array, names: Sequence[str], others: Mapping[str, Any]) -> None:
     """Samples Z (n, r) with named columns, after other columns; an .npy has only Z."""
     check_output(path)
+    taken = sorted(set(names) & set(others))
+    if taken and path.suffix.lower() != ".npy":
+        raise TableError(
+            f"The data have a column {taken[0]!r} already, which is the name of a new one: rename "
+            "it there."
+        )
     try:
         with beside(path) as part:
             if path.suffix.lower() == ".npy":
@@ -43,7 +49,10 @@ def _write_frame(
 ) -> None:
     import pandas as pd
 
-    columns = {name: np.asarray(each) for name, each in others.items()}
+    columns = {
+        name: each.reset_index(drop=True) if hasattr(each, "reset_index") else np.asarray(each)
+        for name, each in others.items()
+    }
     columns |= {name: Z[:, i] for i, name in enumerate(names)}
     frame = pd.DataFrame(columns)
     if kind in (".csv", ".tsv"):
