@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mpda._typing import Floats, Labels
 from mpda.curves import nearest_by_dimension
+from mpda.frames import scale_exponent
 
 # PCA to this share of the variance, fitted to the training part, where there are more features.
 ENERGY = 0.95
@@ -73,6 +74,7 @@ def better_scaled(X: Floats, y: Labels, seed: int) -> bool:
     if len(X) > _JUDGES:
         drawn = np.sort(np.random.default_rng(seed).choice(len(X), _JUDGES, replace=False))
         X, y = X[drawn], y[drawn]
+    X = np.ldexp(X, -scale_exponent(X))  # so that squares stay in range
     return _own_errors(StandardScaler().fit_transform(X), y) < _own_errors(X, y)
 
 
