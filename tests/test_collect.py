@@ -59,6 +59,7 @@ def test_the_comparison():
     assert curves["MPDA"]["dimensions"] == [1, 2, 3]
     assert curves["MPDA"]["error"] == pytest.approx([9.0, 16 / 3, 7.0])
     assert curves["MPDA"]["chosen"] == 2.0
+    assert curves["MPDA"]["chosen_error"] == pytest.approx(16 / 3)
     alone = collect.comparison_section(ROWS[:1], "how", {})["problems"][0]
     assert alone["rows"][0]["low"] is None
     assert alone["curves"][0]["low"] is None

@@ -22,6 +22,7 @@ from mpda.plotting import (
     CurveDisplay,
     EigenvalueDisplay,
     EmbeddingDisplay,
+    ErrorCurve,
     PartitionDisplay,
     plot_components,
     plot_curve,
@@ -411,3 +412,13 @@ def test_confusion_shows_the_counts():
     np.testing.assert_allclose(display.ax_.images[0].get_array()[0], np.sqrt([0.9, 0.1, 0.0]))
     with pytest.raises(ValueError, match="counts must have one row and column for each of 1"):
         ConfusionDisplay([[1, 2], [3, 4]], ["a"])
+
+
+def test_a_chosen_error_is_drawn_where_it_is_and_not_on_the_curve():
+    errors = np.array([9.0, 5.0, 7.0])
+    curve = ErrorCurve("a", np.arange(1.0, 4.0), errors, chosen=2.5, chosen_error=4.0)
+    display = CurveDisplay([curve]).plot()
+    assert display.ax_.collections[-1].get_offsets().tolist() == [[2.5, 4.0]]
+    on_curve = ErrorCurve("a", np.arange(1.0, 4.0), errors, chosen=2.5)
+    display = CurveDisplay([on_curve]).plot()
+    assert display.ax_.collections[-1].get_offsets().tolist() == [[2.5, 6.0]]

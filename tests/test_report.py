@@ -396,3 +396,12 @@ def test_the_same_results_give_the_same_files(tmp_path, wine):
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
     assert render(wine) == render(wine)
     assert write_figures(BARE, tmp_path / "none") == []
+
+
+def test_the_ring_stands_at_the_error_of_what_was_chosen():
+    curve = {"method": "a", "dimensions": [1, 2, 3], "error": [9.0, 5.0, 7.0], "chosen": 2.5}
+    rows = [{"method": "a", "error": 4.0}]
+    for more, height in (({}, 6.0), ({"chosen_error": 0.0}, 0.0)):
+        chart = curve_chart({"name": "p", "rows": rows, "curves": [{**curve, **more}]})
+        ring = next(each for each in chart["data"] if each["mode"] == "markers")
+        assert (ring["x"], ring["y"]) == ([2.5], [height])

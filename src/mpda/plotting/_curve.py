@@ -22,6 +22,7 @@ class ErrorCurve:
     dimensions : (r,) numbers of components; error : (r,)
     low, high : (r,) a 95 % interval, or None; nan where there is none
     chosen : the number of components that was chosen, a mean where it was chosen more than once
+    chosen_error : the error with what was chosen; None takes that of the curve
     A method that has one error and no components, such as 1-NN on all features, has dimensions of
     length 0 and one error.
     """
@@ -32,6 +33,7 @@ class ErrorCurve:
     low: Floats | None = None
     high: Floats | None = None
     chosen: float | None = None
+    chosen_error: float | None = None
 
 
 class CurveDisplay:
@@ -240,7 +242,9 @@ def _draw(axis: Any, curve: ErrorCurve, style: Style) -> None:
         band = {"color": style.color, "alpha": 0.15, "linewidth": 0.0}
         axis.fill_between(curve.dimensions, curve.low, curve.high, **band)
     if curve.chosen is not None:
-        height = np.interp(curve.chosen, curve.dimensions, curve.error)
+        height = curve.chosen_error
+        if height is None:
+            height = np.interp(curve.chosen, curve.dimensions, curve.error)
         axis.scatter(
             [curve.chosen],
             [height],

@@ -96,6 +96,7 @@ def _curves(problem: dict[str, Any]) -> list[ErrorCurve]:
                 low,
                 high,
                 chosen=each.get("chosen"),
+                chosen_error=each.get("chosen_error"),
             )
         )
     levels = [

@@ -96,7 +96,9 @@ def _intervals(curve: dict[str, Any]) -> list[str]:
 def _chosen_mark(name: str, color: str, curve: dict[str, Any]) -> Chart:
     errors = np.asarray(curve["error"], dtype=np.float64)
     kept = np.isfinite(errors)
-    height = np.interp(curve["chosen"], np.asarray(curve["dimensions"])[kept], errors[kept])
+    height = curve.get("chosen_error")
+    if height is None:
+        height = np.interp(curve["chosen"], np.asarray(curve["dimensions"])[kept], errors[kept])
     return {
         "type": "scatter",
         "mode": "markers",

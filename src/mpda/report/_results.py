@@ -36,6 +36,7 @@ _CURVE = {
     "low?": ["number or null"],
     "high?": ["number or null"],
     "chosen?": "number",
+    "chosen_error?": "number",
 }
 _SHAPE = {
     "format": "text",

@@ -139,7 +139,7 @@ def _curves(problems: list[dict[str, Any]]) -> Section:
     charts = {n: curve_chart(problem) for n, problem in zip(names, problems, strict=True)}
     text = "How the error falls as components are added. Bands are 95 % intervals"
     if any(c.get("chosen") is not None for p in problems for c in p["curves"]):
-        text += "; a ring marks the number that was chosen"
+        text += "; a ring marks what was chosen, by the mean number and the mean error"
     tools = _choice("curve-choice", "Problem", [p["name"] for p in problems], names)
     places = "".join(
         _place(name, f"Error against the number of components on {problem['name']}", hidden=i > 0)

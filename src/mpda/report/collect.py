@@ -76,10 +76,7 @@ def comparison_section(rows: Sequence[Row], how: str, titles: Mapping[str, str])
                 "rows": [
                     _row(name, here, cost.get((problem, name)), name in best) for name in here
                 ],
-                "curves": [
-                    _curve(name, curves[problem, name], here[name].dimensions.mean())
-                    for name in here
-                ],
+                "curves": [_curve(name, curves[problem, name], here[name]) for name in here],
             }
         )
     return {"how": how, "problems": problems}
@@ -100,12 +97,13 @@ def _row(name: str, here: Mapping[str, Cell], cost: Any, best: bool) -> Results:
     }
 
 
-def _curve(name: str, curve: ErrorCurve, chosen: float) -> Results:
+def _curve(name: str, curve: ErrorCurve, cell: Cell) -> Results:
     ends = {"low": curve.low, "high": curve.high}
     return {
         **{"method": name, "dimensions": curve.dimensions.tolist(), "error": curve.error.tolist()},
         **{end: None if values is None else values.tolist() for end, values in ends.items()},
-        "chosen": float(chosen),
+        # Splits choose different numbers, so this point need not lie on the curve.
+        **{"chosen": float(cell.dimensions.mean()), "chosen_error": cell.mean},
     }
 
 
