@@ -17,6 +17,8 @@ from mpda.cli import run
 from mpda.persistence import header
 from mpda.report import read_results
 
+pytest.importorskip("plotly", reason="needs mpda[cli]")
+
 SCRIPT = Path(sys.executable).with_name("mpda")
 
 

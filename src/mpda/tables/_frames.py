@@ -83,6 +83,8 @@ def _of_text(
         )
     _refuse_same_names(names, path)
     kept = {label} if features is None else set(names) - set(features)
+    # The number that is written, to the last bit; from pandas 3 on it is so anyway.
+    exact = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
     with warnings.catch_warnings():
         # Rows that are longer than the first line would be cut.
         warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -97,6 +99,7 @@ def _of_text(
             na_values={name: list(_MISSING) for name in names if name not in kept},
             dtype={name: str for name in names if name in kept},
             low_memory=False,
+            **exact,
             encoding="utf-8-sig",
         )
     if not found[0].strip() and names[0] not in drop and _counts_rows(frame.iloc[:, 0]):
