@@ -49,10 +49,11 @@ def curve_chart(problem: dict[str, Any]) -> Chart:
             traces.append(_chosen_mark(name, color, curve))
     traces += [_level(row, longest) for row in level_rows(problem)]
     top = _top(problem)
+    whole = {"dtick": 1} if longest <= 15 else {}
     return {
         "data": traces,
         "layout": {
-            "xaxis": axis("number of components", rangemode="tozero"),
+            "xaxis": axis("number of components", rangemode="tozero", **whole),
             "yaxis": axis("error in %", range=[0.0, top]),
             "hovermode": "x unified",
         },
