@@ -76,9 +76,10 @@ def check_classes(table: Table, folds: int) -> list[str]:
         )
     n_copies = len(table.X) - len(np.unique(_rows_as_bytes(table.X)))
     if n_copies:
+        copies = "1 sample is a copy" if n_copies == 1 else f"{n_copies} samples are copies"
         notes.append(
-            f"{n_copies} samples are copies of others; where a fold tests a copy of what it learnt "
-            "from, the error is flattered"
+            f"{copies} of others; where a fold tests a copy of what it learnt from, the error is "
+            "flattered"
         )
     return notes
 
