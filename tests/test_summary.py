@@ -7,7 +7,7 @@ from scipy import stats
 
 from mpda.assessment import Cell, best_and_ties, cells, differs
 from mpda.reproduction._summary import published, published_cell
-from mpda.reproduction._tables import comparison, error_table, summary_csv
+from mpda.reproduction._tables import comparison, difference_table, error_table, summary_csv
 
 
 def cell(errors, seeds=None):
@@ -94,3 +94,17 @@ def test_tables_mark_the_best_and_show_the_papers_numbers():
     table = summary_csv(rows).splitlines()
     assert len(table) == 7
     assert "vehicle,LFDA,best,10,21.0000" in table[1]
+
+
+def test_differences_are_marked_where_a_test_tells_them_apart():
+    rows = [
+        *(row("digits", "MPDA", seed, [5 + seed % 2], 1) for seed in range(6)),
+        *(row("digits", "LFDA", seed, [9 + (seed + 1) % 2], 1) for seed in range(6)),
+        *(row("digits", "LFDA ridge", seed, [4 + 3 * (seed % 2)], 1) for seed in range(6)),
+    ]
+    found = cells(rows, "cv")
+    text = difference_table(found, ["digits", "semeion"], ["MPDA", "LFDA", "LFDA ridge"])
+    assert "| MPDA beside LFDA | **-4.00** |  |" in text
+    assert "| MPDA beside LFDA ridge | +0.00 |  |" in text
+    assert "tuned" not in text
+    assert difference_table(found, ["digits"], ["PCA", "LDA"]) == ""

@@ -232,6 +232,10 @@ def _errors(
     for reading, said in READINGS.items():
         found = cells(rows, reading)
         parts.append(f"## Error {said}\n\n{_tables.error_table(found, chosen, names)}")
+    for reading, said in READINGS.items():
+        table = _tables.difference_table(cells(rows, reading), chosen, names)
+        if table:
+            parts.append(f"## Differences of mean errors {said}\n\n{table}")
     compared = _tables.comparison(cells(rows, "best"), chosen, names)
     if compared.count("\n") > 1:
         parts.append(f"## Beside the paper's numbers\n\n{compared}")
