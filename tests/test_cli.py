@@ -445,7 +445,7 @@ def test_classes_of_few_samples_are_named(iris, capsys):
     assert "note: fewer than 2 samples of setosa" in capsys.readouterr().err
 
 
-# Faults that a reader found
+# Nothing is lost, hidden or stopped by one fault
 
 
 def test_copies_are_counted_and_the_page_says_so(iris, capsys):
