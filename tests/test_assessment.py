@@ -60,6 +60,10 @@ def test_every_sample_is_tested_once_by_every_method(rows, wine):
             assert wrong == row["wrong"][row["dimensions"].index(row["cv_dimension"])]
 
 
+def test_rows_say_how_much_folds_share(rows):
+    assert cells(rows, "cv")["", "MPDA"].shared == pytest.approx(0.25, abs=0.01)
+
+
 def test_errors_are_those_of_a_pipeline_fitted_to_the_training_part(rows, wine):
     X, y = wine
     folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)

@@ -47,10 +47,10 @@ def test_a_fit_on_the_cluster_is_the_fit_of_this_machine(client, kind, capsys):
     if kind == "npz":
         np.savez("d.npz", X=X.to_numpy(), digit=y.to_numpy(dtype=str))
     elif kind == "csv":
-        frame.assign(name="x").to_csv("d.csv", index=False)
+        frame.assign(name="x", note="y").to_csv("d.csv", index=False)
     else:
         frame.to_parquet("d.parquet")
-    drop = ("--drop", "name") if kind == "csv" else ()
+    drop = ("--drop", "name", "note") if kind == "csv" else ()
     options = ("--label", "digit", "--components", "5", "--set", "n_neighbors=8", *drop)
     address = client.scheduler.address
     assert call("fit", f"d.{kind}", *options, "--scheduler", address, "--pca", "none") == 0

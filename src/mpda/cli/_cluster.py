@@ -12,6 +12,7 @@ import numpy as np
 from mpda.cli._app import connected, stop
 from mpda.exceptions import TableError
 from mpda.methods import method
+from mpda.tables import named_in
 
 # Methods that are sums over classes.
 _ABLE = ("MPDA", "PMPDA", "LFDA")
@@ -71,10 +72,11 @@ def _collections(order: ClusterOrder) -> tuple[Any, Any]:
 
         table = read_table(order.data, label=order.label, skip_missing=order.skip_missing)
         return da.from_array(np.asarray(table.X), chunks=(_SENT, -1)), table.labels
-    for name, option in [(order.label, "--label"), *((name, "--drop") for name in order.drop)]:
+    drop = named_in(order.drop, list(frame.columns))
+    for name, option in [(order.label, "--label"), *((name, "--drop") for name in drop)]:
         if name not in frame.columns:
             raise TableError(f"{option}: {order.data} has no column {name!r}.")
-    frame = frame.drop(columns=list(order.drop))
+    frame = frame.drop(columns=drop)
     words = [
         name
         for name, kind in frame.dtypes.items()

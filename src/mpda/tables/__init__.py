@@ -3,6 +3,7 @@
 from mpda.tables._frames import FRAMES
 from mpda.tables._reading import KINDS, columns_of, is_frame, read_table
 from mpda.tables._table import Table
+from mpda.tables._words import named_in
 from mpda.tables._writing import OUTPUTS, check_output, write_table
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "check_output",
     "columns_of",
     "is_frame",
+    "named_in",
     "read_table",
     "write_table",
 ]

@@ -15,7 +15,7 @@ from mpda.tables._array_files import of_array, of_arrays
 from mpda.tables._frames import FRAMES, read_frame
 from mpda.tables._labels import class_labels
 from mpda.tables._table import Table
-from mpda.tables._words import listed, near
+from mpda.tables._words import listed, named_in, near
 
 KINDS = (*FRAMES, ".npy", ".npz")
 
@@ -108,7 +108,7 @@ def _of_frame(
 ) -> Table:
     frame = read_frame(path, kind, label, drop, features)
     names = list(frame.columns)
-    drop = [name for each in drop for name in ([each] if each in names else _split(each))]
+    drop = named_in(drop, names)
     for name, option in [(label, "--label"), *((name, "--drop") for name in drop)]:
         if name is not None and name not in names:
             raise TableError(
@@ -132,11 +132,6 @@ def _of_frame(
     X = _numbers(frame, list(features))
     rows = np.arange(1, len(frame) + 1)
     return Table(path.name, X, y, label, tuple(features), rows, others)
-
-
-def _split(given: str) -> list[str]:
-    """Several names of columns in one word."""
-    return [name.strip() for name in given.split(",") if name.strip()]
 
 
 def _numbers(frame: Any, features: list[str]) -> Array:
