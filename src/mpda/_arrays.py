@@ -368,13 +368,14 @@ def least_squares(A: Array, B: Array) -> Array:
     return lstsq(A, B)[0] if on_host(A) else namespace(A).linalg.pinv(A) @ B
 
 
-def condition_is_below(limit: float, S: Array, L: Array) -> bool:
-    """Whether the condition number of S = L L' is below the limit, by an estimate."""
+def condition_number(S: Array, L: Array, size: float = 0.0) -> float:
+    """An estimate of that of S = L L', taken for as large as ``size`` if it is smaller."""
     if on_host(S):
-        reciprocal, _ = dpocon(L, np.abs(S).sum(axis=0).max(), uplo="L")
-        return bool(reciprocal * limit > 1.0)
+        reciprocal, _ = dpocon(L, max(np.abs(S).sum(axis=0).max(), size), uplo="L")
+        return 1.0 / reciprocal if reciprocal > 0.0 else np.inf
     values = namespace(S).linalg.eigvalsh(S)
-    return bool(values[0] * limit > values[-1])
+    least, largest = float(values[0]), max(float(values[-1]), size)
+    return largest / least if least > 0.0 else np.inf
 
 
 def gram(half: Array) -> Array:

@@ -126,7 +126,7 @@ def _by_length_followed(pulls: Floats, within: Floats) -> Floats:
     """Mixtures of the pulls (d, g) that are independent as least squares sees them."""
     if pulls.shape[1] < 2:
         return pulls
-    followed = symmetric(pulls.T @ solve_on_range(within, pulls))
+    followed = symmetric(pulls.T @ solve_on_range(within, pulls)[0])
     return pulls @ np.linalg.eigh(followed)[1][:, ::-1]
 
 

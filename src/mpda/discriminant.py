@@ -116,7 +116,7 @@ class Discriminant:
     sums : what classes can be added to
     patches : the patches of each class, None where samples have their own tangent spaces
     dimensions : the dimensions of the tangent spaces of each class
-    solvers : what eliminated the tangent vectors of each class
+    solvers, residuals : what eliminated the tangent vectors of each class, and how well
     searches, recalls : how the neighbours of each class were found, and the share of true ones
     """
 
@@ -128,6 +128,7 @@ class Discriminant:
     patches: list[Partition | None]
     dimensions: list[Ints]
     solvers: list[str]
+    residuals: list[float]
     searches: list[str]
     recalls: list[float]
 
@@ -186,7 +187,7 @@ def _solution(passes: Passes, view: Frame, sums: Sums, mean: Array, wanted: Want
     found = solved(pencil, sums.used, wanted.two_stage)
     kept = found.first(number_kept(found.eigenvalues.shape[0], wanted.n_components))
     return Discriminant(
-        directions=Directions(kept.eigenvalues, signed(view.directions(kept.vectors))),
+        directions=replace(kept, vectors=signed(view.directions(kept.vectors))),
         mean=mean,
         residual=pencil_residual(pencil.numerator, pencil.denominator, kept),
         strengths=sums.used.changed(view.unscaled),
@@ -194,6 +195,7 @@ def _solution(passes: Passes, view: Frame, sums: Sums, mean: Array, wanted: Want
         patches=passes.patches,
         dimensions=passes.dimensions,
         solvers=passes.solvers,
+        residuals=passes.residuals,
         searches=passes.searches,
         recalls=passes.recalls,
     )
@@ -201,11 +203,11 @@ def _solution(passes: Passes, view: Frame, sums: Sums, mean: Array, wanted: Want
 
 def reduced_pencil(totals: Totals, taken: Array, used: Strengths) -> Pencil:
     """S' and S_tt + alpha I less what eliminating v takes off (d, d)."""
-    within = symmetric(totals.within) + used.alpha * eye(taken.shape[0], taken) - taken
-    return Pencil(totals.between.form(), within)
+    whole = symmetric(totals.within) + used.alpha * eye(taken.shape[0], taken)
+    return Pencil(totals.between.form(), whole - taken, whole)
 
 
 def solved(pencil: Pencil, used: Strengths, two_stage: bool) -> Directions:
     """Every direction of the reduced pencil."""
     solve = solve_two_stage if two_stage else solve_pencil
-    return solve(pencil.numerator, pencil.denominator, used.alpha)
+    return solve(pencil.numerator, pencil.denominator, used.alpha, pencil.whole)

@@ -5,6 +5,8 @@ __all__ = [
     "DatasetWarning",
     "ModelFileError",
     "ModelVersionWarning",
+    "NotEnoughMemoryError",
+    "NumericalWarning",
     "ReportError",
     "ReproductionError",
     "SingularFormError",
@@ -19,6 +21,14 @@ class SmallClassWarning(UserWarning):
 
 class SingularFormError(ValueError):
     """The within-class form is singular where classes differ: the eigenvalues are infinite."""
+
+
+class NumericalWarning(RuntimeWarning):
+    """A fit met a problem so ill-posed that its answer may be wrong in leading digits."""
+
+
+class NotEnoughMemoryError(MemoryError):
+    """The next step would take more memory than there is."""
 
 
 class DatasetError(RuntimeError):

@@ -67,7 +67,8 @@ class Passes:
 
     totals : the sums over classes
     taken : (d, d) what eliminating v takes off S_tt
-    patches, dimensions, solvers, searches, recalls : of each class, as in a ``Discriminant``
+    patches, dimensions, solvers, residuals, searches, recalls : of each class, as in a
+        ``Discriminant``
     blas : the threads that suit the work
     """
 
@@ -93,6 +94,7 @@ class Passes:
         self.patches: list[Partition | None] = []
         self.dimensions: list[Ints] = []
         self.solvers: list[str] = []
+        self.residuals: list[float] = []
         self.searches: list[str] = []
         self.recalls: list[float] = []
 
@@ -200,6 +202,7 @@ class Passes:
     def _take(self, part: Elimination) -> None:
         self.taken = self.taken + part.taken
         self.solvers.append(part.solver)
+        self.residuals.append(part.residual)
 
 
 class _DevicePasses(Passes):

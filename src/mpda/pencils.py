@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +13,7 @@ from mpda._arrays import (
     EPSILON,
     at_least,
     cholesky,
-    condition_is_below,
+    condition_number,
     divided,
     like,
     namespace,
@@ -29,6 +29,11 @@ from mpda.scatter import symmetric
 RELATIVE_CUTOFF = 1e-10
 # Matrices with a larger condition number are looked at eigenvalue by eigenvalue.
 _LARGEST_CONDITION = 1e8
+# What is to be small is scaled to ones on the diagonal, so that its size is at least that.
+_UNIT_SIZE = 1.0
+# A smaller ridge beside these is none; the eigenvalues of directions that only it holds down would
+# leave the range of floating-point numbers.
+_LEAST_RIDGE = 1e-302
 
 
 @dataclass(frozen=True)
@@ -37,39 +42,45 @@ class Directions:
 
     eigenvalues : (r,), decreasing where they are maximised, increasing where they are minimised
     vectors : (d, r)
+    condition : the condition number of M on its range, features scaled to ones on its diagonal
     """
 
     eigenvalues: Array
     vectors: Array
+    condition: float = 1.0
 
     def first(self, r: int) -> Directions:
-        return Directions(self.eigenvalues[:r], self.vectors[:, :r])
+        return replace(self, eigenvalues=self.eigenvalues[:r], vectors=self.vectors[:, :r])
 
 
-def solve_pencil(between: Array, within: Array, ridge: float = 0.0) -> Directions:
+def solve_pencil(
+    between: Array, within: Array, ridge: float = 0.0, whole: Array | None = None
+) -> Directions:
     """Every direction of the pencil (S', M) with lambda > 1e-10 lambda_1.
 
     With S' = F F', F of full column rank, and N'M N = I, the wanted lambda are the eigenvalues of
     K'K, K = N'F, and t = N K z / sqrt(lambda). Going through the range of S' keeps the directions
     in which classes do not differ from mixing in as rounding. ``ridge`` says that M - ridge I is
-    positive semi-definite. F and N come from Cholesky factors, or from eigenvectors where the
-    matrix is singular or nearly so. S' may have negative eigenvalues: then S' = F J F', J = +-1,
+    positive semi-definite, and ``whole`` of what M is a difference, to whose size it is right. F
+    and N come from Cholesky factors, or from eigenvectors where the matrix is singular or nearly
+    so. S' may have negative eigenvalues: then S' = F J F', J = +-1,
     lambda are the positive eigenvalues of K J K', and t = N z.
     """
     xp = namespace(between)
-    scale = _equilibration(within)
+    scale = _equilibration(within if whole is None else whole)
     between = _scaled(between, scale)
     unit = float(xp.max(xp.abs(between)))
     if not unit > 0.0:
         return Directions(zeros((0,), between), zeros((between.shape[0], 0), between))
     factor, signs = _factor(between / unit)
-    half, unwhitened = _whitened(factor, _scaled(within, scale), ridge * scale**2, scale)
+    half, unwhitened, condition = _whitened(factor, _scaled(within, scale), ridge * scale**2, scale)
     definite = bool(xp.all(signs > 0.0))
     lambdas, z = xp.linalg.eigh(half.T @ half if definite else half * signs @ half.T)
     lambdas, z = xp.flip(lambdas), xp.flip(z, axis=1)
     kept = int(xp.count_nonzero(lambdas > RELATIVE_CUTOFF * at_least(lambdas[:1], 0.0)))
     lambdas, z = lambdas[:kept], z[:, :kept]
-    return Directions(lambdas * unit, unwhitened(half @ (z / xp.sqrt(lambdas)) if definite else z))
+    vectors = unwhitened(half @ (z / xp.sqrt(lambdas)) if definite else z)
+    return Directions(lambdas * unit, vectors, condition)
 
 
 def solve_smallest(form: Array, total: Array) -> Directions:
@@ -80,28 +91,32 @@ def solve_smallest(form: Array, total: Array) -> Directions:
     if basis.shape[1] < total.shape[0]:
         seen = xp.linalg.qr(basis / scale[:, None])[0]
         inner = solve_smallest(_congruent(form, seen), _congruent(total, seen))
-        return Directions(inner.eigenvalues, seen @ inner.vectors)
+        return replace(inner, vectors=seen @ inner.vectors)
     whitening = scale[:, None] * basis / xp.sqrt(values)
     lambdas, z = xp.linalg.eigh(_congruent(form, whitening))
-    return Directions(at_least(lambdas, 0.0), whitening @ z)
+    return Directions(at_least(lambdas, 0.0), whitening @ z, _spread(values))
 
 
-def solve_two_stage(between: Array, within: Array, ridge: float = 0.0) -> Directions:
+def solve_two_stage(
+    between: Array, within: Array, ridge: float = 0.0, whole: Array | None = None
+) -> Directions:
     """The paper's two-stage form: t is sought in the range of S' only.
 
     Exact where that range is all of R^d or the span of the centred samples.
     """
     basis = _range(between)[1]
-    inner = solve_pencil(_congruent(between, basis), _congruent(within, basis), ridge)
-    return Directions(inner.eigenvalues, basis @ inner.vectors)
+    inside = None if whole is None else _congruent(whole, basis)
+    inner = solve_pencil(_congruent(between, basis), _congruent(within, basis), ridge, inside)
+    return replace(inner, vectors=basis @ inner.vectors)
 
 
-def solve_on_range(S: Array, right: Array) -> Array:
-    """The shortest least-squares solution (d, q) of S t = right, S positive semi-definite."""
+def solve_on_range(S: Array, right: Array) -> tuple[Array, float]:
+    """The shortest least-squares solution (d, q) of S t = right, S positive semi-definite; and the
+    condition number that it met."""
     scale = _equilibration(S)
     values, basis = _range(_scaled(S, scale))
     t = basis @ (basis.T @ (scale[:, None] * right) / values[:, None])
-    return _shortest(t, basis, scale)
+    return _shortest(t, basis, scale), _spread(values)
 
 
 def rank(S: Array) -> int:
@@ -162,16 +177,17 @@ def _scaled(S: Array, scale: Array) -> Array:
     return S * (scale[:, None] * scale)
 
 
-def _cholesky(S: Array) -> Array | None:
-    """L (d, d), lower, with S = L L'; None where S is singular or nearly so."""
+def _cholesky(S: Array) -> tuple[Array | None, float]:
+    """L (d, d), lower, with S = L L', and the condition number; None where S is nearly singular."""
     L = cholesky(S)
-    return L if L is not None and condition_is_below(_LARGEST_CONDITION, S, L) else None
+    condition = np.inf if L is None else condition_number(S, L, _UNIT_SIZE)
+    return (L if condition < _LARGEST_CONDITION else None), condition
 
 
 def _factor(S: Array) -> tuple[Array, Array]:
     """F (d, r) of full column rank and signs J (r,) with S = F diag(J) F'."""
     xp = namespace(S)
-    L = _cholesky(S)
+    L, _ = _cholesky(S)
     if L is not None:
         return L, xp.ones_like(L[0, :])
     values, basis = _range(S)
@@ -186,22 +202,29 @@ def _range(S: Array) -> tuple[Array, Array]:
     return xp.take(values, kept), xp.take(vectors, kept, axis=1)
 
 
-def _rounding(values: Array) -> float:
-    """Below this an eigenvalue of a matrix with these eigenvalues is rounding."""
+def _rounding(values: Array, size: float = 0.0) -> float:
+    """Below this an eigenvalue of a matrix with these eigenvalues, or of this size, is rounding."""
     xp = namespace(values)
-    return 10.0 * values.shape[0] * EPSILON * _largest(xp.abs(values), xp)
+    return 10.0 * values.shape[0] * EPSILON * max(_largest(xp.abs(values), xp), size)
+
+
+def _spread(values: Array) -> float:
+    """The largest of positive values beside the least."""
+    xp = namespace(values)
+    return float(xp.max(values) / xp.min(values)) if values.shape[0] else 1.0
 
 
 def _whitened(
     factor: Array, within: Array, ridge: Array, scale: Array
-) -> tuple[Array, Callable[[Array], Array]]:
-    """N'F and the way back, Y -> diag(scale) N Y, for some N with N'M N = I."""
-    L = _cholesky(within)
+) -> tuple[Array, Callable[[Array], Array], float]:
+    """N'F, the way back, Y -> diag(scale) N Y, for some N with N'M N = I; the condition of M."""
+    L, condition = _cholesky(within)
     if L is None:
-        N = _whitening(within, factor, ridge)
-        return N.T @ factor, lambda Y: _shortest(N @ Y, N, scale)
+        values, basis = _seen(within, factor, ridge)
+        N = basis / namespace(basis).sqrt(values)
+        return N.T @ factor, lambda Y: _shortest(N @ Y, N, scale), _spread(values)
     back = partial(solve_triangular, L, transposed=True)
-    return solve_triangular(L, factor), lambda Y: scale[:, None] * back(Y)
+    return solve_triangular(L, factor), lambda Y: scale[:, None] * back(Y), condition
 
 
 def _shortest(vectors: Array, basis: Array, scale: Array) -> Array:
@@ -216,17 +239,18 @@ def _shortest(vectors: Array, basis: Array, scale: Array) -> Array:
     return seen @ (seen.T @ vectors)
 
 
-def _whitening(within: Array, factor: Array, ridge: Array) -> Array:
-    """N (d, r) with N'M N = I, given that M - diag(ridge) is positive semi-definite.
+def _seen(within: Array, factor: Array, ridge: Array) -> tuple[Array, Array]:
+    """Eigenvalues (r,) and eigenvectors (d, r) of M, M - diag(ridge) positive semi-definite.
 
     Where an eigenvalue of M is lost in rounding, what the ridge contributes to it is taken. Without
     a ridge these directions are left out, if the classes (factor F of S') do not differ there.
     """
     xp = namespace(within)
     values, vectors = xp.linalg.eigh(within)
-    lost = values <= _rounding(values)
+    # M has no negative eigenvalues: where it has, they show how far its entries can be trusted.
+    lost = values <= max(_rounding(values, _UNIT_SIZE), -2.0 * float(values[0]))
     n, n_lost = within.shape[0], int(xp.count_nonzero(lost))  # these come first
-    if bool(xp.any(ridge > 0.0)):
+    if bool(xp.any(ridge > _LEAST_RIDGE)):
         values = xp.where(lost, ridge @ vectors**2, values)
     elif n_lost:
         values, vectors = values[n_lost:], vectors[:, n_lost:]
@@ -236,10 +260,10 @@ def _whitening(within: Array, factor: Array, ridge: Array) -> Array:
             raise SingularFormError(
                 f"The within-class form is singular (rank {values.shape[0]} of {n}) in "
                 "directions in which the classes differ, so their eigenvalues are infinite. Set "
-                "alpha above 0 (0.1 in relative units is usual), or reduce the features first, "
+                "a larger alpha (0.1 in relative units is usual), or reduce the features first, "
                 "for example by PCA."
             )
-    return vectors / xp.sqrt(values)
+    return values, vectors
 
 
 def _congruent(S: Array, basis: Array) -> Array:

@@ -56,6 +56,8 @@ _MAX_STEPS = 300
 # With a ridge below the given share of the diagonal what is left of S_tt may be small too.
 _TOLERANCE, _TIGHT_TOLERANCE, _SMALL_RIDGE = 1e-4, 1e-9, 1e-3
 _MAX_CORRECTIONS = 5
+# A right side of nothing is divided by this.
+_TINY = np.finfo(float).tiny
 # Patches whose rows are multiplied at a time.
 _GROUP, _DEVICE_GROUP = 8, 4096
 # Right sides at a time.
@@ -70,7 +72,8 @@ class Elimination:
     solver : "dense", a factor in double precision; "range", the same where the block is singular;
         "single", a factor in single precision, corrected; "iterative", conjugate gradients,
         corrected; "sparse", a sparse factor; "none", where there is no v
-    residual : the largest residual of a corrected solution beside its right side
+    residual : the largest residual of a solution beside its right side, 0 for a dense factor; the
+        square of it is the error of what was taken
     """
 
     taken: Array
@@ -94,9 +97,9 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
         if form.size == 0:
             return Elimination(zeros((B.shape[0], B.shape[0]), B), "none")
         return _eliminated_dense(form.tangent_block(gamma, beta), B)
-    xp = namespace(form.cross)
+    xp, size = namespace(form.cross), form.size
     trace = float(xp.sum(xp.linalg.diagonal(form.first_order + gamma * form.turning)))
-    tolerance = _TIGHT_TOLERANCE if beta * form.size < _SMALL_RIDGE * trace else _TOLERANCE
+    tolerance = _TIGHT_TOLERANCE if beta * size < _SMALL_RIDGE * trace else _TOLERANCE
     # With ones on the diagonal no scale is too large or too small for single precision.
     form = form.balanced(gamma, beta)
     B, C = form.cross_columns(), _row_blocks(form)
@@ -111,11 +114,14 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
             return found
     # What comes so far is rare: it is settled on this machine.
     sides = to_host(B)
-    if beta == 0.0:  # perhaps singular, where a sparse factor means nothing
+    if beta * size <= EPSILON * trace:  # perhaps singular, where a sparse factor means nothing
         found = _eliminated_dense(C.tocsr().toarray(), sides)
         return replace(found, taken=like(found.taken, B))
-    taken = sides @ splu(csc_array(C.tocsr())).solve(np.ascontiguousarray(sides.T))
-    return Elimination(like(symmetric(taken), B), "sparse")
+    matrix = C.tocsr()
+    X = splu(csc_array(matrix)).solve(np.ascontiguousarray(sides.T))
+    left = sides.T - matrix @ X
+    residual = np.sqrt(column_dots(left, left) / at_least(column_dots(sides.T, sides.T), _TINY))
+    return Elimination(like(symmetric(sides @ X + X.T @ left), B), "sparse", float(residual.max()))
 
 
 def _eliminated_dense(C: Array, B: Array) -> Elimination:

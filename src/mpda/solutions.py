@@ -30,10 +30,12 @@ class Pencil:
 
     numerator : (d, d) S
     denominator : (d, d) M
+    whole : (d, d) of what M is a difference; None where it is none
     """
 
     numerator: Array
     denominator: Array
+    whole: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -76,11 +78,11 @@ def least_squares(view: Frame, fields: Fields, alpha: float) -> Solution:
     A direction that depends on those before it is left out.
     """
     ridge, M = _ridged(fields.within, alpha, view)
-    t = solve_on_range(M, fields.pulls)
+    t, condition = solve_on_range(M, fields.pulls)
     scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(fields.pulls)
     residual = float(np.linalg.norm(M @ t - fields.pulls) / scale) if scale > 0.0 else 0.0
     chosen = _independent(t)
-    directions = Directions(fields.energies[chosen], signed(view.turned(t[:, chosen])))
+    directions = Directions(fields.energies[chosen], signed(view.turned(t[:, chosen])), condition)
     return Solution(directions, view.unscaled(ridge), residual)
 
 
@@ -131,5 +133,5 @@ def _ridged(M: Array, alpha: float, view: Frame) -> tuple[float, Array]:
 
 
 def _solution(view: Frame, kept: Directions, ridge: float, residual: float) -> Solution:
-    directions = Directions(kept.eigenvalues, signed(view.directions(kept.vectors)))
+    directions = replace(kept, vectors=signed(view.directions(kept.vectors)))
     return Solution(directions, view.unscaled(ridge), residual)

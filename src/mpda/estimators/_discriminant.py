@@ -33,6 +33,7 @@ from mpda.discriminant import (
     extended_discriminant,
     fit_discriminant,
 )
+from mpda.estimators._health import narrowed, warn_of_trouble
 from mpda.estimators._linear_map import LabelledSamples, LinearMap, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
 from mpda.passes import ClassWork
@@ -67,6 +68,7 @@ class TangentDiscriminant(LinearMap):
     class_solvers_: list[str]
     neighbor_search_: list[str]
     neighbor_recall_: Array
+    class_residuals_: Array
     components_: Floats
     _sums: Sums
     _fixed: tuple[Any, ...]
@@ -196,10 +198,12 @@ class TangentDiscriminant(LinearMap):
             _say_fallbacks(report, samples.classes.tolist(), found.solvers)
         classes, dtype = samples.classes, samples.dtype
         solvers, searches, recalls = found.solvers, found.searches, np.array(found.recalls)
+        residuals = np.array(found.residuals)
         if more:
             classes = np.concatenate([to_host(self.classes_), classes])
             solvers, searches = self.class_solvers_ + solvers, self.neighbor_search_ + searches
             recalls = np.concatenate([to_host(self.neighbor_recall_), recalls])
+            residuals = np.concatenate([to_host(self.class_residuals_), residuals])
             dtype = namespace(self.components_).result_type(self.components_, dtype)
         order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
@@ -207,10 +211,12 @@ class TangentDiscriminant(LinearMap):
         self.class_solvers_ = [solvers[c] for c in order]
         self.neighbor_search_ = [searches[c] for c in order]
         self.neighbor_recall_ = like(recalls[order], found.mean)
+        self.class_residuals_ = like(residuals[order], found.mean)
         self.mean_ = as_type(found.mean, dtype)
-        self.components_ = as_type(scale.applied(found.directions).T, dtype)
+        self.components_ = narrowed(scale.applied(found.directions).T, dtype)
         self.eigenvalues_ = found.directions.eigenvalues
         self.residual_ = found.residual
+        self.condition_ = found.directions.condition
         self.units_ = {
             "gamma": found.strengths.gamma,
             "alpha": found.strengths.alpha,
@@ -219,6 +225,7 @@ class TangentDiscriminant(LinearMap):
         self._sums = found.sums
         self._marks = {**(self._marks if more else {}), **_marks(samples)}
         self._fixed = self._parameters()
+        warn_of_trouble(max(self.residual_, residuals.max() ** 2), self.condition_)
         return found
 
 

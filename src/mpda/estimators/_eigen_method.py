@@ -13,6 +13,7 @@ from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
 from mpda.engines import in_order
+from mpda.estimators._health import narrowed, warn_of_trouble
 from mpda.estimators._linear_map import LinearMap
 from mpda.estimators._scale import Scale
 from mpda.frames import Frame
@@ -101,11 +102,13 @@ class EigenMethod(LinearMap):
         """Set the attributes that all these methods have."""
         dtype = view.samples.dtype
         scale = Scale(self.eigenvalue_power, self._unit_rows, self.orthonormal, self._increasing)
-        self.components_ = as_type(scale.applied(solution.directions).T, dtype)
+        self.components_ = narrowed(scale.applied(solution.directions).T, dtype)
         self.eigenvalues_ = solution.directions.eigenvalues
         self.mean_ = as_type(view.mean, dtype)
         self.units_ = {"alpha": solution.ridge}
         self.residual_ = solution.residual
+        self.condition_ = solution.directions.condition
+        warn_of_trouble(self.residual_, self.condition_)
 
 
 def remembered(memo: Memo, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:

@@ -60,6 +60,9 @@ class LFDA(EigenMethod):
     residual_ : float
         Largest |S_lb t - lambda M t| / (|S_lb t| + |lambda| |M t|) over the directions, M the
         within-class matrix with its ridge.
+    condition_ : float
+        Condition number of M on its range, features scaled to ones on its diagonal. Above 1e12, or
+        with a residual above 1e-6, a fit gives a ``NumericalWarning``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 

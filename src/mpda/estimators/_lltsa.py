@@ -70,6 +70,8 @@ class LLTSA(EigenMethod):
     residual_ : float
         Largest |S t - lambda M t| / ((|S| + lambda |M|) |t|) over the directions, S = X'BX with its
         ridge and M = X'X.
+    condition_ : float
+        That of M, as in :class:`LFDA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 

@@ -61,6 +61,8 @@ class LPFE(EigenMethod):
         The absolute ridge that was used, as "alpha".
     residual_ : float
         |M t - r| / (|M| |t| + |r|) of the least squares M t = r for all directions.
+    condition_ : float
+        That of M, as in :class:`LFDA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 

@@ -53,6 +53,8 @@ class LSDA(EigenMethod):
         The absolute ridge that was used, as "alpha".
     residual_ : float
         How well the directions solve the eigenproblem, as in :class:`LFDA`.
+    condition_ : float
+        That of the matrix in the denominator, as in :class:`LFDA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 

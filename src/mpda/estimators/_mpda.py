@@ -110,6 +110,13 @@ class MPDA(TangentDiscriminant):
     residual_ : float
         Largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions, M the reduced
         within-class matrix.
+    condition_ : float
+        Condition number of M on its range, features scaled to the diagonal that it has before
+        tangent vectors are eliminated. Above 1e12, or with a residual above 1e-6, a fit gives a
+        ``NumericalWarning``.
+    class_residuals_ : ndarray of shape (n_classes,)
+        Largest residual of the tangent vectors of each class beside their right side; M has its
+        square as relative error. 0 where a factor in double precision was used.
     class_solvers_ : list of str, one for each class
         What eliminated the tangent vectors of each class: "dense" (a Cholesky factor), "single"
         (one in single precision, corrected in double), "iterative" (conjugate gradients,

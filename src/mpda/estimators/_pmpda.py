@@ -62,6 +62,10 @@ class PMPDA(TangentDiscriminant):
         The absolute gamma, alpha and beta that were used.
     residual_ : float
         How well the directions solve the reduced eigenproblem, as in :class:`MPDA`.
+    condition_ : float
+        That of the reduced within-class matrix, as in :class:`MPDA`.
+    class_residuals_ : ndarray of shape (n_classes,)
+        How well the tangent vectors of each class were found, as in :class:`MPDA`.
     class_solvers_ : list of str, one for each class
         What eliminated the tangent vectors of each class, as in :class:`MPDA`.
     neighbor_search_ : list of str, neighbor_recall_ : ndarray of shape (n_classes,)
