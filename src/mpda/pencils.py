@@ -33,7 +33,7 @@ _LARGEST_CONDITION = 1e8
 _UNIT_SIZE = 1.0
 # A smaller ridge beside these is none; the eigenvalues of directions that only it holds down would
 # leave the range of floating-point numbers.
-_LEAST_RIDGE = 1e-302
+_LEAST_RIDGE = 1e-305
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,10 @@ def _rounding(values: Array, size: float = 0.0) -> float:
     return 10.0 * values.shape[0] * EPSILON * max(_largest(xp.abs(values), xp), size)
 
 
-def _spread(values: Array) -> float:
-    """The largest of positive values beside the least."""
+def _spread(values: Array, size: float = 0.0) -> float:
+    """The largest of positive values, or the size if that is larger, beside the least."""
     xp = namespace(values)
-    return float(xp.max(values) / xp.min(values)) if values.shape[0] else 1.0
+    return max(float(xp.max(values)), size) / float(xp.min(values)) if values.shape[0] else 1.0
 
 
 def _whitened(
@@ -222,7 +222,7 @@ def _whitened(
     if L is None:
         values, basis = _seen(within, factor, ridge)
         N = basis / namespace(basis).sqrt(values)
-        return N.T @ factor, lambda Y: _shortest(N @ Y, N, scale), _spread(values)
+        return N.T @ factor, lambda Y: _shortest(N @ Y, N, scale), _spread(values, _UNIT_SIZE)
     back = partial(solve_triangular, L, transposed=True)
     return solve_triangular(L, factor), lambda Y: scale[:, None] * back(Y), condition
 
@@ -249,11 +249,11 @@ def _seen(within: Array, factor: Array, ridge: Array) -> tuple[Array, Array]:
     values, vectors = xp.linalg.eigh(within)
     # M has no negative eigenvalues: where it has, they show how far its entries can be trusted.
     lost = values <= max(_rounding(values, _UNIT_SIZE), -2.0 * float(values[0]))
-    n, n_lost = within.shape[0], int(xp.count_nonzero(lost))  # these come first
-    if bool(xp.any(ridge > _LEAST_RIDGE)):
-        values = xp.where(lost, ridge @ vectors**2, values)
-    elif n_lost:
-        values, vectors = values[n_lost:], vectors[:, n_lost:]
+    values = xp.where(lost, ridge @ vectors**2, values)
+    n, kept = within.shape[0], np.flatnonzero(to_host(values > _LEAST_RIDGE))
+    if kept.size < n:
+        kept = like(kept, within)
+        values, vectors = xp.take(values, kept), xp.take(vectors, kept, axis=1)
         outside = factor - vectors @ (vectors.T @ factor)
         norms = xp.linalg.matrix_norm(outside), xp.linalg.matrix_norm(factor)
         if float(norms[0]) ** 2 > RELATIVE_CUTOFF * float(norms[1]) ** 2:
