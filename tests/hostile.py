@@ -10,7 +10,7 @@ import contextlib
 import tempfile
 import traceback
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +262,16 @@ def estimators(draw: Any, name: str) -> Any:
     chosen = draw(st.lists(st.sampled_from(sorted(edges)), max_size=3, unique=True))
     given = {each: draw(st.sampled_from(edges[each])) for each in chosen}
     return getattr(mpda, name)(**{**_BRIEF.get(name, {}), **given})
+
+
+@st.composite
+def cases(draw: Any, name: str) -> tuple[Any, Recipe]:
+    """An estimator of this name and a data set."""
+    recipe = draw(recipes())
+    if name == "LSDR":  # it climbs for long
+        small = tuple(min(size, 8) for size in recipe.sizes[:6])
+        recipe = replace(recipe, sizes=small, d=min(recipe.d, 17))
+    return draw(estimators(name)), recipe
 
 
 _SEARCHES = [

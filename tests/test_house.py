@@ -14,7 +14,8 @@ import mpda
 SOURCE = Path(mpda.__file__).parent
 # A file may import from the groups before its own, and from its own group only what stands first.
 ORDER = [
-    ["exceptions", "_typing", "_arrays", "_validation", "_threads", "_beside", "_provenance"],
+    ["exceptions", "_typing", "_arrays", "_validation", "_threads"],
+    ["_beside", "_memory", "_provenance"],
     ["datasets", "tables"],
     ["frames", "graphs", "cells"],
     ["path_squares", "geodesics"],

@@ -38,6 +38,7 @@ from mpda._arrays import (
     to_host,
     zeros,
 )
+from mpda._memory import refuse_beyond_memory
 from mpda._typing import Array
 from mpda.forms import TangentForm
 from mpda.scatter import symmetric
@@ -115,6 +116,11 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     # What comes so far is rare: it is settled on this machine.
     sides = to_host(B)
     if beta * size <= EPSILON * trace:  # perhaps singular, where a sparse factor means nothing
+        refuse_beyond_memory(
+            24.0 * size**2,
+            f"The range of a singular block of {size} tangent coordinates",
+            "Set a larger tangent_alpha (or alpha, which stands for it), which needs no range.",
+        )
         found = _eliminated_dense(C.tocsr().toarray(), sides)
         return replace(found, taken=like(found.taken, B))
     matrix = C.tocsr()

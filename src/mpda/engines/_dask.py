@@ -32,6 +32,7 @@ from mpda.engines._blocks import (
     unlabelled_blocks,
 )
 from mpda.engines._local import reported
+from mpda.exceptions import NotEnoughMemoryError
 from mpda.frames import Frame, frame_exponent, plain_frame
 
 __all__ = [
@@ -172,7 +173,7 @@ class ClusterSamples:
         largest = max(self.members, key=lambda member: member.size)
         if needed(largest.size) > share:
             label = self._facts.labels.tolist()[largest.number]
-            raise MemoryError(
+            raise NotEnoughMemoryError(
                 f"Class {label!r} has {largest.size} samples. A class is work for one thread of a "
                 f"worker, and this one takes about {needed(largest.size) / 2**30:.1f} GiB, more "
                 f"than its {share / 2**30:.1f} GiB. {advice}"

@@ -33,6 +33,7 @@ from mpda.discriminant import (
     extended_discriminant,
     fit_discriminant,
 )
+from mpda.estimators._costs import graph_bytes
 from mpda.estimators._health import narrowed, warn_of_trouble
 from mpda.estimators._linear_map import LabelledSamples, LinearMap, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
@@ -163,8 +164,7 @@ class TangentDiscriminant(LinearMap):
         self._parameters()
 
     def _class_bytes(self, n: int, d: int) -> float:
-        # Measured: neighbour lists and graphs, then some copies of the samples.
-        return n * (80.0 * d + 150.0 * self.n_neighbors)
+        return graph_bytes(n, d, self.n_neighbors)
 
     def _parameters(self) -> tuple[Any, ...]:
         """What the sums over classes depend on."""
@@ -184,6 +184,8 @@ class TangentDiscriminant(LinearMap):
             n_components = check_count("n_components", n_components)
         setting = self._setting(rules)
         power = check_number("eigenvalue_power", self.eigenvalue_power)
+        if isinstance(samples, LabelledSamples):
+            self._refuse_beyond_memory(samples.X, samples.sizes)
         warn_of_small_classes(samples, setting.plan.n_neighbors)
         report = type(self).__name__ if self.verbose else None
         cluster = samples if samples.on_cluster else None

@@ -14,7 +14,7 @@ from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
 from mpda.engines import in_order
 from mpda.estimators._health import narrowed, warn_of_trouble
-from mpda.estimators._linear_map import LinearMap
+from mpda.estimators._linear_map import LabelledSamples, LinearMap
 from mpda.estimators._scale import Scale
 from mpda.frames import Frame
 from mpda.graphs import NeighborLists, searched_lists
@@ -48,6 +48,8 @@ class EigenMethod(LinearMap):
         """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
         samples = self._given(X, y)
         self._check()
+        if isinstance(samples, LabelledSamples):
+            self._refuse_beyond_memory(samples.X, samples.sizes)
         self._warn(samples)
         view = samples.view()
         with one_blas_thread(view.dimension <= SMALL):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from mpda._arrays import as_type, at_least, namespace, power_of_two, to_host
 from mpda._typing import ArrayLike, Floats
 from mpda._validation import check_count, check_number
 from mpda.engines import dask_engine, is_on_dask
+from mpda.estimators._costs import BLOCKS, solution_bytes
 from mpda.estimators._linear_map import LinearMap, refuse_identical
 from mpda.frames import frame_exponent, plain_frame
 from mpda.pencils import signed
@@ -81,6 +83,7 @@ class GramPCA(LinearMap):
             scatter = engine.summed(blocks, total_scatter, exponent, mean)
         else:
             X = self._unlabelled(X)
+            self._refuse_beyond_memory(X, [X.shape[0]])
             n, dtype, mean = X.shape[0], X.dtype, plain_frame(X).mean
             exponent = frame_exponent(X)
             scatter = total_scatter(X, exponent, mean)
@@ -95,6 +98,9 @@ class GramPCA(LinearMap):
         self.explained_variance_ratio_ = ratios[:kept]
         self.mean_ = as_type(mean, dtype)
         return self
+
+    def _fit_bytes(self, sizes: Sequence[int], d: int, at_once: int) -> float:
+        return BLOCKS + solution_bytes(d)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

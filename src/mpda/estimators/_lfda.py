@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mpda._validation import check_count, check_option
+from mpda.estimators._costs import graph_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._linear_map import Samples, warn_of_small_classes
 from mpda.frames import Frame
@@ -108,6 +109,9 @@ class LFDA(EigenMethod):
         self.orthonormal = orthonormal
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        return graph_bytes(n, d, self.n_neighbors)
 
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from abc import ABCMeta
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
@@ -30,12 +31,19 @@ from mpda._arrays import (
     namespace,
     on_host,
     on_other_device,
+    slices,
     to_host,
 )
+from mpda._memory import refuse_beyond_memory
+from mpda._threads import class_threads
 from mpda._typing import Array, ArrayLike, Bools, Floats, Ints, Labels
 from mpda.engines import dask_engine, in_order, is_on_dask, one_by_one
+from mpda.estimators._costs import BLOCKS, frame_bytes, solution_bytes
 from mpda.exceptions import SmallClassWarning
 from mpda.frames import Frame, frame
+
+# Entries of samples that are mapped at a time.
+_MAPPED_ENTRIES = 2_000_000
 
 
 class Samples(Protocol):
@@ -90,6 +98,11 @@ class LabelledSamples:
         """The frame of the samples."""
         return frame(self.X)
 
+    @property
+    def sizes(self) -> list[int]:
+        """Those of the classes."""
+        return [each.size for each in self.members]
+
     @classmethod
     def made(cls, X: Array, y: Labels) -> LabelledSamples:
         classes, codes = distinct_labels(y)
@@ -106,7 +119,11 @@ class LabelledSamples:
         return [mark(entries_at(self.X, like(each, self.X))) for each in self.members]
 
     def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
-        """Here there is no limit for a class."""
+        """Refuse the largest class if what it needs, in bytes from its size, is not there."""
+        largest = max(self.sizes)
+        label = self.classes.tolist()[self.sizes.index(largest)]
+        what = f"Class {label!r} with {largest} samples"
+        refuse_beyond_memory(needed(largest), what, advice)
 
 
 class LinearMap(
@@ -118,6 +135,11 @@ class LinearMap(
     _sum_over_classes = False
     # Whether a fit takes arrays of other libraries, and works where they are.
     _on_devices = False
+    # What helps where there is not enough memory for a fit.
+    _memory_advice = (
+        "Use fewer features (GramPCA), a part of the samples, a smaller n_neighbors or n_jobs, or "
+        "a machine with more memory."
+    )
 
     def transform(self, X: ArrayLike) -> Array:
         """Map samples (n, d) to (n, n_components); those on Dask to a Dask array, lazily.
@@ -185,6 +207,7 @@ class LinearMap(
             "ensure_min_samples": least,
         }
         y = to_host(y) if is_foreign(y) else y
+        _refuse_conversion(X)
         if _dispatched(X):
             X = validate_data(self, detached(X), **options)
             y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)[1]
@@ -225,6 +248,37 @@ class LinearMap(
         """About the memory that work on a class of n samples with d features takes."""
         return 80.0 * n * d
 
+    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
+        """The same for what is done on all samples at once, in classes of these sizes."""
+        return 0.0
+
+    def _fit_bytes(self, sizes: Sequence[int], d: int, at_once: int) -> float:
+        """The same for a fit that works on so many classes at once, beside the samples given."""
+        n = sum(sizes)
+        return (
+            BLOCKS
+            + frame_bytes(n, d)
+            + solution_bytes(min(n, d))
+            + self._shared_bytes(sizes, d)
+            + sum(self._class_bytes(size, d) for size in sorted(sizes)[-at_once:])
+        )
+
+    def _refuse_beyond_memory(
+        self, X: Array, sizes: Sequence[int], at_once: int | None = None
+    ) -> None:
+        """Refuse a fit to samples X in classes of these sizes, if there is no memory for it."""
+        if not on_host(X):
+            return  # a device has its own limits
+        n, d = X.shape
+        if at_once is None:
+            at_once = max(effective_n_jobs(getattr(self, "n_jobs", None)), class_threads(sizes))
+        refuse_beyond_memory(
+            self._fit_bytes(sizes, d, at_once),
+            f"{type(self).__name__} on {n} samples with {d} features, up to {max(sizes)} in a "
+            "class,",
+            self._memory_advice,
+        )
+
     def _refuse_dask(self, X: Any) -> None:
         if is_on_dask(X):
             raise TypeError(
@@ -254,6 +308,7 @@ class LinearMap(
     def _unlabelled(self, X: ArrayLike) -> Floats:
         self._refuse_dask(X)
         refuse_device(self, X, able=self._on_devices)
+        _refuse_conversion(X)
         X = validate_data(self, detached(X), dtype=_float_types(X), ensure_min_samples=2)
         refuse_identical(*_limits(X))
         return X
@@ -302,6 +357,16 @@ def refuse_device(estimator: Any, X: Any, *, able: bool) -> None:
         )
 
 
+def _refuse_conversion(X: Any) -> None:
+    """Refuse integers, half precision and the like that do not fit into memory as doubles."""
+    if isinstance(X, np.ndarray) and X.dtype not in (np.float64, np.float32):
+        refuse_beyond_memory(
+            8.0 * X.size,
+            f"X of {X.shape} {X.dtype} in double precision",
+            "Give a part of the samples or of the features, or X in single precision.",
+        )
+
+
 def _float_types(X: Any) -> list[Any]:
     """The types that are taken as they are; others become the first."""
     xp = namespace(X) if _dispatched(X) else np
@@ -311,10 +376,26 @@ def _float_types(X: Any) -> list[Any]:
 def _mapped(X: Array, mean: Array, components: Array) -> Array:
     if on_host(X) or not is_foreign(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+        if X.size > _MAPPED_ENTRIES:
+            return _mapped_in_blocks(X, mean, components)
     offsets = X - moved(mean, X)
     # Not every library multiplies matrices of different precision.
     components = as_type(moved(components, X), offsets.dtype)
     return as_type(offsets @ components.T, X.dtype)
+
+
+def _mapped_in_blocks(X: Array, mean: Array, components: Array) -> Array:
+    """The same without a copy of all samples, which may be larger than memory."""
+    shape = X.shape[0], components.shape[0]
+    refuse_beyond_memory(
+        BLOCKS + X.itemsize * float(shape[0]) * shape[1],
+        f"Mapping {X.shape[0]} samples to {components.shape[0]} components",
+        "Map them in parts, for example X[:100000].",
+    )
+    found = np.empty(shape, dtype=X.dtype)
+    for rows in slices(X.shape[0], _MAPPED_ENTRIES // X.shape[1]):
+        found[rows] = (X[rows] - mean) @ components.T
+    return found
 
 
 def _lengths(components: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,6 +10,7 @@ from mpda._threads import SMALL, one_blas_thread
 from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count
 from mpda.alignment import energy_dimension
+from mpda.estimators._costs import graph_bytes, neighborhoods_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.frames import Frame, frame
@@ -122,6 +124,7 @@ class LLTSA(EigenMethod):
         """Learn the map from the samples X (n_samples, n_features); y is not used."""
         X = self._unlabelled(X)
         self._check()
+        self._refuse_beyond_memory(X, [len(X)])
         view = frame(X)
         with one_blas_thread(view.dimension <= SMALL):
             forms = self._forms(view, None, {})
@@ -129,6 +132,14 @@ class LLTSA(EigenMethod):
         self.tangent_dimension_ = forms.dimension
         self._keep(view, solution)
         return self
+
+    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
+        n = sum(sizes)
+        k = min(self.n_neighbors, n)
+        return samples_bytes(n, d) + graph_bytes(n, d, k) + neighborhoods_bytes(n, d, k)
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        return 0.0
 
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors, least=3)

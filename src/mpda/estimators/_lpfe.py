@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mpda._validation import check_count, check_number
 from mpda.alignment import Fields
+from mpda.estimators._costs import fields_bytes, graph_bytes, tangent_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
 from mpda.frames import Frame
@@ -113,6 +114,12 @@ class LPFE(EigenMethod):
         self.orthonormal = orthonormal
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        k = min(self.n_neighbors, n)
+        m = 0.75 * min(d, k)
+        fields = fields_bytes(n * m, self.n_components or d)
+        return graph_bytes(n, d, k) + tangent_bytes(n, m, d, 1.5 * k) + fields
 
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mpda._validation import check_count, check_number
+from mpda.estimators._costs import graph_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.frames import Frame
@@ -99,6 +102,13 @@ class LSDA(EigenMethod):
         self.eigenvalue_power = eigenvalue_power
         self.orthonormal = orthonormal
         self.verbose = verbose
+
+    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
+        n = sum(sizes)
+        return samples_bytes(n, d) + graph_bytes(n, d, self.n_neighbors)
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        return 0.0
 
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)

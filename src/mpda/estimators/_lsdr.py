@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_number
 from mpda.dependence import Progress, SearchPlan, most_dependent_subspace
+from mpda.estimators._costs import kernels_bytes, samples_bytes
 from mpda.estimators._linear_map import LinearMap
 
 _WIDTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
@@ -148,6 +149,7 @@ class LSDR(LinearMap):
         begin = time.monotonic()
         samples = self._labelled(X, y)
         plan = self._plan(begin)
+        self._refuse_beyond_memory(samples.X, samples.sizes)
         rng = np.random.default_rng(_seed(self.random_state))
         found = most_dependent_subspace(
             samples.X, samples.members, self.n_components, self.init, plan, rng
@@ -168,6 +170,13 @@ class LSDR(LinearMap):
         self.stop_reason_ = found.ascent.stop_reason
         self._warn_if_cut_short()
         return self
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        return 0.0
+
+    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
+        n = sum(sizes)
+        return 3.0 * samples_bytes(n, d) + kernels_bytes(n, self.n_centers)
 
     def _plan(self, begin: float) -> SearchPlan:
         unlimited = self.max_time is None or self.max_time == math.inf

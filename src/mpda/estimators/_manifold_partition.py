@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import validate_data
 
+from mpda._memory import refuse_beyond_memory
 from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count, check_jobs
+from mpda.coarse import CLASS_SIZE
 from mpda.contributions import PatchRule
 from mpda.engines import in_order, is_on_dask
+from mpda.estimators._costs import BLOCKS, all_pairs_bytes, graph_bytes, samples_bytes
 from mpda.estimators._linear_map import distinct_labels, refuse_device
 from mpda.estimators._partition_options import partition_rule
 from mpda.frames import scale_exponent
@@ -107,6 +111,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
             self.classes_, codes = distinct_labels(y)
         points = np.ldexp(X, -scale_exponent(X))
         members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+        self._refuse_beyond_memory(X, max(each.size for each in members))
         parts = list(
             in_order(
                 _class_partition,
@@ -124,6 +129,17 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         if y is not None:
             self.patch_classes_ = np.repeat(self.classes_, [part.linearity.size for part in parts])
         return self
+
+    def _refuse_beyond_memory(self, X: Floats, largest: int) -> None:
+        n, d = X.shape
+        pairs = all_pairs_bytes(min(largest, CLASS_SIZE) if self.partition == "auto" else largest)
+        graph = graph_bytes(largest, d, self.partition_neighbors)
+        refuse_beyond_memory(
+            BLOCKS + samples_bytes(n, d) + effective_n_jobs(self.n_jobs) * (pairs + graph),
+            f"ManifoldPartition on {n} samples with {d} features, up to {largest} in a class,",
+            'Use partition="auto", which looks at all pairs in small parts only, fewer features '
+            "(GramPCA), or a part of the samples.",
+        )
 
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None) -> Ints:
         """Cut the samples into patches and return the patch of each."""

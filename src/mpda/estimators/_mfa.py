@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mpda._validation import check_count, check_option
+from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
 from mpda.frames import Frame
@@ -109,6 +112,13 @@ class MFA(EigenMethod):
         self.orthonormal = orthonormal
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        return graph_bytes(n, d, self.n_neighbors)
+
+    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
+        n = sum(sizes)
+        return samples_bytes(n, d) + pairs_bytes(n, self.n_pairs * len(sizes))
 
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)

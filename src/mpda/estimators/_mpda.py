@@ -11,14 +11,15 @@ import numpy as np
 from mpda._arrays import entries_at, is_foreign, like, numbers_like, to_host
 from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_option, check_patches
+from mpda.coarse import CLASS_SIZE
 from mpda.contributions import PatchRule, Plan
 from mpda.discriminant import Discriminant
 from mpda.engines import in_order, is_on_dask
+from mpda.estimators._costs import all_pairs_bytes, elimination_bytes, tangent_bytes
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._linear_map import LabelledSamples, Samples
 from mpda.estimators._partition_options import (
     PARTITIONS,
-    all_pairs_bytes,
     clustered,
     partition_rule,
 )
@@ -280,6 +281,16 @@ class MPDA(TangentDiscriminant):
                 'partition, such as "auto".'
             )
         check_option("partition", self.partition, PARTITIONS)
+
+    def _class_bytes(self, n: int, d: int) -> float:
+        # As many patches as halving to the largest size may leave, each with all its dimensions.
+        size = min(self.max_patch_size, n)
+        n_patches = max(1.0, 2.0 * n / size)
+        m = min(0.9 * size, d)
+        u = min(0.9 * n, n_patches * m)
+        tangents = tangent_bytes(n_patches, u / n_patches, d, 2.0 * self.n_neighbors)
+        small_parts = all_pairs_bytes(min(n, CLASS_SIZE))
+        return super()._class_bytes(n, d) + tangents + elimination_bytes(u, d) + small_parts
 
     def _plan(self) -> Plan:
         return self._made_plan(

@@ -14,11 +14,6 @@ from mpda.patch_rules import CutRule
 PARTITIONS = ("auto", "geodesic", "euclidean")
 
 
-def all_pairs_bytes(n: int) -> float:
-    """What the partitions by all pairs take for a class of n samples: distances, paths, R."""
-    return 34.0 * n * n
-
-
 def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> CutRule:
     """The rule that the parameter ``partition`` names."""
     return CutRule(check_option("partition", partition, PARTITIONS, also=also), max_patch_size)

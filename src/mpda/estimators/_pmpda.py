@@ -6,6 +6,7 @@ from typing import Self
 
 from mpda._typing import ArrayLike
 from mpda.contributions import Plan
+from mpda.estimators._costs import elimination_bytes, tangent_bytes
 from mpda.estimators._discriminant import TangentDiscriminant
 
 
@@ -139,9 +140,10 @@ class PMPDA(TangentDiscriminant):
 
     def _class_bytes(self, n: int, d: int) -> float:
         # A tangent space for every sample, of about three quarters of its neighbours.
-        k = self.n_neighbors
+        k = min(self.n_neighbors, n)
         m = 0.75 * min(d, k)
-        return super()._class_bytes(n, d) + 8.0 * n * m * (2.0 * d + k * m)
+        tangents = tangent_bytes(n, m, d, 1.5 * k) + elimination_bytes(n * m, d)
+        return super()._class_bytes(n, d) + tangents
 
     def _plan(self) -> Plan:
         return self._made_plan()

@@ -101,6 +101,7 @@ def _tangent_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterato
         if cut not in rules:
             rules[cut] = variant.method._patch_rules(samples)
         settings.append(variant.method._setting(rules[cut]))
+    _refuse_beyond_memory(variants, samples)
     with one_blas_thread(view.dimension <= SMALL):
         for i, found in shared_directions(view, samples.members, settings):
             if isinstance(found, Directions):
@@ -109,7 +110,14 @@ def _tangent_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterato
                 yield variants[i].failed(found)
 
 
+def _refuse_beyond_memory(variants: list[_Variant], samples: LabelledSamples) -> None:
+    """What is found out about a class is kept for other variants, so all classes count."""
+    for variant in variants:
+        variant.method._refuse_beyond_memory(samples.X, samples.sizes, len(samples.sizes))
+
+
 def _eigen_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterator[Solved]:
+    _refuse_beyond_memory(variants, samples)
     view = frame(samples.X)
     most = max(getattr(variant.method, "n_neighbors", 0) for variant in variants)
     memo: Memo = {MOST_NEIGHBORS: most}
