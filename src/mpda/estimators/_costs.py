@@ -44,7 +44,7 @@ def tangent_bytes(n_bases: float, m: float, d: int, n_near: float) -> float:
 
 def elimination_bytes(u: float, d: int) -> float:
     """The solution for u unknowns with d right sides."""
-    factor = 24.0 * u * u if u <= _DENSE else 4.0 * u * u if u <= _SINGLE else 0.0
+    factor = 24.0 * u * u if u <= _DENSE else 12.0 * u * u if u <= _SINGLE else 0.0
     return factor + 40.0 * u * d
 
 

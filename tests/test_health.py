@@ -1,0 +1,212 @@
+"""What a fit measures of itself, and the one warning about it."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import mpda
+from cases import bent_classes, unequal_classes
+from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, MPDA, PMPDA, GraphDiscriminant
+from mpda.exceptions import NumericalWarning, SingularFormError
+from mpda.pencils import Directions, solve_on_range, solve_pencil, solve_smallest
+from mpda.reduction import eliminated
+
+X, Y = bent_classes()
+METHODS = [
+    MPDA(n_neighbors=5),
+    PMPDA(n_neighbors=5),
+    LFDA(),
+    MFA(),
+    LSDA(),
+    LLTSA(),
+    LPFE(),
+    GraphDiscriminant(),
+]
+
+
+def nearly_collinear(scale):
+    """Samples of which the last feature is the first but for noise of this size."""
+    noise = scale * np.random.default_rng(1).normal(size=len(X))
+    return np.column_stack([X, X[:, 0] + noise])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda each: type(each).__name__)
+def test_a_healthy_fit_says_so(method):
+    model = method.fit(X, Y)
+    assert 0.0 <= model.residual_ < 1e-10
+    assert 1.0 <= model.condition_ < 1e6
+
+
+@pytest.mark.parametrize("method", [LFDA, MFA, LSDA, LLTSA, LPFE, GraphDiscriminant])
+def test_trouble_is_warned_of_where_fit_was_called(method):
+    with pytest.warns(NumericalWarning, match="nearly singular.*A larger alpha.*PCA") as caught:
+        model = method().fit(nearly_collinear(7e-7), Y)
+    assert model.condition_ > 1e12
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+@pytest.mark.parametrize("method", [MPDA, PMPDA])
+def test_trouble_of_tangent_methods(method):
+    hard = nearly_collinear(7e-7)
+    with pytest.warns(NumericalWarning, match="nearly singular") as caught:
+        method(n_neighbors=5, alpha=0.0).fit(hard, Y)
+    assert {warning.filename for warning in caught} == {__file__}
+    assert method(n_neighbors=5).fit(hard, Y).condition_ < 1e6
+
+
+def test_components_close_to_rounding_are_warned_of():
+    """Far apart pieces of a class hide what is inside them."""
+    far = X + 1e5 * (np.arange(len(X)) % 5)[:, None]
+    with pytest.warns(NumericalWarning, match="close to rounding.*A smaller n_components"):
+        model = MPDA(n_neighbors=5).fit(far, Y)
+    assert model.residual_ > 1e-6
+    model = MPDA(n_neighbors=5, n_components=1).fit(far, Y)
+    assert model.residual_ < 1e-6
+
+
+def test_the_condition_is_that_of_the_scaled_matrix():
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(40, 6))
+    M = half.T @ half
+    units = 10.0 ** rng.uniform(-30, 30, size=6)
+    scaled = M / np.sqrt(np.outer(np.diag(M), np.diag(M)))
+    expected = np.linalg.cond(scaled)
+    between = np.outer(units, units) * np.eye(6)
+    for found in (
+        solve_pencil(between, np.outer(units, units) * M).condition,
+        solve_smallest(between, np.outer(units, units) * M).condition,
+        solve_on_range(np.outer(units, units) * M, units[:, None])[1],
+    ):
+        assert expected / 3.0 < found < 3.0 * expected
+
+
+def test_a_matrix_that_is_not_seen_whole_is_measured_on_its_range():
+    M = np.diag([4.0, 4.0, 0.0])
+    assert solve_pencil(np.diag([1.0, 2.0, 0.0]), M).condition == pytest.approx(1.0)
+
+
+def test_a_difference_is_right_to_the_size_of_what_it_is_a_difference_of():
+    """1 - (1 - 1e-13) has three digits, and its condition number says so; 1 - 1 has none."""
+    between, whole = np.diag([2.0, 1.0]), np.eye(2)
+    found = solve_pencil(between, 1e-13 * np.eye(2), whole=whole)
+    assert found.condition == pytest.approx(1e13)
+    with pytest.raises(SingularFormError, match="rank 0 of 2"):
+        solve_pencil(between, 1e-16 * np.eye(2), whole=whole)
+    assert solve_pencil(between, 1e-16 * np.eye(2)).condition == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("method", [MPDA, PMPDA])
+@pytest.mark.parametrize("gamma", [0.0, 0.1])
+def test_tangents_that_explain_everything_leave_a_singular_form(method, gamma):
+    """Flat classes, all directions of them tangent, nothing punished: every ratio is infinite."""
+    rng = np.random.default_rng(0)
+    flat = [rng.normal(size=(40, 2)) @ rng.normal(size=(2, 5)) + c for c in range(3)]
+    free = method(n_neighbors=8, tangent_energy=1.0, gamma=gamma, alpha=0.0, tangent_alpha=0.0)
+    with pytest.raises(SingularFormError, match=r"rank 0 of 5.*Set a larger alpha"):
+        free.fit(np.concatenate(flat), np.repeat(range(3), 40))
+
+
+def test_entries_that_are_wrong_show_as_negative_eigenvalues():
+    """What is below twice the most negative eigenvalue cannot be told from the error there."""
+    M = np.diag([1.0, 1.5e-6, -1e-6])
+    whole = np.eye(3)
+    with pytest.raises(SingularFormError, match="rank 1 of 3"):
+        solve_pencil(np.diag([1.0, 1.0, 0.0]), M, whole=whole)
+    assert solve_pencil(np.diag([1.0, 0.0, 0.0]), M, whole=whole).eigenvalues.shape == (1,)
+
+
+def test_a_ridge_that_is_nothing_is_none():
+    between = np.diag([2.0, 1.0, 0.0])
+    with pytest.raises(SingularFormError):
+        solve_pencil(between, np.diag([1.0, 0.0, 0.0]), ridge=5e-324)
+    M = np.diag([1.0, 1e-290, 1.0])
+    found = solve_pencil(between, M, ridge=1e-290)
+    assert np.isfinite(found.eigenvalues).all()
+
+
+def test_class_residuals_come_from_the_solver(monkeypatch):
+    model = MPDA(n_neighbors=5).fit(X, Y)
+    np.testing.assert_array_equal(model.class_residuals_, np.zeros(3))  # dense factors
+    monkeypatch.setattr("mpda.reduction._DENSE_LIMIT", 1)
+    model = MPDA(n_neighbors=5).fit(X, Y)
+    assert set(model.class_solvers_) <= {"single", "iterative"}
+    assert (model.class_residuals_ > 0.0).all()
+    assert (model.class_residuals_ <= 1e-4).all()
+    added = MPDA(n_neighbors=5).partial_fit(X[Y < 2], Y[Y < 2]).partial_fit(X[Y == 2], Y[Y == 2])
+    assert added.class_residuals_.shape == (3,)
+    assert added.condition_ == pytest.approx(model.condition_, rel=0.5)
+
+
+def test_a_sparse_factor_is_measured_and_corrected(monkeypatch):
+    """What it leaves is told, and taken into account as after any other solver."""
+    from mpda.contributions import Plan, class_contribution
+
+    plan = Plan(5, 6, 0.95, full_affinity=False, anchors=False)
+    part = class_contribution(X[Y == 0], X[Y == 0], plan, None)
+    expected = eliminated(part.form, 0.1, 0.5).taken
+    monkeypatch.setattr("mpda.reduction._DENSE_LIMIT", 1)
+    monkeypatch.setattr("mpda.reduction._attempts", lambda C, d: iter(()))
+    rough = {"by": 0.0}
+    factor = mpda.reduction.splu
+
+    class Rough:
+        def __init__(self, matrix):
+            self._factor = factor(matrix)
+
+        def solve(self, sides):
+            return (1.0 + rough["by"]) * self._factor.solve(sides)
+
+    monkeypatch.setattr("mpda.reduction.splu", Rough)
+    found = eliminated(part.form, 0.1, 0.5)
+    assert found.solver == "sparse"
+    assert found.residual < 1e-12
+    np.testing.assert_allclose(found.taken, expected, rtol=1e-9, atol=1e-12)
+    rough["by"] = 1e-4
+    found = eliminated(part.form, 0.1, 0.5)
+    assert found.residual == pytest.approx(1e-4, rel=1e-6)
+    np.testing.assert_allclose(found.taken, expected, rtol=1e-7, atol=1e-9)
+
+
+def test_a_bad_solution_of_a_class_is_warned_of(monkeypatch):
+    monkeypatch.setattr(
+        "mpda.passes.Passes._take", lambda self, part: _taken(self, part, residual=0.1)
+    )
+    with pytest.warns(NumericalWarning, match="only up to 0.01"):
+        MPDA(n_neighbors=5).fit(X, Y)
+
+
+def _taken(passes, part, residual):
+    passes.taken = passes.taken + part.taken
+    passes.solvers.append(part.solver)
+    passes.residuals.append(residual)
+
+
+@pytest.mark.parametrize("method", [MPDA, LFDA])
+def test_components_that_single_precision_cannot_hold_are_refused(method):
+    tiny = (X * 1e-41).astype(np.float32)
+    with pytest.raises(ValueError, match=r"more than float32 can hold.*double precision.*multiply"):
+        method(n_neighbors=5).fit(tiny, Y)
+    model = method(n_neighbors=5).fit(tiny.astype(float), Y)
+    assert np.isfinite(model.transform(tiny.astype(float))).all()
+
+
+@pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
+def test_with_fewer_samples_than_features_it_is_solved_in_the_range_or_refused():
+    few, labels = unequal_classes(0, sizes=(8, 7), d=60)
+    for method in (LFDA(), MFA(), GraphDiscriminant(), MPDA(alpha=0.0)):
+        with pytest.raises(SingularFormError, match="Set a larger alpha"):
+            method.fit(few, labels)
+    for method in (LFDA(alpha=0.1), MFA(alpha=0.1), MPDA(), PMPDA(), LSDA(), LLTSA(), LPFE()):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", NumericalWarning)
+            model = method.fit(few, labels)
+        offsets = few - few.mean(axis=0)
+        outside = model.components_ - model.components_ @ np.linalg.pinv(offsets) @ offsets
+        lengths = np.linalg.norm(model.components_, axis=1)
+        assert (np.linalg.norm(outside, axis=1) < 1e-8 * lengths).all()
+
+
+def test_directions_keep_their_condition():
+    found = Directions(np.array([2.0, 1.0]), np.eye(2), 7.0)
+    assert found.first(1).condition == 7.0
