@@ -48,7 +48,7 @@ def test_trouble_is_warned_of_where_fit_was_called(method):
 
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
 def test_trouble_of_tangent_methods(method):
-    hard = nearly_collinear(7e-7)
+    hard = nearly_collinear(3e-7)
     with pytest.warns(NumericalWarning, match="nearly singular") as caught:
         method(n_neighbors=5, alpha=0.0).fit(hard, Y)
     assert {warning.filename for warning in caught} == {__file__}

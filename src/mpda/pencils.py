@@ -34,6 +34,8 @@ _UNIT_SIZE = 1.0
 # A smaller ridge beside these is none; the eigenvalues of directions that only it holds down would
 # leave the range of floating-point numbers.
 _LEAST_RIDGE = 1e-305
+# Squares below this have lost digits to underflow: the feature counts as constant.
+_LEAST_DIAGONAL = 1e-290
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,9 @@ def solve_smallest(form: Array, total: Array) -> Directions:
         inner = solve_smallest(_congruent(form, seen), _congruent(total, seen))
         return replace(inner, vectors=seen @ inner.vectors)
     whitening = scale[:, None] * basis / xp.sqrt(values)
-    lambdas, z = xp.linalg.eigh(_congruent(form, whitening))
-    return Directions(at_least(lambdas, 0.0), whitening @ z, _spread(values))
+    unit = _unit(form)
+    lambdas, z = xp.linalg.eigh(_congruent(form / unit, whitening))
+    return Directions(at_least(lambdas, 0.0) * unit, whitening @ z, _spread(values))
 
 
 def solve_two_stage(
@@ -138,10 +141,18 @@ def pencil_residual(between: Array, within: Array, directions: Directions) -> fl
 def normwise_residual(form: Array, total: Array, directions: Directions) -> float:
     """The largest |S t - lambda M t| / (|S| |t| + lambda |M| |t|): lambda may be 0 here."""
     xp = namespace(form)
-    gap = form @ directions.vectors - (total @ directions.vectors) * directions.eigenvalues
+    unit = _unit(form)  # a ridge may make S as large as a float can be
+    form, eigenvalues = form / unit, directions.eigenvalues / unit
+    gap = form @ directions.vectors - (total @ directions.vectors) * eigenvalues
     norms = xp.linalg.matrix_norm(form), xp.linalg.matrix_norm(total)
-    scale = (norms[0] + directions.eigenvalues * norms[1]) * _column_lengths(directions.vectors)
+    scale = (norms[0] + eigenvalues * norms[1]) * _column_lengths(directions.vectors)
     return _largest(divided(_column_lengths(gap), scale, xp.zeros_like(scale)), xp)
+
+
+def _unit(S: Array) -> float:
+    """The largest magnitude in S, 1 where it is 0."""
+    xp = namespace(S)
+    return float(xp.max(xp.abs(S))) or 1.0
 
 
 def _column_lengths(vectors: Array) -> Array:
@@ -169,12 +180,12 @@ def _equilibration(within: Array) -> Array:
     """Factors (d,) that make the diagonal of M one, so that units of features decide no rank."""
     xp = namespace(within)
     diagonal = xp.linalg.diagonal(within)
-    return 1.0 / xp.sqrt(xp.where(diagonal > 0.0, diagonal, 1.0))
+    return 1.0 / xp.sqrt(xp.where(diagonal > _LEAST_DIAGONAL, diagonal, 1.0))
 
 
 def _scaled(S: Array, scale: Array) -> Array:
-    """diag(scale) S diag(scale)."""
-    return S * (scale[:, None] * scale)
+    """diag(scale) S diag(scale), symmetric to the last bit; no product of scales overflows."""
+    return 0.5 * (scale[:, None] * S * scale + scale[:, None] * (S * scale))
 
 
 def _cholesky(S: Array) -> tuple[Array | None, float]:

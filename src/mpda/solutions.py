@@ -79,8 +79,10 @@ def least_squares(view: Frame, fields: Fields, alpha: float) -> Solution:
     """
     ridge, M = _ridged(fields.within, alpha, view)
     t, condition = solve_on_range(M, fields.pulls)
-    scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(fields.pulls)
-    residual = float(np.linalg.norm(M @ t - fields.pulls) / scale) if scale > 0.0 else 0.0
+    unit = np.abs(M).max() or 1.0  # a ridge may make M as large as a float can be
+    M, pulls = M / unit, fields.pulls / unit
+    scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(pulls)
+    residual = float(np.linalg.norm(M @ t - pulls) / scale) if scale > 0.0 else 0.0
     chosen = _independent(t)
     directions = Directions(fields.energies[chosen], signed(view.turned(t[:, chosen])), condition)
     return Solution(directions, view.unscaled(ridge), residual)

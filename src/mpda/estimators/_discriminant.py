@@ -184,12 +184,12 @@ class TangentDiscriminant(LinearMap):
             n_components = check_count("n_components", n_components)
         setting = self._setting(rules)
         power = check_number("eigenvalue_power", self.eigenvalue_power)
+        n_jobs = check_jobs(self.n_jobs)
         if isinstance(samples, LabelledSamples):
             self._refuse_beyond_memory(samples.X, samples.sizes)
         warn_of_small_classes(samples, setting.plan.n_neighbors)
         report = type(self).__name__ if self.verbose else None
         cluster = samples if samples.on_cluster else None
-        n_jobs = check_jobs(self.n_jobs)
         work = ClassWork(samples.members, rules, setting.plan, n_jobs, report, cluster)
         wanted = Wanted(n_components, setting.two_stage)
         if more:

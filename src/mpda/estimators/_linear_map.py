@@ -403,7 +403,8 @@ def _lengths(components: Array) -> Array:
     xp = namespace(components)
     largest = xp.max(xp.abs(components), axis=1)
     largest = xp.where(largest > 0.0, largest, 1.0)
-    return largest * xp.linalg.vector_norm(components / largest[:, None], axis=1)
+    lengths = largest * xp.linalg.vector_norm(components / largest[:, None], axis=1)
+    return xp.where(lengths > 0.0, lengths, 1.0)
 
 
 def _limits(X: Array) -> tuple[Array, Array]:

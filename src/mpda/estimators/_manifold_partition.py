@@ -95,6 +95,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         """Cut the samples X (n_samples, n_features) into patches, each inside one class of y."""
         neighbors = check_count("partition_neighbors", self.partition_neighbors)
         rule = partition_rule(self.partition, check_count("max_patch_size", self.max_patch_size))
+        n_jobs = check_jobs(self.n_jobs)
         if is_on_dask(X):
             raise TypeError(
                 "ManifoldPartition needs all samples here and does not take Dask collections. If X "
@@ -117,7 +118,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
                 _class_partition,
                 ((points[each], neighbors, rule) for each in members),
                 len(members),
-                n_jobs=check_jobs(self.n_jobs),
+                n_jobs=n_jobs,
                 report=type(self).__name__ if self.verbose else None,
             )
         )
