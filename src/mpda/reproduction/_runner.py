@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
+from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -44,7 +48,8 @@ def run(
         pool = Parallel(
             n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
         )
-        for number, row in pool(delayed(attempt)(i, left[i], directory) for i in range(len(left))):
+        calls = (delayed(attempt)(i, left[i], directory, os.getpid()) for i in range(len(left)))
+        for number, row in pool(calls):
             store.append(row)
             task = left[number]
             if row["status"] == "failed":
@@ -54,8 +59,12 @@ def run(
         return finished(store.rows, tasks), failed
 
 
-def attempt(number: int, task: Task, directory: Path | None) -> tuple[int, Row]:
-    """The row of a task; of one that fails, what it said."""
+def attempt(number: int, task: Task, directory: Path | None, parent: int) -> tuple[int, Row]:
+    """The row of a task; of one that fails, what it said.
+
+    parent : the process that wants it
+    """
+    _end_with(parent)
     begin = time.perf_counter()
     about: Row = {
         "task": task.identity,
@@ -82,6 +91,19 @@ def attempt(number: int, task: Task, directory: Path | None) -> tuple[int, Row]:
         "versions": versions(),
         "machine": machine(),
     }
+
+
+@cache
+def _end_with(parent: int) -> None:
+    """Let a worker of joblib end when its parent was killed: it would wait for work for minutes."""
+    if current_process().name.startswith("LokyProcess"):
+        threading.Thread(target=_watch, args=[parent], daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def _set_aside(rows: Sequence[Row], tasks: Sequence[Task]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._beside import beside
+from mpda._beside import beside, write_array
 from mpda._typing import Array
 from mpda.exceptions import TableError
 
@@ -36,8 +36,7 @@ def write_table(path: Path, Z: Array, names: Sequence[str], others: Mapping[str,
     try:
         with beside(path) as part:
             if path.suffix.lower() == ".npy":
-                with part.open("wb") as file:
-                    np.save(file, Z)
+                write_array(part, Z)
             else:
                 _write_frame(part, path.suffix.lower(), Z, names, others)
     except OSError as error:
