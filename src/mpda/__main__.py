@@ -14,9 +14,11 @@ def main() -> None:
     except ModuleNotFoundError as error:
         raise SystemExit(f"The command line needs {error.name}: pip install 'mpda[cli]'") from None
     except KeyboardInterrupt:
+        _forget_the_interrupt()
         print("mpda: stopped", file=sys.stderr)
         raise SystemExit(130) from None
     except SystemExit as ended:
+        _forget_the_interrupt()
         left = _said_in_full()
         raise SystemExit(ended.code or left) from None
     except OSError as error:  # of the help, or the version: commands say what went wrong
@@ -34,6 +36,12 @@ def _said_in_full() -> str | int:
         broken = isinstance(error, BrokenPipeError)  # nobody wants to read on
         return 1 if broken else f"mpda: standard output: {error.strerror}"
     return 0
+
+
+def _forget_the_interrupt() -> None:
+    """CPython ends by the signal, and not with our code, where an interrupt came while code from a
+    string was run (every data class is made so); that it did is forgotten by running some anew."""
+    exec("")
 
 
 if __name__ == "__main__":
