@@ -20,16 +20,15 @@ def beside(path: Path) -> Iterator[Path]:
     Directories on the way are made. A link stays, and the file that it names is replaced; a device
     such as /dev/null is written to. What goes wrong is an OSError that names ``path``.
     """
-    with _named(path):
-        place = Path(os.path.realpath(path))
+    place = Path(os.path.realpath(path))
+    name = place.name[:50]  # or a long one would become too long
+    made = place.parent / f".{name}-{secrets.token_hex(4)}.part"
+    with _named(path, place, made):
         check_place(place)
         if place.is_char_device():
             yield place
             return
-        _make_directory(place.parent)
-        # Names of files have an end: a long one is cut.
-        name = place.name[:50]
-        made = place.parent / f".{name}-{secrets.token_hex(4)}.part"
+        make_directory(place.parent)
         with _swept(place.parent, f".{glob.escape(name)}-????????.part"):
             try:
                 # Made here and not by tempfile, whose files only their owner may read.
@@ -43,12 +42,14 @@ def beside(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Libraries say in many ways that a file cannot be written, and seldom which."""
+def _named(path: Path, *others: Path) -> Iterator[None]:
+    """Errors that name no file, or one of these others, name the path that is known outside."""
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
+        if error.filename not in (None, *map(str, others)):
+            raise
+        reason = os.strerror(error.errno) if error.errno else error.strerror or str(error)
         raise OSError(error.errno, reason, str(path)) from error
 
 
@@ -57,7 +58,8 @@ def check_place(path: Path) -> None:
     if not os.path.lexists(path) or path.is_char_device():
         return
     check_plain_file(path)
-    if not os.access(path, os.W_OK):
+    effective = os.access in os.supports_effective_ids
+    if not os.access(path, os.W_OK, effective_ids=effective):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
 
 
@@ -67,10 +69,10 @@ def check_plain_file(path: Path) -> None:
     if stat.S_ISDIR(mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "Not a plain file", str(path))
+        raise OSError(None, "Not a plain file", str(path))
 
 
-def _make_directory(path: Path) -> None:
+def make_directory(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
@@ -100,9 +102,9 @@ def _swept(directory: Path, pattern: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _sync(path: Path) -> None:
+def _sync(made: Path) -> None:
     """Some disks say only now that they are full; and not even a crash leaves half of a file."""
-    with path.open("r+b") as file:
+    with made.open("r+b") as file:
         os.fsync(file.fileno())
 
 

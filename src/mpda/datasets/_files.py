@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from pathlib import Path
@@ -59,8 +58,6 @@ def check_directory(path: Path) -> None:
     try:
         if not stat.S_ISDIR(path.stat().st_mode):
             raise NotADirectoryError
-        if not os.access(path, os.R_OK | os.X_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise DatasetError(
             f"The data directory {path} does not exist or is no directory."

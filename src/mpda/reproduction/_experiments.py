@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from mpda._beside import written
+from mpda._beside import make_directory, written
 from mpda._provenance import machine, versions
 from mpda._validation import check_option
 from mpda.assessment import Cell, Contender, cells
@@ -166,7 +166,7 @@ def reproduce(name: str, order: Order) -> Outcome:
     """Carry out an experiment, or what is left of it."""
     check_option("experiment", name, tuple(EXPERIMENTS))
     try:
-        order.out.mkdir(parents=True, exist_ok=True)
+        make_directory(order.out)
         return EXPERIMENTS[name](order)
     except OSError as error:
         raise ReproductionError(

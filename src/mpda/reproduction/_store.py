@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mpda._beside import check_place
+from mpda._beside import check_place, make_directory
 from mpda._provenance import versions
 from mpda.assessment import ENERGY, MOST_FEATURES, Contender
 from mpda.exceptions import ReproductionError
@@ -70,12 +70,16 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        check_place(path)
+        make_directory(path.parent)
+        check_place(Path(os.path.realpath(path)))
         # Without a buffer, which would try once more at the end what a full disk refused.
         self._file = path.open("ab", buffering=0)
-        _lock(self._file, path)
-        self.rows = read(path)
+        try:
+            _lock(self._file, path)
+            self.rows = read(path)
+        except BaseException:
+            self._file.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -145,7 +149,6 @@ def _lock(file: Any, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        file.close()
         raise ReproductionError(
             f"Another run is writing to {path}. Wait for it, or name another directory with --out."
         ) from error
