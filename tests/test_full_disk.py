@@ -201,6 +201,7 @@ REAL = """
 import subprocess, sys
 from pathlib import Path
 import numpy as np
+from mpda import LFDA, save
 from mpda.exceptions import ReproductionError, TableError
 from mpda.reproduction._store import Store
 from mpda.tables import write_table
@@ -208,8 +209,6 @@ from mpda.tables import write_table
 disk = Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)
 rng = np.random.default_rng(0)
-X, y = rng.normal(size=(60, 30)), np.arange(60) % 2
-model = LFDA(2).fit(X, y)
 names = ["a.csv", "a.npy", "a.parquet", "a.mpda", "rows.jsonl"]
 for name in names:
     (disk / name).write_bytes(name.encode() * 100)

@@ -90,10 +90,11 @@ def test_ctrl_c_while_a_model_is_written_leaves_the_one_before(tmp_path, monkeyp
     assert sorted(os.listdir()) == ["t.csv", "t.mpda", "writing"]
 
 
+@pytest.mark.parametrize("place", ["cli.run", "cli._app._Ordered.parse_args"])
 @pytest.mark.parametrize("code", ["raise KeyboardInterrupt", "exec('raise KeyboardInterrupt')"])
-def test_ctrl_c_before_a_command_begins_is_the_same(code):
+def test_ctrl_c_before_a_command_begins_is_the_same(code, place):
     # CPython ends by the signal itself where code from a string was interrupted.
-    script = f"import mpda.cli, mpda.__main__\ndef run(): {code}\nmpda.cli.run = run\n"
-    process = begun([sys.executable, "-c", f"{script}mpda.__main__.main()"])
+    script = f"import mpda.cli, mpda.__main__\ndef stop(*given): {code}\nmpda.{place} = stop\n"
+    process = begun([sys.executable, "-c", f"{script}mpda.__main__.main()", "datasets"])
     said = process.communicate(timeout=60.0)[1]
     assert (process.returncode, said) == (130, "mpda: stopped\n")

@@ -19,6 +19,9 @@ def main() -> None:
         raise SystemExit(130) from None
     except SystemExit as ended:
         _forget_the_interrupt()
+        # Commands say that they were stopped; before they begin Typer only gives the code.
+        if ended.code == 130 and not isinstance(ended.__context__, KeyboardInterrupt):
+            print("mpda: stopped", file=sys.stderr)
         left = _said_in_full()
         raise SystemExit(ended.code or left) from None
     except OSError as error:  # of the help, or the version: commands say what went wrong

@@ -6,8 +6,10 @@ import os
 import shutil
 import threading
 import time
+import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from multiprocessing import current_process
@@ -49,12 +51,13 @@ def run(
             n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
         )
         calls = (delayed(attempt)(i, left[i], directory, os.getpid()) for i in range(len(left)))
-        for number, row in pool(calls):
-            store.append(row)
-            task = left[number]
-            if row["status"] == "failed":
-                failed.append(f"{task.title}: {row['error']}")
-            report.step(task, row)
+        with _closed(pool(calls)) as results:
+            for number, row in results:
+                store.append(row)
+                task = left[number]
+                if row["status"] == "failed":
+                    failed.append(f"{task.title}: {row['error']}")
+                report.step(task, row)
         report.end(failed)
         return finished(store.rows, tasks), failed
 
@@ -91,6 +94,18 @@ def attempt(number: int, task: Task, directory: Path | None, parent: int) -> tup
         "versions": versions(),
         "machine": machine(),
     }
+
+
+@contextmanager
+def _closed(results: Any) -> Iterator[Any]:
+    """Results of joblib that are closed at the end, be it an early one."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            # It advises not to begin tasks whose results nobody takes; but a disk was full.
+            warnings.simplefilter("ignore")
+            results.close()
 
 
 @cache
