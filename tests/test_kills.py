@@ -92,9 +92,11 @@ def test_ctrl_c_while_a_model_is_written_leaves_the_one_before(tmp_path, monkeyp
 
 @pytest.mark.parametrize("place", ["cli.run", "cli._app._Ordered.parse_args"])
 @pytest.mark.parametrize("code", ["raise KeyboardInterrupt", "exec('raise KeyboardInterrupt')"])
-def test_ctrl_c_before_a_command_begins_is_the_same(code, place):
-    # CPython ends by the signal itself where code from a string was interrupted.
+def test_ctrl_c_before_a_command_begins_is_the_same(code, place, tmp_path, monkeypatch):
+    # CPython ends a module by the signal itself where code from a string was interrupted.
     script = f"import mpda.cli, mpda.__main__\ndef stop(*given): {code}\nmpda.{place} = stop\n"
-    process = begun([sys.executable, "-c", f"{script}mpda.__main__.main()", "datasets"])
+    (tmp_path / "stopped.py").write_text(f"{script}mpda.__main__.main()\n")
+    monkeypatch.chdir(tmp_path)
+    process = begun([sys.executable, "-m", "stopped", "datasets"])
     said = process.communicate(timeout=60.0)[1]
     assert (process.returncode, said) == (130, "mpda: stopped\n")

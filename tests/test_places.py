@@ -388,7 +388,7 @@ from mpda._beside import beside
 with beside(Path(sys.argv[1])) as made:
     made.write_text("half")
     print("writing", flush=True)
-    time.sleep(60)
+    time.sleep(20)
 """
 
 

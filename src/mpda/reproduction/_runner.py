@@ -11,8 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cache
-from multiprocessing import current_process
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -46,12 +44,8 @@ def run(
         failed = []
         report = _Progress(store.rows, left, jobs, progress)
         report.begin(len(tasks), _set_aside(store.rows, tasks))
-        # As many at a time as there are workers: a kill loses no more than what they have in hand.
-        pool = Parallel(
-            n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
-        )
-        calls = (delayed(attempt)(i, left[i], directory, os.getpid()) for i in range(len(left)))
-        with _closed(pool(calls)) as results:
+        calls = (delayed(attempt)(i, left[i], directory) for i in range(len(left)))
+        with _closed(_pool(jobs)(calls)) as results:
             for number, row in results:
                 store.append(row)
                 task = left[number]
@@ -62,12 +56,40 @@ def run(
         return finished(store.rows, tasks), failed
 
 
-def attempt(number: int, task: Task, directory: Path | None, parent: int) -> tuple[int, Row]:
-    """The row of a task; of one that fails, what it said.
+def _pool(jobs: int) -> Any:
+    """As many tasks at a time as there are workers: a kill loses no more than they have in hand."""
+    options = {"return_as": "generator_unordered", "pre_dispatch": jobs, "batch_size": 1}
+    try:
+        return Parallel(jobs, **options, initializer=_end_with, initargs=[os.getpid()])
+    except TypeError:  # before joblib 1.5, workers of a killed parent wait for five minutes
+        return Parallel(jobs, **options)
 
-    parent : the process that wants it
-    """
-    _end_with(parent)
+
+def _end_with(parent: int) -> None:
+    """Let a worker end when its parent was killed, and not wait for more to do."""
+    threading.Thread(target=_watch, args=[parent], daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+@contextmanager
+def _closed(results: Any) -> Iterator[Any]:
+    """Results of joblib that are closed at the end, be it an early one."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            # It advises not to begin tasks whose results nobody takes; but a disk was full.
+            warnings.simplefilter("ignore")
+            results.close()
+
+
+def attempt(number: int, task: Task, directory: Path | None) -> tuple[int, Row]:
+    """The row of a task; of one that fails, what it said."""
     begin = time.perf_counter()
     about: Row = {
         "task": task.identity,
@@ -94,31 +116,6 @@ def attempt(number: int, task: Task, directory: Path | None, parent: int) -> tup
         "versions": versions(),
         "machine": machine(),
     }
-
-
-@contextmanager
-def _closed(results: Any) -> Iterator[Any]:
-    """Results of joblib that are closed at the end, be it an early one."""
-    try:
-        yield results
-    finally:
-        with warnings.catch_warnings():
-            # It advises not to begin tasks whose results nobody takes; but a disk was full.
-            warnings.simplefilter("ignore")
-            results.close()
-
-
-@cache
-def _end_with(parent: int) -> None:
-    """Let a worker of joblib end when its parent was killed: it would wait for work for minutes."""
-    if current_process().name.startswith("LokyProcess"):
-        threading.Thread(target=_watch, args=[parent], daemon=True).start()
-
-
-def _watch(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(0.5)
-    os._exit(1)
 
 
 def _set_aside(rows: Sequence[Row], tasks: Sequence[Task]) -> int:
