@@ -4,8 +4,6 @@ import io
 import json
 import os
 import re
-import signal
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -206,32 +204,6 @@ def test_on_a_terminal_progress_is_a_bar_in_one_place(tmp_path, monkeypatch):
     assert drawn[-1].startswith("█" * 20 + " 4/4 tasks")
     assert all(len(each.rstrip("\n")) == 69 for each in drawn)
     assert all("\n" not in each for each in drawn[:-1])
-
-
-def test_killed_at_any_moment_it_goes_on(tmp_path):
-    arguments = ["reproduce", "table2", "--datasets", "digits", "--methods", "1-NN", "PCA", "LDA"]
-    arguments += ["--splits", "4", "--jobs", "2", "--out"]
-    start = [sys.executable, "-m", "mpda", *arguments]
-    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
-    subprocess.run([*start, str(undisturbed)], check=True, capture_output=True)
-    waits = np.random.default_rng(0).uniform(2.0, 5.0, size=3)
-    for wait in waits:
-        process = subprocess.Popen(
-            [*start, str(killed)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            process.wait(wait)
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-    subprocess.run([*start, str(killed)], check=True, capture_output=True)
-    wanted = tasks("1-NN", "PCA", "LDA", seeds=(1, 2, 3, 4))
-    found = [
-        same(finished(read(directory / "rows.jsonl"), wanted))
-        for directory in (undisturbed, killed)
-    ]
-    assert len(found[0]) == 12
-    assert found[0] == found[1]
 
 
 def test_rows_are_json_lines(tmp_path):

@@ -118,7 +118,7 @@ def said_in_one_line(again: str = "", *, quiet: bool = False) -> Iterator[None]:
             raise
         said = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, OSError) and error.strerror:
-            said = f"{error.filename or 'a file'}: {error.strerror}"
+            said = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
         stop(f"mpda: {said}", 1)
     except Exception as error:
         if os.environ.get(_TRACEBACK):

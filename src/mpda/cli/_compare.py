@@ -86,12 +86,12 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Methods side by side by nested cross-validation: one table, and one page."""
-    from mpda.methods import BY_NAME
-
-    known = ["1-NN", *BY_NAME]
-    asked = known if methods.strip() == "all" else names(methods, known, "--methods") or []
     energy = pca_energy(pca)
     with said_in_one_line(quiet=quiet):
+        from mpda.methods import BY_NAME
+
+        known = ["1-NN", *BY_NAME]
+        asked = known if methods.strip() == "all" else names(methods, known, "--methods") or []
         refuse_unwritable(out / "results.json", out / "report.html")
         from mpda.assessment import (
             BASELINE,

@@ -54,19 +54,20 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Repeat an experiment of the paper. A run that was stopped goes on where it was."""
-    from mpda.reproduction import CONTENDERS, PROBLEMS, Order, reproduce
+    with said_in_one_line(_AGAIN, quiet=quiet):
+        from mpda.reproduction import CONTENDERS, PROBLEMS, Order, reproduce
 
-    order = Order(
-        out=out,
-        problems=names(datasets, PROBLEMS, "--datasets"),
-        methods=names(methods, CONTENDERS, "--methods"),
-        n_splits=splits,
-        jobs=jobs,
-        directory=data,
-        progress=None if quiet else sys.stderr,
-    )
-    with said_in_one_line(_AGAIN, quiet=quiet), connected(scheduler):
-        _show(reproduce(experiment.value, order), quiet, as_json)
+        order = Order(
+            out=out,
+            problems=names(datasets, PROBLEMS, "--datasets"),
+            methods=names(methods, CONTENDERS, "--methods"),
+            n_splits=splits,
+            jobs=jobs,
+            directory=data,
+            progress=None if quiet else sys.stderr,
+        )
+        with connected(scheduler):
+            _show(reproduce(experiment.value, order), quiet, as_json)
 
 
 def _show(outcome: Outcome, quiet: bool, as_json: bool = False) -> None:
@@ -118,14 +119,14 @@ def datasets(
     as_json: Json = False,
 ) -> None:
     """List the data sets (shape, licence, source, citation), or write one as a table."""
-    from mpda.datasets import DATASETS
-
-    if out is not None and name is None:
-        stop(f"mpda: --out needs the name of a data set: {', '.join(DATASETS)}.", 2)
-    chosen = names(name, DATASETS, "datasets") or list(DATASETS)
-    if out is not None and len(chosen) > 1:
-        stop(f"mpda: --out takes one data set, not {', '.join(chosen)}.", 2)
     with said_in_one_line(quiet=quiet):
+        from mpda.datasets import DATASETS
+
+        if out is not None and name is None:
+            stop(f"mpda: --out needs the name of a data set: {', '.join(DATASETS)}.", 2)
+        chosen = names(name, DATASETS, "datasets") or list(DATASETS)
+        if out is not None and len(chosen) > 1:
+            stop(f"mpda: --out takes one data set, not {', '.join(chosen)}.", 2)
         if as_json:
             print_json({each: _about(DATASETS[each]) for each in chosen})
         elif out is None:

@@ -95,7 +95,6 @@ def fit(
     Prints the error of 1-NN in the new dimensions by nested cross-validation, beside that of 1-NN
     on the features and in the space of LDA.
     """
-    chosen_name = method_name(method)
     shape = image_shape(image)
     out = out or Path(Path(data.name.removesuffix(".gz")).stem + ".mpda")
     energy = pca_energy(pca)
@@ -107,6 +106,7 @@ def fit(
     if folds == 1:
         stop("mpda: --folds 1 leaves nothing to measure on; give 0, or 2 and more.", 2)
     with said_in_one_line(quiet=quiet):
+        chosen_name = method_name(method)
         refuse_input_as_output(data, out, report, results)
         refuse_unwritable(out, report, results)
         label = label_of(data, label)

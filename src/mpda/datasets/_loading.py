@@ -10,7 +10,7 @@ from typing import Any
 from mpda._typing import Labels
 from mpda.datasets._catalogue import Bundled, Dataset, FirstOf, ImageArchive, OpenML, dataset
 from mpda.datasets._checksum import checksum
-from mpda.datasets._files import cache_directory, read, write
+from mpda.datasets._files import cache_directory, check_directory, is_there, read, write
 from mpda.datasets._sources import from_archive, from_openml
 from mpda.exceptions import DatasetError, DatasetWarning
 
@@ -52,17 +52,17 @@ def load(
     """
     entry = dataset(name)
     directory = directory or os.environ.get("MPDA_DATA")
-    if directory is not None and not Path(directory).is_dir():
-        raise DatasetError(f"The data directory {directory} does not exist or is no directory.")
+    if directory is not None:
+        check_directory(Path(directory))
     if isinstance(entry.source, Bundled):
         found = _bundle(entry.source)
         return _checked(entry, found.data, found.target, "scikit-learn", exact=True)
-    if directory is not None and (path := Path(directory) / f"{name}.npz").exists():
+    if directory is not None and is_there(path := Path(directory) / f"{name}.npz"):
         return _checked(entry, *read(path), str(path), exact=False)
     if isinstance(entry.source, FirstOf):
         return _first_of(entry, entry.source, directory, cache, fetch)
     kept = Path(cache or cache_directory()) / f"{name}.npz"
-    if kept.exists():
+    if is_there(kept):
         return _checked(entry, *read(kept), str(kept), exact=entry.exact)
     where = f"{Path(directory) / f'{name}.npz'} or {kept}" if directory else str(kept)
     if not fetch or entry.source is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from mpda._beside import beside
+from mpda._beside import beside, write_array
 from mpda.export._affine import affine_map
 
 
@@ -40,9 +39,10 @@ def export_matrix(model: Any, path: str | os.PathLike[str]) -> list[Path]:
     arrays = {path: found.matrix, mean_path: found.mean}
     if found.offset.any():
         arrays[offset_path] = found.offset
-    for place, array in arrays.items():
-        with beside(place) as made, made.open("wb") as file:
-            np.save(file, array)
+    # All are written before the first is renamed: a matrix with another mean is another map.
+    with ExitStack() as files:
+        for place, array in arrays.items():
+            write_array(files.enter_context(beside(place)), array)
     if offset_path not in arrays:
         offset_path.unlink(missing_ok=True)
     return list(arrays)

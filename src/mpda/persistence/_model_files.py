@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mpda._beside import beside
+from mpda._beside import beside, check_plain_file
 from mpda._provenance import versions
 from mpda.exceptions import ModelFileError, ModelVersionWarning
 from mpda.persistence._archive import Member, archive_members, write_archive
@@ -107,8 +107,6 @@ def save(
     ]
     with beside(Path(path)) as made, made.open("wb") as file:
         write_archive(file, members)
-        file.flush()
-        os.fsync(file.fileno())  # so that not even a crash leaves half of a model in its place
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -129,6 +127,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         where the model has parts of it.
     """
     path = Path(path)
+    check_plain_file(path)
     with path.open("rb") as file, _named_refusals(path):
         members = archive_members(file, _HEADER)
         said = _read_header(file, members)
@@ -158,6 +157,7 @@ def header(path: str | os.PathLike[str]) -> dict[str, Any]:
         has no value for is put in words; ``notes``.
     """
     path = Path(path)
+    check_plain_file(path)
     with path.open("rb") as file, _named_refusals(path):
         said = _read_header(file, archive_members(file, _HEADER))
         shown = {name: said[name] for name in ("format", "version", "class", "versions")}

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._beside import written
+from mpda._beside import check_plain_file, written
 from mpda.exceptions import ReportError
 
 FORMAT, VERSION = "mpda results", 1
@@ -121,6 +121,7 @@ def read_results(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     file = path / "results.json" if path.is_dir() else path
     try:
+        check_plain_file(file)
         results = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ReportError(

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from mpda._beside import written
+from mpda._beside import make_directory, written
 from mpda._provenance import machine, versions
 from mpda._validation import check_option
 from mpda.assessment import Cell, Contender, cells
@@ -166,7 +166,7 @@ def reproduce(name: str, order: Order) -> Outcome:
     """Carry out an experiment, or what is left of it."""
     check_option("experiment", name, tuple(EXPERIMENTS))
     try:
-        order.out.mkdir(parents=True, exist_ok=True)
+        make_directory(order.out)
         return EXPERIMENTS[name](order)
     except OSError as error:
         raise ReproductionError(
@@ -210,17 +210,19 @@ def _rows(
 def _checksums(order: Order, problems: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """The checksum of every data set that can be had, and what the others said."""
     found: dict[str, str] = {}
-    missing: list[str] = []
+    missing: dict[str, DatasetError] = {}
     for problem in problems:
         try:
             found[problem] = data_checksum(PROBLEMS[problem], order.directory)
         except DatasetError as error:
-            if len(problems) == 1:
-                raise
-            missing.append(f"{PROBLEMS[problem].title}: {error}")
-            if order.progress is not None:
-                print(f"left out: {error}", file=order.progress)
-    return found, missing
+            missing[PROBLEMS[problem].title] = error
+    if not found:
+        # Tables of nothing would take the place of those that are there.
+        raise next(iter(missing.values()))
+    if order.progress is not None:
+        for reason in missing.values():
+            print(f"left out: {reason}", file=order.progress)
+    return found, [f"{title}: {reason}" for title, reason in missing.items()]
 
 
 def _errors(

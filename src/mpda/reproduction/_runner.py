@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import threading
 import time
+import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -40,18 +44,48 @@ def run(
         failed = []
         report = _Progress(store.rows, left, jobs, progress)
         report.begin(len(tasks), _set_aside(store.rows, tasks))
-        # As many at a time as there are workers: a kill loses no more than what they have in hand.
-        pool = Parallel(
-            n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
-        )
-        for number, row in pool(delayed(attempt)(i, left[i], directory) for i in range(len(left))):
-            store.append(row)
-            task = left[number]
-            if row["status"] == "failed":
-                failed.append(f"{task.title}: {row['error']}")
-            report.step(task, row)
+        calls = (delayed(attempt)(i, left[i], directory) for i in range(len(left)))
+        with _closed(_pool(jobs)(calls)) as results:
+            for number, row in results:
+                store.append(row)
+                task = left[number]
+                if row["status"] == "failed":
+                    failed.append(f"{task.title}: {row['error']}")
+                report.step(task, row)
         report.end(failed)
         return finished(store.rows, tasks), failed
+
+
+def _pool(jobs: int) -> Any:
+    """As many tasks at a time as there are workers: a kill loses no more than they have in hand."""
+    options = {"return_as": "generator_unordered", "pre_dispatch": jobs, "batch_size": 1}
+    try:
+        return Parallel(jobs, **options, initializer=_end_with, initargs=[os.getpid()])
+    except TypeError:  # before joblib 1.5, workers of a killed parent wait for five minutes
+        return Parallel(jobs, **options)
+
+
+def _end_with(parent: int) -> None:
+    """Let a worker end when its parent was killed, and not wait for more to do."""
+    threading.Thread(target=_watch, args=[parent], daemon=True).start()
+
+
+def _watch(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
+@contextmanager
+def _closed(results: Any) -> Iterator[Any]:
+    """Results of joblib that are closed at the end, be it an early one."""
+    try:
+        yield results
+    finally:
+        with warnings.catch_warnings():
+            # It advises not to begin tasks whose results nobody takes; but a disk was full.
+            warnings.simplefilter("ignore")
+            results.close()
 
 
 def attempt(number: int, task: Task, directory: Path | None) -> tuple[int, Row]:

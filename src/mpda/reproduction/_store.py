@@ -6,6 +6,7 @@ is no row and is passed over.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,12 +16,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from mpda._beside import check_place, make_directory
 from mpda._provenance import versions
 from mpda.assessment import ENERGY, MOST_FEATURES, Contender
 from mpda.exceptions import ReproductionError
 from mpda.reproduction._protocol import N_FOLDS, Problem
 
 Row = dict[str, Any]
+# What every row has; a line without is none.
+_KEYS = {"task", "status", "problem", "method", "seed", "seconds"}
 
 
 @dataclass(frozen=True)
@@ -66,10 +70,16 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = path.open("ab")
-        _lock(self._file, path)
-        self.rows = read(path)
+        make_directory(path.parent)
+        check_place(Path(os.path.realpath(path)))
+        # Without a buffer, which would try once more at the end what a full disk refused.
+        self._file = path.open("ab", buffering=0)
+        try:
+            _lock(self._file, path)
+            self.rows = read(path)
+        except BaseException:
+            self._file.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -86,11 +96,15 @@ class Store:
         line = json.dumps(row).encode() + b"\n"
         if self._ends_in_part_of_a_line():
             line = b"\n" + line
+        end = self._path.stat().st_size
         try:
-            self._file.write(line)
-            self._file.flush()
+            left = memoryview(line)
+            while left:
+                left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(end)
             raise ReproductionError(
                 f"A row could not be written to {self._path} ({error.strerror}). What was there is "
                 "kept; make room and run the same command again."
@@ -108,12 +122,12 @@ class Store:
 def read(path: Path) -> list[Row]:
     """The whole rows of a file."""
     rows = []
-    for line in path.read_bytes().split(b"\n") if path.exists() else []:
+    for line in path.read_bytes().split(b"\n") if path.is_file() else []:
         try:
             row = json.loads(line)
-        except ValueError:  # empty, or what a kill left of a line
+        except (ValueError, RecursionError):  # empty, or what a kill left of a line
             continue
-        if isinstance(row, dict) and "task" in row:
+        if isinstance(row, dict) and row.keys() >= _KEYS:
             rows.append(row)
     return rows
 
@@ -134,8 +148,7 @@ def _lock(file: Any, path: Path) -> None:
         return
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        file.close()
+    except BlockingIOError as error:
         raise ReproductionError(
             f"Another run is writing to {path}. Wait for it, or name another directory with --out."
         ) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._beside import check_plain_file
 from mpda._typing import Array, Bools, Labels
 from mpda.exceptions import TableError
 from mpda.tables._array_files import of_array, of_arrays
@@ -43,8 +44,8 @@ def read_table(
     skip_missing : bool, default=False
         Whether rows with missing values are left out; else these are refused.
     """
-    kind = _kind(path)
     try:
+        kind = _kind(path)
         if kind == ".npy":
             table = of_array(path, label)
         elif kind == ".npz":
@@ -95,6 +96,7 @@ def _kind(path: Path) -> str:
         )
     if not path.exists():
         raise TableError(f"{path} does not exist.{near(path.name, _siblings(path))}")
+    check_plain_file(path)
     return kind
 
 

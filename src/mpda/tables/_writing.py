@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._beside import beside
+from mpda._beside import beside, write_array
 from mpda._typing import Array
 from mpda.exceptions import TableError
 
@@ -34,18 +34,17 @@ def write_table(path: Path, Z: Array, names: Sequence[str], others: Mapping[str,
             "it there."
         )
     try:
-        with beside(path) as part:
+        with beside(path) as made:
             if path.suffix.lower() == ".npy":
-                with part.open("wb") as file:
-                    np.save(file, Z)
+                write_array(made, Z)
             else:
-                _write_frame(part, path.suffix.lower(), Z, names, others)
+                _write_frame(made, path.suffix.lower(), Z, names, others)
     except OSError as error:
         raise TableError(f"{path} cannot be written ({error.strerror or error}).") from error
 
 
 def _write_frame(
-    part: Path, kind: str, Z: Array, names: Sequence[str], others: Mapping[str, Any]
+    made: Path, kind: str, Z: Array, names: Sequence[str], others: Mapping[str, Any]
 ) -> None:
     import pandas as pd
 
@@ -56,8 +55,8 @@ def _write_frame(
     columns |= {name: Z[:, i] for i, name in enumerate(names)}
     frame = pd.DataFrame(columns)
     if kind in (".csv", ".tsv"):
-        frame.to_csv(part, sep="," if kind == ".csv" else "\t", index=False)
+        frame.to_csv(made, sep="," if kind == ".csv" else "\t", index=False)
     elif kind == ".parquet":
-        frame.to_parquet(part, index=False)
+        frame.to_parquet(made, index=False)
     else:
-        frame.to_feather(part)
+        frame.to_feather(made)
