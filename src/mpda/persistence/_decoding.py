@@ -117,7 +117,10 @@ class _Reader:
 
     def _masked(self, content: dict[str, Any], depth: int) -> Any:
         data, mask = (self.value(content[name], depth) for name in ("data", "mask"))
-        if mask is not None and (mask.dtype != bool or mask.shape != data.shape):
+        # Of a list NumPy would make an array of its own choice, as wide as its longest string.
+        if type(data) is not np.ndarray or not (
+            mask is None or (mask.dtype == bool and mask.shape == data.shape)
+        ):
             raise ModelFileError("describes an array that cannot be.")
         return np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask)
 
