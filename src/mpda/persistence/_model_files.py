@@ -219,6 +219,10 @@ def _read_header(file: BinaryIO, members: list[Member]) -> dict[str, Any]:
     expected = [_HEADER, _CHECKSUM, *(f"{i}.npy" for i in range(len(said["arrays"])))]
     if [member.name for member in members] != expected:
         raise ModelFileError("is damaged: its members are not those that its header names.")
+    if not isinstance(said["notes"], dict) or not all(
+        isinstance(said["versions"][name], str) for name in _MODULES
+    ):
+        raise ModelFileError("is damaged: its notes or versions are not what mpda.save writes.")
     if said["class"] not in ESTIMATORS or said["model"]["estimator"]["class"] != said["class"]:
         raise ModelFileError(f"holds a class that is not known: {said['class']!r:.80}.")
     return said
