@@ -120,7 +120,7 @@ def _pixels(images: zipfile.ZipFile, info: zipfile.ZipInfo) -> Floats:
         with Image.open(file, formats=["PNG"]) as image:
             if image.size != (_SIDE, _SIDE):  # before it is unpacked
                 size = " x ".join(map(str, image.size))
-                raise DatasetError(f"{info.filename!r:.80} must be {_SIDE} x {_SIDE}, got {size}.")
+                raise ValueError(f"{info.filename!r:.80} must be {_SIDE} x {_SIDE}, got {size}")
             return np.asarray(image, dtype=np.float64)
 
 

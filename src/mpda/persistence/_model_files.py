@@ -211,8 +211,8 @@ def _read_header(file: BinaryIO, members: list[Member]) -> dict[str, Any]:
     version = said.get("version")
     if isinstance(version, int) and version > _VERSION:
         raise ModelFileError(
-            f"was made by a newer mpda (file format {version}, this one reads {_VERSION}): upgrade "
-            "with pip install --upgrade mpda."
+            f"was made by a newer mpda (file format {version!s:.20}, this one reads {_VERSION}): "
+            "upgrade with pip install --upgrade mpda."
         )
     if version != _VERSION or checksum != f"{_checksum(text)}\n".encode():
         raise ModelFileError("is damaged: its header does not have its checksum.")

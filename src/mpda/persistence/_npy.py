@@ -21,6 +21,7 @@ from mpda._typing import Array
 from mpda.exceptions import ModelFileError
 from mpda.persistence._archive import Member
 
+_MOST_OF_NOTHING = 1 << 24
 _DTYPE = re.compile(rf"[<>|][{KINDS}][0-9]{{1,10}}(\[[0-9]*[a-zA-Z]{{1,2}}\])?")
 
 
@@ -60,7 +61,10 @@ class Layout:
     def from_json(cls, said: dict[str, Any]) -> Layout:
         shape, strides = said["shape"], said.get("strides")
         order, dtype = said.get("order", "C"), said["dtype"]
-        if not _are_integers(shape, least=0) or order not in ("C", "F"):
+        # Nothing, many times over, is no room in memory, but work for what goes through it.
+        if not _are_integers(shape, least=0) or (0 in shape and max(shape) > _MOST_OF_NOTHING):
+            raise ModelFileError("describes an array that cannot be.")
+        if order not in ("C", "F"):
             raise ModelFileError("describes an array that cannot be.")
         if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype) or len(shape) > MOST_AXES:
             raise ModelFileError(

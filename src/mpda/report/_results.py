@@ -165,8 +165,8 @@ def checked(results: Any, where: str = "results") -> dict[str, Any]:
     version = results.get("version")
     if isinstance(version, int) and version > VERSION:
         raise ReportError(
-            f"{where} was made by a newer mpda (version {version} of the file, this one reads "
-            f"{VERSION}): upgrade mpda."
+            f"{where} was made by a newer mpda (version {version!s:.20} of the file, this one "
+            f"reads {VERSION}): upgrade mpda."
         )
     _check(results, _SHAPE, where)
     _check_lengths(results, where)

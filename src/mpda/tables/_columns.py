@@ -108,6 +108,10 @@ def _frame(table: Any, schema: Any, held: int) -> Any:
     """The table in pandas, its texts unpacked where the schema has them so."""
     import pyarrow as pa
 
+    table.validate()
+    # Views may show one text a million times, and all of it would be looked at.
+    views = [column for column in table.columns if str(column.type).endswith("_view")]
+    check_unpacked(sum(map(_text_bytes, views)), held)
     table.validate(full=True)
     check_unpacked(sum(map(_text_bytes, table.columns)), held)
     made = [
