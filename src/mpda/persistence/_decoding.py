@@ -150,7 +150,7 @@ class _Reader:
             raise ModelFileError(f"names a cache as memory of {kind.__name__}, which is not taken.")
         jobs = parameters.get("n_jobs")
         if jobs is not None and not (
-            isinstance(jobs, int | np.integer) and abs(jobs) <= _MOST_JOBS
+            isinstance(jobs, int | np.integer) and abs(int(jobs)) <= _MOST_JOBS
         ):
             raise ModelFileError(f"sets n_jobs of {kind.__name__} to {jobs!r:.40}.")
         for name in fitted:

@@ -6,6 +6,7 @@ is read is checked before it is used: pandas trusts its places and lengths.
 
 from __future__ import annotations
 
+import mmap
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 from mpda._typing import Ints
 from mpda._unpacked import check_unpacked
 from mpda.tables._messages import claimed_by_message, message_places
+from mpda.tables._pages import claimed_by_pages
 
 # What a column costs whatever its length, and a value that becomes an object of Python.
 _COLUMN = 2048
@@ -40,6 +42,11 @@ def of_parquet(path: Path) -> Any:
         file = pq.ParquetFile(source)
         schema = file.schema_arrow
         check_frame(_most_values(file.metadata), list(map(_width, schema.types)), held)
+        with mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            claimed = 0
+            for size in claimed_by_pages(file.metadata, data):
+                claimed += size
+                check_unpacked(claimed, held)
         # Words that come often stay one, as the file has them, until their sum is known.
         texts = [field.name for field in schema if _is_text(field.type)]
         file = pq.ParquetFile(source, read_dictionary=texts, page_checksum_verification=True)
