@@ -38,6 +38,10 @@ from mpda.tables import read_table
 MOST_SECONDS = 3.0
 PEAK = Path("/proc/self/status")
 MOST_BYTES = 400 << 20
+# Kinds of attacks that leave nothing to read.
+NEVER = (
+    *("foreign_class", "other_names_in_model", "strange_model", "object_array", "code_as_header"),
+)
 REFUSALS = (ModelFileError, TableError, DatasetError, ReportError)
 
 
@@ -52,7 +56,8 @@ class Target:
     file : what the attacked file is called; whole : a valid one
     doors : by name, what reads a path
     kinds : by name, what makes attacks
-    same : of what was read, whether it can be; of ``exact`` kinds it has to be what was saved
+    same : refuses what is not what was saved, after attacks of the kinds in ``exact``
+    sound : refuses what cannot be what such a file holds
     """
 
     file: str
@@ -82,6 +87,8 @@ def outcome(target, kind, door, path):
             raise Fault(f"{type(error).__name__}: {error!s:.300}") from error
         else:
             ended = "loaded"
+            if kind in NEVER:
+                raise Fault("it was read")
             target.sound(found)
             if kind in target.exact:
                 target.same(found)

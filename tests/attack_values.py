@@ -14,6 +14,7 @@ from hashlib import sha256
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sklearn.svm import SVC
 
 from attacks import ARRAYS, BYTES, NAMES, PICKLE, any_of, members_of, one_of, zipped
 from mpda.persistence._archive import write_archive
@@ -166,16 +167,51 @@ def _said_in(content):
 
 
 def other_names_in_model(whole, rng):
+    """One array under another name, in a file that is right in all else."""
     (_, text), _, *arrays = members_of(whole)
     names = [name for name in NAMES if name.isascii() and len(name) < 60]
-    place = int(rng.integers(len(arrays) + 1))
-    arrays[place : place + 1] = [(names[rng.integers(len(names))], PICKLE)]
+    name = names[rng.integers(len(names))]
+    if not arrays:
+        return model_file(text, [(name, PICKLE)])
+    place = one_of(arrays, rng)
+    arrays[place] = (name, arrays[place][1])
     return model_file(text, arrays)
+
+
+FOREIGN = (
+    *("os:system", "builtins:eval", "subprocess:Popen", "pickle:Unpickler", "mpda:load", "x"),
+    *("sklearn.svm:SVC", "sklearn.pipeline:FeatureUnion", "sklearn.base:BaseEstimator", "os:path"),
+    *("mpda.persistence:load", "sklearn.preprocessing:FunctionTransformer", "mpda.trees:SplitTree"),
+)
+
+
+def foreign_class(whole, rng):
+    """A class that is real and not one of a model, at the top or inside."""
+    (_, text), _, *arrays = members_of(whole)
+    said = json.loads(text)
+    path = FOREIGN[rng.integers(len(FOREIGN))]
+    estimator = said["model"]["estimator"]
+    if rng.random() < 0.5:
+        said["class"] = estimator["class"] = path
+    else:
+        svm = {"class": "sklearn.svm:SVC", "parameters": SVC().get_params(), "fitted": {}}
+        patches = {"labels": [], "linearity": [], "tree": None}
+        estimator["fitted"]["a_"] = [
+            {"estimator": svm},
+            {"estimator": {"class": path, "parameters": {}, "fitted": {}}},
+            {"record": {"class": "mpda.trees:Partition", "fields": patches}},
+            {"record": {"class": path, "fields": {}}},
+            {"function": ["os:environ", "PATH"]},
+        ][rng.integers(5)]
+    return model_file(said, arrays)
 
 
 MODEL_FILES = {
     each.__name__: each
-    for each in (other_model, strange_model, other_array_in_model, other_names_in_model)
+    for each in (
+        *(other_model, strange_model, other_array_in_model, other_names_in_model),
+        foreign_class,
+    )
 }
 
 
