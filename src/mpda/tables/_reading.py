@@ -44,6 +44,13 @@ def read_table(
         The features, in this order; None takes all columns that are left.
     skip_missing : bool, default=False
         Whether rows with missing values are left out; else these are refused.
+
+    Raises
+    ------
+    TableError
+        In one line that names the file, whatever is wrong with it. A file that says it needs more
+        memory than 100 times its size, and more than 128 MiB, is refused before it is unpacked;
+        reading takes up to four times what is allowed.
     """
     kind = _kind(path)
     with _refusals_that_name(path, kind):
