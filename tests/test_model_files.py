@@ -197,7 +197,7 @@ CRAFTED = {
         lambda s: estimator_of(s)["parameters"].update(memory="/tmp/cache"),
         "names a cache as memory",
     ),
-    "objects": (changed_dtype("|O"), r"array of a kind that model files never have: \|O"),
+    "objects": (changed_dtype("|O"), r"array of a kind that model files never have: .\|O"),
     "objects of some size": (changed_dtype("|O8"), "array of a kind that model files never have"),
     "records": (changed_dtype("|V8"), "array of a kind that model files never have"),
     "other number": (changed_dtype("<i8"), "0.npy does not say what it holds"),

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mpda._array_files import ArrayArchive
 from mpda._beside import beside, check_plain_file
 from mpda._typing import Labels
+from mpda._unpacked import one_line
 from mpda.exceptions import DatasetError
 
 
@@ -18,26 +20,22 @@ def read(path: Path) -> tuple[Any, Labels]:
     """X and y of an .npz with X and y, or with X_train, y_train, X_test and y_test."""
     try:
         check_plain_file(path)
-        with path.open("rb") as file, np.lib.npyio.NpzFile(file, own_fid=False) as content:
-            X, y = _arrays(content)
-        if X.dtype.kind not in "biuf":
-            raise ValueError(f"X is of {X.dtype}, which are no real numbers")
+        with path.open("rb") as file:
+            archive = ArrayArchive(file)
+            if "X" in archive.names:
+                X, y = archive.arrays("X", "y")
+            else:
+                *parts, y, y_test = archive.arrays("X_train", "X_test", "y_train", "y_test")
+                X, y = np.concatenate(parts), np.concatenate([y, y_test])
+        _refuse_no_samples(X, y)
         return X, y
-    # A short file, a broken zip, an impossible header: NumPy and zipfile say it in many ways.
+    # A broken archive speaks in many ways: of zip, of zlib, of codes, of memory.
     except Exception as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        reason = getattr(error, "strerror", None) or one_line(error)
         raise DatasetError(
-            f"{path} cannot be read as an .npz with the arrays X and y "
-            f"({reason or type(error).__name__}). Replace the file, or remove it to have it "
-            "fetched again."
+            f"{path} cannot be read as an .npz with the arrays X and y ({reason}). "
+            "Replace the file, or remove it to have it fetched again."
         ) from error
-
-
-def _arrays(content: Any) -> tuple[Any, Labels]:
-    if "X" in content.files:
-        return content["X"], content["y"]
-    parts = [[content[f"{name}_{part}"] for part in ("train", "test")] for name in "Xy"]
-    return np.concatenate(parts[0]), np.concatenate(parts[1])
 
 
 def is_there(path: Path) -> bool:
@@ -67,6 +65,16 @@ def check_directory(path: Path) -> None:
             f"The data directory {path} cannot be read ({error.strerror}). Make it readable, or "
             "name another one with --data or MPDA_DATA."
         ) from error
+
+
+def _refuse_no_samples(X: Any, y: Labels) -> None:
+    """Refuse arrays that cannot be samples and classes, whatever their shape."""
+    if X.dtype.kind not in "biuf" or y.dtype.kind not in "biufSU":
+        raise ValueError(
+            f"X should be real numbers and y labels, but they are of {X.dtype} and {y.dtype}"
+        )
+    if not np.isfinite(X).all() or (y.dtype.kind == "f" and not np.isfinite(y).all()):
+        raise ValueError("some numbers are missing or infinite")
 
 
 def write(path: Path, X: Any, y: Labels) -> None:

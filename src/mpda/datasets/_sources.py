@@ -6,22 +6,26 @@ import re
 import sys
 import tempfile
 import time
+import warnings
 import zipfile
+from http.client import HTTPException
 from typing import IO, Any
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import numpy as np
 
 from mpda._typing import Floats, Labels
+from mpda._unpacked import one_line
 from mpda.datasets._catalogue import ImageArchive, OpenML
 from mpda.exceptions import DatasetError
 
 _CHUNK = 1 << 20
 _SIDE = 128
-_IMAGE = re.compile(r"(?:.*/)?obj(\d+)__(\d+)\.png")
+_IMAGE = re.compile(r"(?:.*/)?obj(\d{1,4})__(\d{1,4})\.png")
 _GREY = (0.2989, 0.5870, 0.1140)
 _LARGEST_IMAGE = 1 << 20
+_LARGEST_ARCHIVE = 1 << 30
+_MOST_IMAGES = 20_000
 
 
 def from_openml(source: OpenML, name: str) -> tuple[Any, Labels]:
@@ -33,9 +37,12 @@ def from_openml(source: OpenML, name: str) -> tuple[Any, Labels]:
         found = fetch_openml(
             data_id=source.data_id, as_frame=False, parser="liac-arff", cache=False, n_retries=1
         )
-    except (OSError, ValueError) as error:  # URLError is an OSError; a wrong checksum a ValueError
-        raise DatasetError(f"{name} could not be fetched from OpenML ({error}).") from error
-    return np.asarray(found.data, dtype=np.float32), _codes(np.asarray(found.target))
+        return np.asarray(found.data, dtype=np.float32), _codes(np.asarray(found.target))
+    # No network, a wrong checksum, an answer that is not what it should be: anything may be raised.
+    except Exception as error:
+        raise DatasetError(
+            f"{name} could not be fetched from OpenML ({one_line(error)})."
+        ) from error
 
 
 def _codes(labels: Labels) -> Labels:
@@ -53,9 +60,12 @@ def from_archive(source: ImageArchive, name: str) -> tuple[Any, Labels]:
         try:
             with zipfile.ZipFile(archive) as images:
                 return _samples(images, source)
-        except (zipfile.BadZipFile, OSError) as error:
+        except DatasetError:
+            raise
+        # Zip, zlib and Pillow have many errors for what is broken or made to deceive.
+        except Exception as error:
             raise DatasetError(
-                f"{source.url} did not give a zip of images ({error}). Try again later."
+                f"{source.url} did not give a zip of images ({one_line(error)}). Try again later."
             ) from error
 
 
@@ -67,12 +77,16 @@ def _download(url: str, name: str, file: IO[bytes]) -> None:
             last = -np.inf
             while chunk := answer.read(_CHUNK):
                 file.write(chunk)
+                if file.tell() > _LARGEST_ARCHIVE:
+                    raise OSError(f"more than {_LARGEST_ARCHIVE} bytes")
                 if time.monotonic() - last >= 2.0:
                     of = f" of {size / 2**20:.0f}" if size else ""
                     print(f"{name}: {file.tell() / 2**20:.0f}{of} MiB from {url}", file=sys.stderr)
                     last = time.monotonic()
-    except (URLError, OSError) as error:
-        raise DatasetError(f"{name} could not be fetched from {url} ({error}).") from error
+    except (OSError, HTTPException, ValueError) as error:  # URLError is an OSError
+        raise DatasetError(
+            f"{name} could not be fetched from {url} ({one_line(error)})."
+        ) from error
     if size and file.tell() != size:
         raise DatasetError(f"{url} broke off after {file.tell()} of {size} bytes. Try again.")
 
@@ -86,6 +100,8 @@ def _samples(images: zipfile.ZipFile, source: ImageArchive) -> tuple[Any, Labels
             found.append((int(match[1]), int(match[2]), info))
     if not found:
         raise DatasetError(f"{source.url} has no images named obj<class>__<number>.png.")
+    if len(found) > _MOST_IMAGES:
+        raise DatasetError(f"{source.url} has {len(found)} images, which no data set here has.")
     found.sort(key=lambda each: each[:2])
     rows = [_reduced(_pixels(images, info), source.reduction) for _, _, info in found]
     return np.stack(rows), np.array([label for label, _, _ in found], dtype=np.int16)
@@ -99,11 +115,13 @@ def _pixels(images: zipfile.ZipFile, info: zipfile.ZipInfo) -> Floats:
         raise DatasetError(
             "Reading images needs Pillow, which comes with: pip install 'mpda[plot]'."
         ) from error
-    with images.open(info) as file, Image.open(file) as image:
-        pixels = np.asarray(image, dtype=np.float64)
-    if pixels.shape[:2] != (_SIDE, _SIDE):
-        raise DatasetError(f"{info.filename} must be {_SIDE} x {_SIDE}, got {pixels.shape[:2]}.")
-    return pixels
+    with images.open(info) as file, warnings.catch_warnings():
+        warnings.simplefilter("error", Image.DecompressionBombWarning)
+        with Image.open(file, formats=["PNG"]) as image:
+            if image.size != (_SIDE, _SIDE):  # before it is unpacked
+                size = " x ".join(map(str, image.size))
+                raise ValueError(f"{info.filename!r:.80} must be {_SIDE} x {_SIDE}, got {size}")
+            return np.asarray(image, dtype=np.float64)
 
 
 def _reduced(pixels: Floats, reduction: str) -> Floats:

@@ -57,6 +57,8 @@ NOT_KEPT = {
     # The generator that began the search, mostly NumPy's global one.
     "sklearn.neighbors:NeighborhoodComponentsAnalysis": ("random_state_",),
 }
+# What a metric of scikit-learn may be given.
+_METRIC_OPTIONS = ("p", "w", "V", "VI")
 _ATTRIBUTE = re.compile(r"[A-Za-z][A-Za-z0-9_]*_|_[A-Za-z][A-Za-z0-9_]*|radius")
 
 
@@ -93,5 +95,8 @@ def rebuild(path: str, model: Any) -> None:
         model._tree = None
         if model._fit_method in tree:
             kind = named(f"sklearn.neighbors:{tree[model._fit_method]}")
-            options = {"metric": model.effective_metric_, **model.effective_metric_params_}
-            model._tree = kind(model._fit_X, model.leaf_size, **options)
+            metric, options = model.effective_metric_, model.effective_metric_params_
+            # Weights of samples are among the options, too, and their number is never checked.
+            if not isinstance(metric, str) or not set(options) <= set(_METRIC_OPTIONS):
+                raise ValueError("the metric of the neighbours is not one that a fit sets")
+            model._tree = kind(model._fit_X, model.leaf_size, metric=metric, **options)

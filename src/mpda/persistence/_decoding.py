@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._array_files import check_values
 from mpda._typing import Array
 from mpda.exceptions import ModelFileError
 from mpda.persistence._classes import (
@@ -26,6 +27,7 @@ from mpda.persistence._classes import (
 from mpda.persistence._encoding import DEEPEST
 from mpda.persistence._npy import Layout
 
+_MOST_JOBS = 1024  # more would take a machine down before they did anything
 _TAGS = (
     *("int", "float", "bytes", "tuple", "dict", "items", "numpy", "array", "objects", "masked"),
     *("function", "record", "estimator"),
@@ -97,7 +99,9 @@ class _Reader:
     def _numpy(self, content: list[str], depth: int) -> Any:
         dtype, digits = content
         how = Layout.from_json({"dtype": dtype, "shape": []})
-        return np.frombuffer(bytes.fromhex(digits), np.dtype(how.dtype), 1)[0]
+        found = np.frombuffer(bytes.fromhex(digits), np.dtype(how.dtype), 1)
+        check_values(found)
+        return found[0]
 
     def _array(self, content: int, depth: int) -> Array:
         if content not in self.unused:
@@ -117,7 +121,10 @@ class _Reader:
 
     def _masked(self, content: dict[str, Any], depth: int) -> Any:
         data, mask = (self.value(content[name], depth) for name in ("data", "mask"))
-        if mask is not None and (mask.dtype != bool or mask.shape != data.shape):
+        # Of a list NumPy would make an array of its own choice, as wide as its longest string.
+        if type(data) is not np.ndarray or not (
+            mask is None or (mask.dtype == bool and mask.shape == data.shape)
+        ):
             raise ModelFileError("describes an array that cannot be.")
         return np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask)
 
@@ -141,6 +148,11 @@ class _Reader:
         fitted = {name: self.value(v, depth) for name, v in content["fitted"].items()}
         if parameters.get("memory") is not None:
             raise ModelFileError(f"names a cache as memory of {kind.__name__}, which is not taken.")
+        jobs = parameters.get("n_jobs")
+        if jobs is not None and not (
+            isinstance(jobs, int | np.integer) and abs(int(jobs)) <= _MOST_JOBS
+        ):
+            raise ModelFileError(f"sets n_jobs of {kind.__name__} to {jobs!r:.40}.")
         for name in fitted:
             unwanted = name in NOT_KEPT.get(path, ()) or path in UNFITTED
             if unwanted or not is_fitted_attribute(kind, name):

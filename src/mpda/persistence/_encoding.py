@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._array_files import KINDS
 from mpda._arrays import is_foreign, to_host
 from mpda._typing import Array
 from mpda.persistence._classes import (
@@ -25,7 +26,6 @@ from mpda.persistence._classes import (
     parameters_of,
     path_of,
 )
-from mpda.persistence._npy import KINDS
 
 # Beyond it a value is taken to hold itself.
 DEEPEST = 40

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from mpda._beside import beside, check_plain_file
 from mpda._provenance import versions
+from mpda._unpacked import one_line
 from mpda.exceptions import ModelFileError, ModelVersionWarning
 from mpda.persistence._archive import Member, archive_members, write_archive
 from mpda.persistence._classes import ESTIMATORS
@@ -173,7 +174,7 @@ def _named_refusals(path: Path) -> Iterator[None]:
     except ModelFileError as error:
         raise ModelFileError(f"{path} {error}") from error.__cause__
     except _WRONG_VALUES as error:
-        said = " ".join(str(error).split())
+        said = one_line(error)
         raise ModelFileError(f"{path} does not describe a model ({said}).") from error
 
 
@@ -210,14 +211,18 @@ def _read_header(file: BinaryIO, members: list[Member]) -> dict[str, Any]:
     version = said.get("version")
     if isinstance(version, int) and version > _VERSION:
         raise ModelFileError(
-            f"was made by a newer mpda (file format {version}, this one reads {_VERSION}): upgrade "
-            "with pip install --upgrade mpda."
+            f"was made by a newer mpda (file format {version!s:.20}, this one reads {_VERSION}): "
+            "upgrade with pip install --upgrade mpda."
         )
     if version != _VERSION or checksum != f"{_checksum(text)}\n".encode():
         raise ModelFileError("is damaged: its header does not have its checksum.")
     expected = [_HEADER, _CHECKSUM, *(f"{i}.npy" for i in range(len(said["arrays"])))]
     if [member.name for member in members] != expected:
         raise ModelFileError("is damaged: its members are not those that its header names.")
+    if not isinstance(said["notes"], dict) or not all(
+        isinstance(said["versions"][name], str) for name in _MODULES
+    ):
+        raise ModelFileError("is damaged: its notes or versions are not what mpda.save writes.")
     if said["class"] not in ESTIMATORS or said["model"]["estimator"]["class"] != said["class"]:
         raise ModelFileError(f"holds a class that is not known: {said['class']!r:.80}.")
     return said
@@ -234,6 +239,7 @@ def _parsed(text: bytes) -> Any:
             text.decode("utf-8", "surrogatepass"),
             object_pairs_hook=_distinct,
             parse_constant=_refuse_constant,
+            parse_float=_finite,
         )
     except (ValueError, RecursionError) as error:
         raise ModelFileError("is damaged: its header cannot be read.") from error
@@ -248,6 +254,13 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text:.20} is too large")
+    return value
 
 
 def _readable(said: Any) -> Any:
@@ -281,7 +294,7 @@ def _number_or_words(value: Any) -> float | str:
 def _version_lines(before: dict[str, str], packages: set[str]) -> Iterator[str]:
     """What is to be said of versions that are others by their first two numbers."""
     for name, module in _MODULES.items():
-        then, now = before[name], versions()[name]
+        then, now = one_line(before[name], 40), versions()[name]
         if module in {"mpda", *packages} and then.split(".")[:2] != now.split(".")[:2]:
             yield (
                 f"was saved with {name} {then}, and this is {now}: what the model computes may "

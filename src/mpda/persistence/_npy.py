@@ -16,14 +16,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from mpda._array_files import KINDS, MOST_AXES, check_values
 from mpda._typing import Array
 from mpda.exceptions import ModelFileError
 from mpda.persistence._archive import Member
 
-# Truth values, numbers, strings, dates: all that is nothing but its bytes.
-KINDS = "biufcSUmM"
+_MOST_OF_NOTHING = 1 << 24
 _DTYPE = re.compile(rf"[<>|][{KINDS}][0-9]{{1,10}}(\[[0-9]*[a-zA-Z]{{1,2}}\])?")
-_MOST_AXES = 32
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,15 @@ class Layout:
     def from_json(cls, said: dict[str, Any]) -> Layout:
         shape, strides = said["shape"], said.get("strides")
         order, dtype = said.get("order", "C"), said["dtype"]
-        if not _are_integers(shape, least=0) or order not in ("C", "F"):
+        # Nothing, many times over, is no room in memory, but work for what goes through it.
+        if not _are_integers(shape, least=0) or (0 in shape and max(shape) > _MOST_OF_NOTHING):
             raise ModelFileError("describes an array that cannot be.")
-        if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype) or len(shape) > _MOST_AXES:
-            raise ModelFileError(f"holds an array of a kind that model files never have: {dtype}.")
+        if order not in ("C", "F"):
+            raise ModelFileError("describes an array that cannot be.")
+        if not isinstance(dtype, str) or not _DTYPE.fullmatch(dtype) or len(shape) > MOST_AXES:
+            raise ModelFileError(
+                f"holds an array of a kind that model files never have: {dtype!r:.40}."
+            )
         if strides is not None and not _are_integers(strides):
             raise ModelFileError("describes an array that cannot be.")
         return cls(dtype, tuple(shape), order == "F", None if strides is None else tuple(strides))
@@ -120,7 +124,9 @@ def npy_array(file: BinaryIO, member: Member, how: Layout, checksum: Any) -> Arr
     try:
         dtype = np.dtype(how.dtype)
     except TypeError as error:
-        raise ModelFileError(f"holds an array that NumPy here does not know: {error}.") from error
+        raise ModelFileError(
+            f"holds an array that NumPy here does not know: {how.dtype!r:.40}."
+        ) from error
     if dtype.str != how.dtype:
         raise ModelFileError(f"holds an array of a kind that model files never have: {how.dtype}.")
     if len(begin) + prod(how.shape) * dtype.itemsize != member.size:
@@ -137,6 +143,7 @@ def npy_array(file: BinaryIO, member: Member, how: Layout, checksum: Any) -> Arr
     digest.update(entries.data)
     if found != array.nbytes or digest.hexdigest() != checksum:
         raise ModelFileError(f"is damaged: {member.name} does not have its checksum.")
+    check_values(array)
     return array if how.strides is None else _laid_out(array, how.strides)
 
 

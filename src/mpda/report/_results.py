@@ -14,6 +14,7 @@ from mpda._beside import check_plain_file, written
 from mpda.exceptions import ReportError
 
 FORMAT, VERSION = "mpda results", 1
+_LARGEST = 2**53
 
 # What a results dictionary looks like. "?" ends the name of an entry that may be missing or null;
 # a list holds any number of what it names; "numbers" are numbers or null.
@@ -154,14 +155,19 @@ def write_results(results: dict[str, Any], path: str | Path) -> Path:
 
 def checked(results: Any, where: str = "results") -> dict[str, Any]:
     """The results in JSON's types, if a page can be made of them."""
-    results = plain(results)
+    try:
+        results = plain(results)
+    except RecursionError as error:
+        raise ReportError(
+            f"{where} is not a results file of mpda: it is nested too deep."
+        ) from error
     if not isinstance(results, dict) or results.get("format") != FORMAT:
         raise ReportError(f"{where} is not a results file of mpda: its format is not {FORMAT!r}.")
     version = results.get("version")
     if isinstance(version, int) and version > VERSION:
         raise ReportError(
-            f"{where} was made by a newer mpda (version {version} of the file, this one reads "
-            f"{VERSION}): upgrade mpda."
+            f"{where} was made by a newer mpda (version {version!s:.20} of the file, this one "
+            f"reads {VERSION}): upgrade mpda."
         )
     _check(results, _SHAPE, where)
     _check_lengths(results, where)
@@ -171,13 +177,15 @@ def checked(results: Any, where: str = "results") -> dict[str, Any]:
 def plain(value: Any) -> Any:
     """The same in JSON's types."""
     if isinstance(value, dict):
-        return {str(key): plain(each) for key, each in value.items()}
+        return {plain(str(key)): plain(each) for key, each in value.items()}
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
+    if isinstance(value, str) and not value.isascii():
+        return value.encode("utf-8", "replace").decode()  # halves of characters cannot be written
     return value
 
 
@@ -201,7 +209,8 @@ def _check(value: Any, shape: Any, where: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    # Whole numbers beyond are no floats, and NumPy makes objects of them.
+    return isinstance(value, float) or (type(value) is int and abs(value) < _LARGEST)
 
 
 _KINDS: dict[str, Callable[[Any], bool]] = {
@@ -210,11 +219,13 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "dictionary": lambda value: isinstance(value, dict),
     "number": _is_number,
     "number or null": lambda value: value is None or _is_number(value),
-    "count": lambda value: _is_number(value) and value >= 0 and value == int(value),
+    "count": lambda value: type(value) is int and 0 <= value < _LARGEST,
 }
 
 
 def _kind(value: Any) -> str:
+    if type(value) is int and abs(value) >= _LARGEST:
+        return "a number that is too large"
     return f"{value!r:.40}" if isinstance(value, str | int | float) else type(value).__name__
 
 

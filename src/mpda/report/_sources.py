@@ -36,6 +36,9 @@ def _of_experiments(path: Path) -> dict[str, Any]:
     rows = list(done.values())
     if not rows:
         raise ReportError(f"{path} has no row of a finished task: run mpda reproduce first.")
+    unknown = sorted({row["problem"] for row in rows} - set(PROBLEMS))
+    if unknown:
+        raise ReportError(f"{path} has rows of a problem that is not known: {unknown[0]!r:.40}.")
     order = [*CONTENDERS, *sorted({row["method"] for row in rows} - set(CONTENDERS))]
     problems = [*PROBLEMS]
     rows.sort(key=lambda row: (problems.index(row["problem"]), order.index(row["method"])))

@@ -141,7 +141,7 @@ class _Progress:
         self._began = self._said = time.monotonic()
         self._seconds: dict[Any, list[float]] = defaultdict(list)
         for row in rows:
-            if row["status"] == "done":
+            if row["status"] == "done" and "seconds" in row:
                 self._count(row)
 
     def _count(self, row: Row) -> None:

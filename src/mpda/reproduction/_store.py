@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +23,6 @@ from mpda.exceptions import ReproductionError
 from mpda.reproduction._protocol import N_FOLDS, Problem
 
 Row = dict[str, Any]
-# What every row has; a line without is none.
-_KEYS = {"task", "status", "problem", "method", "seed", "seconds"}
 
 
 @dataclass(frozen=True)
@@ -120,16 +118,67 @@ class Store:
 
 
 def read(path: Path) -> list[Row]:
-    """The whole rows of a file."""
+    """The whole rows of a file; what else stands there is passed over."""
     rows = []
     for line in path.read_bytes().split(b"\n") if path.is_file() else []:
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):  # empty, or what a kill left of a line
             continue
-        if isinstance(row, dict) and row.keys() >= _KEYS:
+        if _is_row(row):
             rows.append(row)
     return rows
+
+
+def _is_row(row: Any) -> bool:
+    """Whether a value of JSON has all that is asked of a row, in the types that it should have."""
+    if not isinstance(row, dict) or not _fits(row, _ANY_ROW):
+        return False
+    if row["status"] != "done":
+        return bool(row["status"] == "failed")
+    others = {name: fits for name, fits in _MORE_OF_ROW.items() if name in row}
+    if not _fits(row, _DONE_ROW | others):
+        return False
+    dimensions, wrong = row["dimensions"], row["wrong"]
+    return (
+        len(dimensions) == len(wrong)
+        and dimensions == sorted(set(dimensions))
+        and max(wrong) <= row["n_test"] > 0
+    )
+
+
+def _fits(row: Row, kinds: Mapping[str, Callable[[Any], bool]]) -> bool:
+    return all(name in row and fits(row[name]) for name, fits in kinds.items())
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _are_counts(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_count, value))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300  # and no nan
+
+
+_ANY_ROW = {
+    **dict.fromkeys(("task", "problem", "method", "status"), _is_text),
+    "seed": _is_count,
+}
+_DONE_ROW = {
+    **dict.fromkeys(("dimensions", "wrong"), _are_counts),
+    **dict.fromkeys(("n_test", "cv_dimension"), _is_count),
+}
+_MORE_OF_ROW = {
+    **dict.fromkeys(("seconds", "fit_seconds", "fit_mib", "test_share"), _is_number),
+    "parameters": lambda value: isinstance(value, dict),
+}
 
 
 def finished(rows: Sequence[Row], tasks: Sequence[Task]) -> list[Row]:

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mpda._array_files import ArrayArchive, read_npy
 from mpda._typing import Array
+from mpda._unpacked import one_line
 from mpda.exceptions import TableError
 from mpda.tables._labels import class_labels
 from mpda.tables._table import Table
 from mpda.tables._words import listed
 
+# Samples become numbers of eight bytes.
+_WIDTH = 8
+
 
 def of_array(path: Path, label: str | None) -> Table:
-    X = _matrix(_loaded(path), path)
+    X = _matrix(_array(path), path)
     rows = np.arange(1, len(X) + 1)
     if label is None:
         return Table(path.name, X, None, None, None, rows, {})
@@ -34,7 +41,7 @@ def of_array(path: Path, label: str | None) -> Table:
             f"--label {label}: for an .npy give the number of a column (-1 for the last) or the "
             "path of an .npy with the labels."
         )
-    labels = _loaded(other)
+    labels = _array(other)
     if labels.shape not in ((len(X),), (len(X), 1)):
         raise TableError(
             f"--label: {other} has the shape {labels.shape}, but {path} has {len(X)} samples."
@@ -43,7 +50,7 @@ def of_array(path: Path, label: str | None) -> Table:
 
 
 def of_arrays(path: Path, label: str | None) -> Table:
-    arrays = _loaded(path)
+    arrays = _arrays(path)
     if "X" in arrays:
         name = "X"
     else:
@@ -67,22 +74,29 @@ def of_arrays(path: Path, label: str | None) -> Table:
     return Table(path.name, X, y, key, None, np.arange(1, len(X) + 1), {})
 
 
-def _loaded(path: Path) -> Any:
-    """The array of an .npy, or the arrays of an .npz by name."""
+def _array(path: Path) -> Array:
+    with _refused_by_name(path), path.open("rb") as file:
+        return read_npy(file, width=_WIDTH)
+
+
+def _arrays(path: Path) -> dict[str, Array]:
+    with _refused_by_name(path), path.open("rb") as file:
+        archive = ArrayArchive(file)
+        return dict(zip(archive.names, archive.arrays(*archive.names, width=_WIDTH), strict=True))
+
+
+@contextmanager
+def _refused_by_name(path: Path) -> Iterator[None]:
     try:
-        found = np.load(path, allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return found
-        with found:
-            return {name: found[name] for name in found.files}
+        yield
     except OSError:
         raise
-    # A broken zip, a short file, a pickle, an impossible header: NumPy says it in many ways.
+    # A broken zip, a short file, a pickle, an impossible header: said in many ways.
     except Exception as error:
         raise TableError(
-            f"{path} cannot be read as NumPy's {path.suffix}: it is damaged, something else, or "
-            "holds Python objects, which are refused. Save numbers, and labels as numbers or "
-            "fixed-width strings."
+            f"{path} cannot be read as NumPy's {path.suffix} ({one_line(error)}): it is damaged, "
+            "something else, or holds Python objects, which are refused. Save numbers, and labels "
+            "as numbers or fixed-width strings."
         ) from error
 
 
@@ -94,4 +108,7 @@ def _matrix(X: Any, path: Path) -> Array:
         )
     if X.dtype.kind not in "biuf":
         raise TableError(f"{path}: samples should be real numbers, but the array is of {X.dtype}.")
-    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    if X.size == 0:  # a shape costs nothing, and may say anything
+        raise TableError(f"{path} has no {'columns' if len(X) else 'rows'}.")
+    with np.errstate(over="ignore"):  # what is infinite then is said by its place
+        return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)

@@ -5,15 +5,19 @@ from __future__ import annotations
 import csv
 import gzip
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mpda._unpacked import check_unpacked
 from mpda.exceptions import TableError
+from mpda.tables._columns import check_frame, of_arrow, of_parquet
 
 FRAMES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+_PIECE = 1 << 20
 # Words for a missing number; in the column of labels they are labels like any other.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
 
@@ -30,22 +34,15 @@ def read_frame(
     What is not a feature is read as it stands: labels, and where features are given all others.
     """
     try:
-        import pandas as pd
+        import pandas  # noqa: F401
     except ImportError as error:
         raise TableError("Tables need pandas: pip install 'mpda[cli]'.") from error
-    try:
-        if kind in (".csv", ".tsv"):
-            frame = _of_text(path, "\t" if kind == ".tsv" else None, label, drop, features)
-        elif kind == ".parquet":
-            frame = pd.read_parquet(path)
-        else:
-            frame = _of_arrow(path)
-    except (OSError, TableError):
-        raise
-    # pandas and pyarrow have many errors for a broken file.
-    except Exception as error:
-        said = str(error).strip().split("\n")[0]
-        raise TableError(f"{path} cannot be read as {kind[1:]} ({said}).") from error
+    if kind in (".csv", ".tsv"):
+        frame = _of_text(path, "\t" if kind == ".tsv" else None, label, drop, features)
+    elif kind == ".parquet":
+        frame = of_parquet(path)
+    else:
+        frame = of_arrow(path)
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()
     frame.columns = [str(name) for name in frame.columns]
@@ -54,9 +51,11 @@ def read_frame(
 
 
 def _refuse_same_names(names: list[str], path: Path) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise TableError(f"{path} has more than one column {twice[0]!r}; give them other names.")
+        raise TableError(
+            f"{path} has more than one column {twice[0]!r:.80}; give them other names."
+        )
 
 
 def _of_text(
@@ -68,9 +67,12 @@ def _of_text(
 ) -> Any:
     import pandas as pd
 
-    with _opened(path) as file:
+    n_lines = _lines(path)
+    with _opened(path, "rt", encoding="utf-8-sig", newline="") as file:
         first = file.readline()
         separator = separator or max(",;\t", key=first.count)
+        # Rows may be shorter than the first line, and take as much room.
+        check_frame(n_lines, [8] * (first.count(separator) + 1), path.stat().st_size)
         file.seek(0)
         found = next(csv.reader(file, delimiter=separator), [])
     names = [name.strip() or f"column {i}" for i, name in enumerate(found, start=1)]
@@ -101,6 +103,7 @@ def _of_text(
             low_memory=False,
             **exact,
             encoding="utf-8-sig",
+            compression="gzip" if _is_packed(path) else None,
         )
     if not found[0].strip() and names[0] not in drop and _counts_rows(frame.iloc[:, 0]):
         raise TableError(
@@ -110,9 +113,26 @@ def _of_text(
     return frame
 
 
-def _opened(path: Path) -> Any:
-    opened = gzip.open if path.suffix == ".gz" else open
-    return opened(path, "rt", encoding="utf-8-sig", newline="")
+def _lines(path: Path) -> int:
+    """The number of lines; what unpacks to much more than the file holds is refused on the way."""
+    held = path.stat().st_size
+    n_bytes = newlines = returns = 0
+    with _opened(path, "rb") as file:
+        while piece := file.read(_PIECE):
+            n_bytes += len(piece)
+            check_unpacked(n_bytes, held)
+            newlines += piece.count(b"\n")
+            returns += piece.count(b"\r")
+    return max(newlines, returns) + 1
+
+
+def _opened(path: Path, mode: str, **options: Any) -> Any:
+    opened = gzip.open if _is_packed(path) else open
+    return opened(path, mode, **options)
+
+
+def _is_packed(path: Path) -> bool:
+    return path.suffix.lower() == ".gz"
 
 
 def _counts_rows(column: Any) -> bool:
@@ -126,16 +146,3 @@ def _is_number(word: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _of_arrow(path: Path) -> Any:
-    """Arrow's file format, which is Feather's too, or its stream format."""
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as source:
-        try:
-            table = pa.ipc.open_file(source).read_all()
-        except pa.ArrowInvalid:
-            source.seek(0)
-            table = pa.ipc.open_stream(source).read_all()
-        return table.to_pandas()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mpda._typing import Labels
+from mpda._unpacked import check_unpacked
 from mpda.exceptions import TableError
 
 _MEASUREMENT = (
@@ -31,8 +32,11 @@ def class_labels(column: Any, name: str, *, as_text: bool = False) -> Labels:
         known = _of_one_kind(known)
         known = _plain_words(known) if as_text and known.dtype.kind == "U" else known
     if known.dtype.kind == "U":
+        _refuse_no_text(known, name)
         _refuse_measurements(known, name)
     if known.dtype.kind == "f":
+        if np.abs(known).max(initial=0.0) >= 2.0**63:
+            raise TableError(f"The labels {name!r} are numbers that are too large for classes.")
         if (known != np.rint(known)).any():
             first = known[known != np.rint(known)][0]
             raise TableError(_MEASUREMENT.format(name=repr(name), first=first))
@@ -46,6 +50,14 @@ def class_labels(column: Any, name: str, *, as_text: bool = False) -> Labels:
     labels = np.full(len(values), None, dtype=object)
     labels[~absent] = known.tolist()
     return labels
+
+
+def _refuse_no_text(words: Labels, name: str) -> None:
+    """Halves of characters, which nothing could be written with."""
+    try:
+        "".join(np.unique(words)).encode()
+    except UnicodeEncodeError as error:
+        raise TableError(f"The labels {name!r} are not all text.") from error
 
 
 def _refuse_measurements(words: Labels, name: str) -> None:
@@ -68,7 +80,11 @@ def _of_one_kind(known: Labels) -> Labels:
         return known.astype(next(iter(kinds)))
     if kinds & {list, dict, tuple, np.ndarray, set}:
         return known
-    return known.astype(str)
+    words = [str(each) for each in known]
+    # Every word takes as much room as the longest.
+    longest = max(map(len, words), default=0)
+    check_unpacked(4 * longest * len(words), sum(map(len, words)) + len(words))
+    return np.array(words, dtype=str)
 
 
 def _plain_words(known: Labels) -> Labels:
@@ -98,5 +114,5 @@ def _values(column: Any) -> tuple[Any, Any]:
         return found, absent | np.array([isinstance(v, str) and v == "" for v in found], dtype=bool)
     values = np.asarray(column)
     if values.dtype.kind == "S":
-        values = values.astype(str)
+        values = np.char.decode(values, "utf-8")
     return values, np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from mpda._beside import check_plain_file
 from mpda._typing import Array, Bools, Labels
+from mpda._unpacked import one_line
 from mpda.exceptions import TableError
 from mpda.tables._array_files import of_array, of_arrays
 from mpda.tables._frames import FRAMES, read_frame
@@ -43,17 +45,50 @@ def read_table(
         The features, in this order; None takes all columns that are left.
     skip_missing : bool, default=False
         Whether rows with missing values are left out; else these are refused.
+
+    Raises
+    ------
+    TableError
+        In one line that names the file, whatever is wrong with it. A file that says it needs more
+        memory than 100 times its size, and more than 128 MiB, is refused before it is unpacked;
+        reading takes up to four times what is allowed.
     """
+    kind = _kind(path)
+    with _refusals_that_name(path, kind):
+        return _checked(path, kind, label, drop, features, skip_missing=skip_missing)
+
+
+@contextmanager
+def _refusals_that_name(path: Path, kind: str) -> Iterator[None]:
     try:
-        kind = _kind(path)
-        if kind == ".npy":
-            table = of_array(path, label)
-        elif kind == ".npz":
-            table = of_arrays(path, label)
-        else:
-            table = _of_frame(path, kind, label, drop, features)
+        yield
+    except TableError as error:
+        said = str(error)
+        raise TableError(said if str(path) in said else f"{path}: {said}") from error.__cause__
     except OSError as error:
-        raise TableError(f"{path} cannot be read ({error.strerror or error}).") from error
+        raise TableError(f"{path} cannot be read ({error.strerror or one_line(error)}).") from error
+    # pandas and pyarrow have many errors for a broken file, and more for odd columns.
+    except Exception as error:
+        said = one_line(error) or type(error).__name__
+        raise TableError(f"{path} cannot be read as {kind[1:]} ({said}).") from error
+
+
+def _checked(
+    path: Path,
+    kind: str,
+    label: str | None,
+    drop: Sequence[str],
+    features: Sequence[str] | None,
+    *,
+    skip_missing: bool,
+) -> Table:
+    """The samples, if there are any and none has a value that is missing or infinite."""
+    if kind == ".npy":
+        table = of_array(path, label)
+    elif kind == ".npz":
+        table = of_arrays(path, label)
+    else:
+        table = _of_frame(path, kind, label, drop, features)
     if kind in (".npy", ".npz") and drop:
         raise TableError(f"{path} has no names of columns, so --drop has no meaning for it.")
     table = _without_missing(table) if skip_missing else table
@@ -82,7 +117,8 @@ def columns_of(path: Path) -> str:
     kind = _kind(path)
     if kind in (".npy", ".npz"):
         return "columns without names: give a number, -1 for the last, or an .npy with the labels"
-    return f"the columns {listed(list(read_frame(path, kind, None).columns), most=20)}"
+    with _refusals_that_name(path, kind):
+        return f"the columns {listed(list(read_frame(path, kind, None).columns), most=20)}"
 
 
 def _kind(path: Path) -> str:
@@ -94,9 +130,12 @@ def _kind(path: Path) -> str:
             f"{path} ends in {kind or 'nothing'}, which says nothing about what it is; files that "
             f"are understood end in {', '.join(KINDS)}."
         )
-    if not path.exists():
-        raise TableError(f"{path} does not exist.{near(path.name, _siblings(path))}")
-    check_plain_file(path)
+    try:
+        if not path.exists():
+            raise TableError(f"{path} does not exist.{near(path.name, _siblings(path))}")
+        check_plain_file(path)
+    except OSError as error:
+        raise TableError(f"{path} cannot be read ({error.strerror or one_line(error)}).") from error
     return kind
 
 
@@ -173,7 +212,7 @@ def _first_word(name: str, column: Any, read: Any) -> str:
     """A column with the first of its values that is no number."""
     bad = ~column.isna() if read is None else read.isna() & ~column.isna()
     place = int(np.flatnonzero(bad.to_numpy())[0]) if bad.any() else 0
-    return f"{name!r} (row {place + 1}: {column.iloc[place]!s})"
+    return f"{name!r:.80} (row {place + 1}: {one_line(column.iloc[place], 40)})"
 
 
 def _without_missing(table: Table) -> Table:
@@ -224,7 +263,7 @@ def _where(table: Table, marks: Bools) -> str:
     """The columns with marks, how many each has, and the first row."""
     said = []
     for column in np.flatnonzero(marks.any(axis=0)):
-        name = repr(table.features[column]) if table.features else f"column {column}"
+        name = f"{table.features[column]!r:.80}" if table.features else f"column {column}"
         rows = table.rows[marks[:, column]]
         said.append(f"{name} ({len(rows)}, the first in row {rows[0]})")
     return listed(said, quoted=False)

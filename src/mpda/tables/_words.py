@@ -10,7 +10,7 @@ _SHOWN = 5
 
 
 def listed(names: Sequence[Any], *, quoted: bool = True, most: int = _SHOWN) -> str:
-    shown = [repr(name) if quoted else str(name) for name in names[:most]]
+    shown = [f"{name!r:.80}" if quoted else str(name) for name in names[:most]]
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(shown) + rest if shown else "none"
 
