@@ -6,12 +6,12 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import validate_data
 
 from mpda._typing import ArrayLike, Floats, Ints
 from mpda._validation import check_count, check_jobs
 from mpda.contributions import PatchRule
 from mpda.engines import in_order, is_on_dask
+from mpda.estimators._checks import validate_data
 from mpda.estimators._linear_map import distinct_labels, refuse_device
 from mpda.estimators._partition_options import partition_rule
 from mpda.frames import scale_exponent

@@ -14,6 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from mpda._provenance import machine, versions
+from mpda.engines import crew
 from mpda.exceptions import DatasetError
 from mpda.reproduction._store import Row, Store, Task, finished
 from mpda.reproduction._tasks import errors
@@ -41,10 +42,12 @@ def run(
         report = _Progress(store.rows, left, jobs, progress)
         report.begin(len(tasks), _set_aside(store.rows, tasks))
         # As many at a time as there are workers: a kill loses no more than what they have in hand.
+        working = crew(jobs)
         pool = Parallel(
-            n_jobs=jobs, return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
+            n_jobs=working.n, return_as="generator_unordered", pre_dispatch=working.n, batch_size=1
         )
-        for number, row in pool(delayed(attempt)(i, left[i], directory) for i in range(len(left))):
+        each = delayed(working.sharing(attempt) if working.n > 1 else attempt)
+        for number, row in pool(each(i, left[i], directory) for i in range(len(left))):
             store.append(row)
             task = left[number]
             if row["status"] == "failed":

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._threads import CHANGING
 from mpda.exceptions import TableError
 
 FRAMES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
@@ -85,7 +86,7 @@ def _of_text(
     kept = {label} if features is None else set(names) - set(features)
     # The number that is written, to the last bit; from pandas 3 on it is so anyway.
     exact = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
-    with warnings.catch_warnings():
+    with CHANGING, warnings.catch_warnings():
         # Rows that are longer than the first line would be cut.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         frame = pd.read_csv(
