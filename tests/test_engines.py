@@ -109,21 +109,6 @@ def test_blas_threads_are_put_back():
     assert blas_threads() == before
 
 
-def test_other_threads_leave_blas_alone():
-    before = blas_threads()
-    seen = []
-
-    def fit():
-        with one_blas_thread():
-            seen.append(blas_threads())
-
-    thread = threading.Thread(target=fit)
-    thread.start()
-    thread.join()
-    assert seen == [before]
-    assert blas_threads() == before
-
-
 def test_without_dask_its_collections_name_the_extra(monkeypatch):
     class Collection:
         def __dask_graph__(self):

@@ -33,6 +33,7 @@ from mpda._arrays import (
     smallest,
     zeros,
 )
+from mpda._threads import one_blas_thread
 from mpda._typing import Array, Floats, Ints
 
 # Up to this many coordinate differences every pair is compared directly (about a third of a
@@ -320,7 +321,8 @@ def _near_by_products(Z: Array, squares: Array, k: int) -> tuple[Array, Array]:
     """
     if on_host(Z):
         search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(Z)
-        gaps, candidates = search.kneighbors(Z)
+        with one_blas_thread():  # as the search wants it: threads must not put it back by turns
+            gaps, candidates = search.kneighbors(Z)
         return gaps, candidates
     xp = namespace(Z)
     n = Z.shape[0]

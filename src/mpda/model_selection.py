@@ -22,14 +22,15 @@ from sklearn.utils.validation import (
     assert_all_finite,
     check_consistent_length,
     check_is_fitted,
-    column_or_1d,
     indexable,
 )
 
+from mpda._threads import CHANGING, one_at_a_time, one_blas_thread
 from mpda._typing import ArrayLike, Floats, Ints, Labels
 from mpda._validation import check_count, check_jobs, check_option
 from mpda.curves import nearest_by_dimension
 from mpda.engines import in_order, is_on_dask
+from mpda.estimators._checks import column_or_1d
 from mpda.estimators._linear_map import distinct_labels, refuse_device
 from mpda.exceptions import SmallClassWarning
 from mpda.search._fold import FoldScores, Score, fold_scores
@@ -254,7 +255,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             begin = time.perf_counter()
             self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
             Z = self.best_estimator_.fit(X, labels).transform(X)
-            self.classifier_ = KNeighborsClassifier(1).fit(np.asarray(Z), labels)
+            self.classifier_ = one_at_a_time(KNeighborsClassifier(1).fit)(np.asarray(Z), labels)
             self.refit_time_ = time.perf_counter() - begin
         return self
 
@@ -288,19 +289,22 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     def predict(self, X: ArrayLike) -> Labels:
         """The label of the nearest training sample in the space that was found."""
         check_is_fitted(self, "classifier_")
-        return self.classifier_.predict(np.asarray(self.transform(X)))
+        Z = np.asarray(self.transform(X))
+        with one_blas_thread():  # as the search wants it: threads must not put it back by turns
+            return one_at_a_time(self.classifier_.predict)(Z)
 
     def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
-        if isinstance(self.cv, int | np.integer) and not isinstance(self.cv, bool):
-            n_folds = check_count("cv", self.cv, least=2)
-            cv: Any = RepeatedStratifiedKFold(
+        cv: Any = self.cv
+        if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+            n_folds = check_count("cv", cv, least=2)
+            cv = RepeatedStratifiedKFold(
                 n_splits=n_folds,
                 n_repeats=check_count("n_repeats", self.n_repeats),
                 random_state=self.random_state,
             )
-        else:
-            cv = check_cv(self.cv, y, classifier=True)
-        return [(_indices(train), _indices(test)) for train, test in cv.split(X, y)]
+        with CHANGING:  # by scikit-learn, of the filters of warnings, when it looks at y
+            folds = list(check_cv(cv, y, classifier=True).split(X, y))
+        return [(_indices(train), _indices(test)) for train, test in folds]
 
     def _searched(
         self,

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from joblib import effective_n_jobs
-
 from mpda._arrays import on_host, zeros
 from mpda._threads import SMALL, class_threads, one_blas_thread, one_core_left
 from mpda._typing import Array, Ints
@@ -26,7 +24,7 @@ from mpda.contributions import (
     summarized_share,
     summary,
 )
-from mpda.engines import in_order, made_ahead, one_by_one
+from mpda.engines import crew, in_order, made_ahead, one_by_one
 from mpda.forms import PackedForm, TangentForm
 from mpda.frames import Frame
 from mpda.graphs import ClassPoints
@@ -106,7 +104,7 @@ class Passes:
         kept: list[_Kept] = []
         form_bytes = list_bytes = 0
         sources = self._sources()
-        ahead = self._n_threads > 1 and effective_n_jobs(self._work.n_jobs) == 1
+        ahead = self._n_threads > 1 and crew(self._work.n_jobs).n == 1
         ahead &= any(rule is not None for rule in self._work.rules)
         if ahead:
             # Cutting patches holds Python's lock; the search of neighbours does not.

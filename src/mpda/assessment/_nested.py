@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
@@ -18,8 +16,10 @@ from sklearn.pipeline import Pipeline
 from mpda._typing import Floats, Ints, Labels
 from mpda._validation import check_count
 from mpda.assessment._contender import Contender
+from mpda.assessment._expected import expected_warnings
 from mpda.assessment._scores import Choice, Row, compared, one_nn_row, score_table
 from mpda.assessment._split import Preparation, Split, better_scaled, one_nn, usual_energy
+from mpda.engines import in_order
 from mpda.methods import method
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -114,13 +114,9 @@ def assessed(
     """
     folds = _folds(y, protocol.n_folds, protocol.seed)
     work = [(each, fold) for each in range(len(contenders)) for fold in range(len(folds))]
-    pool = Parallel(n_jobs=n_jobs, return_as="generator")
-    calls = (
-        delayed(_assessed_once)(X, y, contenders[each], fold, folds[fold], protocol)
-        for each, fold in work
-    )
+    pieces = ((X, y, contenders[each], fold, folds[fold], protocol) for each, fold in work)
     found = []
-    for row in pool(calls):
+    for row in in_order(_assessed_once, pieces, len(work), n_jobs=n_jobs):
         found.append(row)
         if progress is not None:
             progress(row["method"])
@@ -146,7 +142,8 @@ def _fold_row(
     X: Floats, y: Labels, each: Contender, fold: tuple[Ints, Ints], protocol: Protocol
 ) -> Row:
     train, test = fold
-    with _expected_warnings():
+    # A fit without an answer is an error and is told; small classes are named once.
+    with expected_warnings():
         raw = Split(X[train], y[train], X[test], y[test])
         preparation = protocol.preparation(raw.X, raw.y)
         if each.method is None:
@@ -218,7 +215,7 @@ def chosen_model(
     is part of it: that keeps the mapped samples and their labels.
     """
     values = np.asarray(X)
-    with _expected_warnings():
+    with expected_warnings():
         preparation = protocol.preparation(values, y)
         _refuse_more_than_there_are(each, protocol, Split(values, y, values, y))
         prepared = values
@@ -243,17 +240,5 @@ def _refuse_more_than_there_are(each: Contender, protocol: Protocol, part: Split
 def _folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
     check_count("n_folds", n_folds, least=2)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    with _expected_warnings():
+    with expected_warnings():
         return list(splitter.split(np.zeros(len(y)), y))
-
-
-class _expected_warnings(warnings.catch_warnings):
-    """Without warnings: what is said of one fit among many is nothing that a user can act on.
-
-    A fit without an answer is an error and is told; small classes are named once.
-    """
-
-    def __enter__(self) -> Any:
-        entered = super().__enter__()
-        warnings.simplefilter("ignore")
-        return entered

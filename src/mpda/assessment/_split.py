@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
+from mpda._threads import one_blas_thread
 from mpda._typing import Floats, Labels
 from mpda.curves import nearest_by_dimension
 from mpda.frames import scale_exponent
@@ -81,7 +82,8 @@ def better_scaled(X: Floats, y: Labels, seed: int) -> bool:
 def _own_errors(X: Floats, y: Labels) -> int:
     """Samples whose nearest other sample has another label."""
     search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X)
-    nearest = search.kneighbors(return_distance=False)
+    with one_blas_thread():  # as the search wants it: threads must not put it back by turns
+        nearest = search.kneighbors(return_distance=False)
     return int(np.count_nonzero(y[nearest[:, 0]] != y))
 
 

@@ -3,15 +3,55 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
+from mpda._threads import few_threads, own_threads
+
 Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Crew:
+    """n : how many work at the same time; n_threads : how many threads each may use inside"""
+
+    n: int
+    n_threads: int
+
+    def sharing(self, work: Callable[..., Result]) -> Callable[..., Result]:
+        """The same work, with no more threads than one of the crew may use."""
+        return partial(_in_few_threads, work, self.n_threads)
+
+
+def crew(n_jobs: int | None) -> Crew:
+    """Who works on n_jobs jobs: all of them together need no more cores than there are.
+
+    Inside work that is itself one of several jobs the cores are those that this one has.
+    """
+    wanted = effective_n_jobs(n_jobs)
+    if wanted == 1:
+        return Crew(1, own_threads())
+    backend = get_active_backend()[0]
+    if not (getattr(backend, "nesting_level", 0) and getattr(backend, "supports_sharedmem", False)):
+        n_cores = effective_n_jobs(-1)
+    else:
+        in_main = threading.current_thread() is threading.main_thread()
+        n_cores = own_threads() if in_main else 1
+    n = min(wanted, n_cores)
+    return Crew(n, n_cores // n)
+
+
+def _in_few_threads(work: Callable[..., Result], n_threads: int, *args: Any) -> Result:
+    with few_threads(n_threads):
+        return work(*args)
 
 
 def in_order(
@@ -31,18 +71,19 @@ def in_order(
     With ``report``, a line goes to stderr at most every two seconds and after the last piece;
     ``unit`` is what the pieces are.
     """
-    calls = (delayed(work)(*a) for a in arguments)
-    if n == 1 or max(effective_n_jobs(n_jobs), n_threads) == 1:
-        results: Iterator[Result] = (call(*a) for call, a, _ in calls)
-    elif effective_n_jobs(n_jobs) == 1:
+    working = crew(n_jobs)
+    if n == 1 or max(working.n, n_threads) == 1:
+        results: Iterator[Result] = (work(*a) for a in arguments)
+    elif working.n == 1:
+        working = Crew(n_threads, max(1, own_threads() // n_threads))
         threads = Parallel(
             n_jobs=n_threads, backend="threading", return_as="generator", pre_dispatch="n_jobs"
         )
-        results = iter(threads(calls))
+        results = iter(threads(delayed(working.sharing(work))(*a) for a in arguments))
     else:
         streams = getattr(get_active_backend()[0], "supports_return_generator", False)
-        returned = "generator" if streams else "list"
-        results = iter(Parallel(n_jobs=n_jobs, return_as=returned)(calls))
+        pool = Parallel(n_jobs=working.n, return_as="generator" if streams else "list")
+        results = iter(pool(delayed(working.sharing(work))(*a) for a in arguments))
     return results if report is None else reported(results, n, report, unit)
 
 

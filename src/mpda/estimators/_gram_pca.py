@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from mpda._arrays import as_type, at_least, namespace, power_of_two, to_host
 from mpda._typing import ArrayLike, Floats
 from mpda._validation import check_count, check_number
 from mpda.engines import dask_engine, is_on_dask
+from mpda.estimators._checks import validate_data
 from mpda.estimators._costs import BLOCKS, solution_bytes
 from mpda.estimators._linear_map import LinearMap, refuse_identical
 from mpda.frames import frame_exponent, plain_frame

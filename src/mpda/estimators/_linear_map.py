@@ -13,8 +13,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mpda._arrays import (
     as_type,
@@ -38,6 +37,12 @@ from mpda._memory import refuse_beyond_memory
 from mpda._threads import class_threads
 from mpda._typing import Array, ArrayLike, Bools, Floats, Ints, Labels
 from mpda.engines import dask_engine, in_order, is_on_dask, one_by_one
+from mpda.estimators._checks import (
+    check_array,
+    check_classification_targets,
+    check_X_y,
+    validate_data,
+)
 from mpda.estimators._costs import BLOCKS, frame_bytes, solution_bytes
 from mpda.exceptions import SmallClassWarning
 from mpda.frames import Frame, frame

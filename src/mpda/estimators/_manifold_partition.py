@@ -7,7 +7,6 @@ from typing import Self
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import validate_data
 
 from mpda._memory import refuse_beyond_memory
 from mpda._typing import ArrayLike, Floats, Ints
@@ -15,6 +14,7 @@ from mpda._validation import check_count, check_jobs
 from mpda.coarse import CLASS_SIZE
 from mpda.contributions import PatchRule
 from mpda.engines import in_order, is_on_dask
+from mpda.estimators._checks import validate_data
 from mpda.estimators._costs import BLOCKS, all_pairs_bytes, graph_bytes, samples_bytes
 from mpda.estimators._linear_map import distinct_labels, refuse_device
 from mpda.estimators._partition_options import partition_rule

@@ -13,10 +13,14 @@ def cost(call: Callable[[], Any]) -> tuple[float, float]:
     begin = time.perf_counter()
     call()
     seconds = time.perf_counter() - begin
+    traced = tracemalloc.is_tracing()  # by the caller, who wants to go on with it
     tracemalloc.start()
     try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
         call()
-        peak = tracemalloc.get_traced_memory()[1]
+        peak = tracemalloc.get_traced_memory()[1] - before
     finally:
-        tracemalloc.stop()
+        if not traced:
+            tracemalloc.stop()
     return seconds, peak / 2**20

@@ -18,6 +18,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from mpda._provenance import machine, versions
+from mpda._threads import CHANGING
+from mpda.engines import crew
 from mpda.exceptions import DatasetError
 from mpda.reproduction._store import Row, Store, Task, finished
 from mpda.reproduction._tasks import errors
@@ -44,8 +46,10 @@ def run(
         failed = []
         report = _Progress(store.rows, left, jobs, progress)
         report.begin(len(tasks), _set_aside(store.rows, tasks))
-        calls = (delayed(attempt)(i, left[i], directory) for i in range(len(left)))
-        with _closed(_pool(jobs)(calls)) as results:
+        working = crew(jobs)
+        each = delayed(working.sharing(attempt) if working.n > 1 else attempt)
+        calls = (each(i, left[i], directory) for i in range(len(left)))
+        with _closed(_pool(working.n)(calls)) as results:
             for number, row in results:
                 store.append(row)
                 task = left[number]
@@ -82,7 +86,7 @@ def _closed(results: Any) -> Iterator[Any]:
     try:
         yield results
     finally:
-        with warnings.catch_warnings():
+        with CHANGING, warnings.catch_warnings():
             # It advises not to begin tasks whose results nobody takes; but a disk was full.
             warnings.simplefilter("ignore")
             results.close()

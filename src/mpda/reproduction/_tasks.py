@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,15 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.model_selection import StratifiedKFold
 
 from mpda._typing import Floats, Labels
-from mpda.assessment import Choice, Contender, compared, one_nn_row, reduced, score_table
+from mpda.assessment import (
+    Choice,
+    Contender,
+    compared,
+    one_nn_row,
+    reduced,
+    score_table,
+)
+from mpda.assessment._expected import expected_warnings
 from mpda.exceptions import SmallClassWarning
 from mpda.reproduction._cost import cost
 from mpda.reproduction._protocol import N_FOLDS, Problem, split
@@ -21,11 +28,9 @@ Row = dict[str, Any]
 
 def errors(problem: Problem, contender: Contender, seed: int, directory: Path | None) -> Row:
     """Errors of 1-NN on the test part by number of components, and what cross-validation chose."""
-    with warnings.catch_warnings():
-        # Classes of COIL have 18 samples; no-ridge forms may be singular at some grid points;
-        # NCA and LSDR end by their budgets. All of it is part of the protocol.
-        for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
-            warnings.simplefilter("ignore", category)
+    # Classes of COIL have 18 samples; no-ridge forms may be singular at some grid points; NCA and
+    # LSDR end by their budgets. All of it is part of the protocol.
+    with expected_warnings(SmallClassWarning, FitFailedWarning, ConvergenceWarning):
         part = split(problem, directory, seed)
         if contender.method is None:
             return one_nn_row(part)

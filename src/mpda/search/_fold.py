@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,6 @@ from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._eigen_method import EigenMethod
 from mpda.estimators._linear_map import LabelledSamples
 from mpda.estimators._scale import Scale
-from mpda.exceptions import SmallClassWarning
 from mpda.search._grid import Dimensions, SearchGrid, last_step
 from mpda.search._walk import Solved, walk
 
@@ -61,19 +59,17 @@ def fold_scores(
     seconds = np.zeros(len(grid.points))
     failures: list[str] = []
     begin = said = time.perf_counter()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SmallClassWarning)  # said once for all folds
-        for solved in walk(method, samples, grid.points, wanted):
-            if solved.failure is not None:
-                failures += [solved.failure] * len(solved.points)
-            else:
-                found.add(solved)
-            seconds[solved.points] += (time.perf_counter() - begin) / len(solved.points)
-            begin = time.perf_counter()
-            if report and begin - said >= 2.0:
-                done = np.count_nonzero(seconds)
-                print(f"fold {number}: {done}/{len(grid.points)} grid points", file=sys.stderr)
-                said = begin
+    for solved in walk(method, samples, grid.points, wanted):
+        if solved.failure is not None:
+            failures += [solved.failure] * len(solved.points)
+        else:
+            found.add(solved)
+        seconds[solved.points] += (time.perf_counter() - begin) / len(solved.points)
+        begin = time.perf_counter()
+        if report and begin - said >= 2.0:
+            done = np.count_nonzero(seconds)
+            print(f"fold {number}: {done}/{len(grid.points)} grid points", file=sys.stderr)
+            said = begin
     small = _small_classes(samples, grid.points, method, number)
     return FoldScores(found.table(len(grid.points)), seconds, failures, small, len(grid.points))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda._threads import CHANGING
 from mpda._unpacked import check_unpacked
 from mpda.exceptions import TableError
 from mpda.tables._columns import check_frame, of_arrow, of_parquet
@@ -87,7 +88,7 @@ def _of_text(
     kept = {label} if features is None else set(names) - set(features)
     # The number that is written, to the last bit; from pandas 3 on it is so anyway.
     exact = {} if int(pd.__version__.split(".")[0]) >= 3 else {"float_precision": "round_trip"}
-    with warnings.catch_warnings():
+    with CHANGING, warnings.catch_warnings():
         # Rows that are longer than the first line would be cut.
         warnings.simplefilter("error", pd.errors.ParserWarning)
         frame = pd.read_csv(
