@@ -16,6 +16,7 @@ are for a person to look at and the exit status is 0.
 from __future__ import annotations
 
 import argparse
+import compileall
 import os
 import shutil
 import signal
@@ -36,12 +37,12 @@ from mpda._provenance import machine, versions
 
 # What tests may take, in the time that they take without a break, and at least so many seconds.
 _SLOWER, _LEAST_SECONDS = 5.0, 60.0
-_WHOLE_SUITE = ("",)
+_WHOLE_SUITE = ""  # in the place of a test file
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What some test files say: the first test that fails, "time", or None; and the seconds."""
+    """The first test that fails, "time", or None if all pass; and the seconds that it took."""
 
     noticed_by: str | None
     seconds: float
@@ -51,25 +52,28 @@ class Outcome:
 def copied(file: str = "", text: str = "") -> Iterator[Path]:
     """A copy of the package in which one file may have another text; the path to import from."""
     with tempfile.TemporaryDirectory(prefix="mpda-break-") as directory:
-        # Always a new one: what Python compiles of an older text may be taken for that of a newer.
         package = Path(directory) / PACKAGE.name
-        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(PACKAGE, package)
         if file:
-            (package / file).write_text(text)
+            changed = package / file
+            changed.write_text(text)
+            # What Python compiled of the older text may be taken for that of this one.
+            for compiled in changed.parent.glob(f"__pycache__/{changed.stem}.*"):
+                compiled.unlink()
         yield Path(directory)
 
 
-def verdict(path: Path, tests: tuple[str, ...], limit: float | None = None) -> Outcome:
-    """Run test files with the package at a path, up to the first that fails."""
-    environment = {**os.environ, "PYTHONPATH": str(path), "PYTHONDONTWRITEBYTECODE": "1"}
+def verdict(path: Path, test: str, limit: float | None = None) -> Outcome:
+    """Run a test file with the package at a path, up to the first test that fails."""
+    environment = {**os.environ, "PYTHONPATH": str(path)}
     where = "import importlib.util; print(importlib.util.find_spec('mpda').origin)"
     command = [sys.executable, "-c", where]
     found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if Path(found.stdout.strip()).parent != path / "mpda":
         raise SystemExit(f"The tests would import {found.stdout.strip()}, not the copy at {path}.")
     options = ["-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
-    files = [str(ROOT / "tests" / each) for each in tests]
-    command = [sys.executable, "-m", "pytest", *options, *files]
+    options += ["-p", "no:hypothesispytest"]  # takes as long to load as all else
+    command = [sys.executable, "-m", "pytest", *options, str(ROOT / "tests" / test)]
     begin = time.monotonic()
     with subprocess.Popen(
         command,
@@ -104,31 +108,34 @@ class Suite:
         self._lock = Lock()
 
     def check(self, test: str) -> None:
-        """Refuse test files that fail without a break; "" is the whole suite."""
+        """Refuse a test file that fails without a break."""
         with copied() as path:
-            outcome = verdict(path, (test,))
+            outcome = verdict(path, test)
         if outcome.noticed_by is not None:
             raise SystemExit(f"Without any break {outcome.noticed_by} fails: mend that first.")
         self._seconds[test] = outcome.seconds
         print(f"without a break {test or 'all'}: {outcome.seconds:.0f} s", file=sys.stderr)
 
     def noticed(self, each: Break, *, whole: bool) -> Outcome:
-        """Which test notices a break: of the files named or, if none and if wanted, of all."""
+        """Which test notices a break: of the files named or, if none does and if wanted, of all."""
+        begin = time.monotonic()
         with copied(each.file, each.text) as path:
-            outcome = verdict(path, each.tests, self._limit(each.tests))
-            if outcome.noticed_by is not None or not whole:
-                return outcome
-            with self._lock:
-                if _WHOLE_SUITE[0] not in self._seconds:
-                    self.check(_WHOLE_SUITE[0])
-            return verdict(path, _WHOLE_SUITE, self._limit(_WHOLE_SUITE))
+            for test in (*each.tests, _WHOLE_SUITE) if whole else each.tests:
+                outcome = verdict(path, test, self._limit(test))
+                if outcome.noticed_by is not None:
+                    break
+        return Outcome(outcome.noticed_by, time.monotonic() - begin)
 
-    def _limit(self, tests: tuple[str, ...]) -> float:
-        return max(_LEAST_SECONDS, _SLOWER * sum(self._seconds[test] for test in tests))
+    def _limit(self, test: str) -> float:
+        with self._lock:
+            if test not in self._seconds:  # the whole suite, when it is first needed
+                self.check(test)
+        return max(_LEAST_SECONDS, _SLOWER * self._seconds[test])
 
 
 def outcomes(breaks: list[Break], n_jobs: int, *, whole: bool) -> dict[str, Outcome]:
     """What noticed each break, by its name; progress goes to stderr."""
+    compileall.compile_dir(PACKAGE, quiet=1)  # once for all copies
     suite = Suite()
     files = sorted({test for each in breaks for test in each.tests})
     with ThreadPoolExecutor(n_jobs) as pool:

@@ -69,7 +69,7 @@ def test_digits_class_by_class():
     np.testing.assert_allclose(model.transform(X), whole.transform(X), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("factor", [2.0**40, 2.0**-40])
+@pytest.mark.parametrize("factor", [2.0**40, 2.0**-40, 8.0, 0.125])
 def test_later_classes_may_be_of_another_scale(factor):
     X, y = generated()
     X[y > 1] *= factor
