@@ -29,6 +29,7 @@ from mpda.assessment import (
     n_steps,
 )
 from mpda.assessment._nested import _assessed_once
+from mpda.assessment._scores import Choice, ScoreTable
 from mpda.assessment._split import better_scaled
 from mpda.methods import method
 
@@ -129,6 +130,14 @@ def test_a_search_opens_the_grid_of_a_method():
     assert fitted.n_neighbors == 5
     assert fitted.alpha == chosen.choice.point["alpha"]
     assert fitted.n_components == chosen.choice.dimension
+
+
+def test_a_tie_of_scores_goes_to_fewer_components():
+    scores = np.array([[0.5, 0.9, np.nan], [0.7, 0.8, 0.9]])
+    table = ScoreTable([{"alpha": 0.1}, {"alpha": 1.0}], np.array([1, 2, 5]), scores)
+    assert table.best() == Choice({"alpha": 0.1}, 2)
+    scores[1, 2] = 0.91
+    assert table.best() == Choice({"alpha": 1.0}, 5)
 
 
 @pytest.mark.parametrize("name", ["NCA", "LSDR", "PCA", "shrinkage LDA"])

@@ -7,6 +7,7 @@ from mpda import MPDA, ManifoldPartition, coarse, coarse_cuts
 from mpda.coarse import CLASS_SIZE, coarse_partition
 from mpda.graphs import ClassPoints, neighbor_lists
 from mpda.patch_rules import CutRule
+from mpda.trees import Forest
 
 
 def sheet(n, seed=0, noise=0.02):
@@ -72,7 +73,7 @@ def test_patches_cover_the_class_and_the_tree_tells_how(kind, part_size):
 
 
 def literal_cut(X, lists):
-    """One coarse cut written out with loops."""
+    """One coarse cut written out with loops: what falls right, and the mean R to both seeds."""
     n = len(lists.indices)
     links = np.full((n, n), np.inf)
     for i in range(n):
@@ -122,7 +123,8 @@ def literal_cut(X, lists):
         if np.isinf(gaps).all():
             gaps = [np.linalg.norm(X[i] - X[seed]) for seed in seeds]
         sides[1 if gaps[1] < gaps[0] else 0].add(i)
-    return np.array([i in sides[1] for i in range(n)])
+    linearity = np.mean([[ratio(which, i) for i in range(n)] for which in (0, 1)])
+    return np.array([i in sides[1] for i in range(n)]), linearity
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -134,7 +136,19 @@ def test_a_coarse_cut_is_what_its_definition_says(seed, monkeypatch):
         X = X + 1e3 * rng.integers(0, seed - 6, size=(len(X), 1))
     lists = neighbor_lists(ClassPoints(X), 4)
     cut = coarse_cuts._level(X, lists).cut()
-    np.testing.assert_array_equal(cut.falls_right, literal_cut(X, lists))
+    falls_right, linearity = literal_cut(X, lists)
+    np.testing.assert_array_equal(cut.falls_right, falls_right)
+    np.testing.assert_allclose(cut.linearity, [linearity], rtol=1e-12)
+
+
+def test_no_part_is_larger_than_asked_for():
+    X = sheet(300)
+    lists = neighbor_lists(ClassPoints(X), 5)
+    for limit in range(10, 30):
+        whole = Forest([300]), np.array([0]), X, lists, np.array([300])
+        parts = coarse_cuts.coarse_parts(*whole, limit)
+        assert parts.sizes.sum() == 300
+        assert parts.sizes.max() <= limit
 
 
 def test_parts_are_cut_as_if_each_were_alone():

@@ -28,9 +28,10 @@ def bases_of(bundle):
 
 
 @pytest.mark.parametrize("energy", [0.0, 0.5, 0.95, 0.9999999, 1.0])
+@pytest.mark.parametrize("d", [7, 40])  # more and fewer than the samples of a patch
 @pytest.mark.parametrize("seed", range(5))
-def test_tangents_are_the_fewest_principal_directions(seed, energy):
-    X, labels = case(seed)
+def test_tangents_are_the_fewest_principal_directions(seed, d, energy):
+    X, labels = case(seed, d=d)
     bundle = patch_tangents(X, labels, energy)
     for p, T in enumerate(bases_of(bundle)):
         expected = oracles.tangent_basis(X[labels == p], energy)
@@ -115,6 +116,21 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
     assert (found.taken == found.taken.T).all()
     if beta == 0.2:
         assert found.solver == solver
+
+
+def test_elimination_where_some_tangent_direction_is_never_used():
+    rng = np.random.default_rng(0)
+    gaps = rng.normal(size=(6, 4))
+    along = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 3))  # of rank 2
+    cross, first_order = gaps.T @ along, along.T @ along
+    nothing, no_pairs = np.zeros((1, 3, 3)), np.empty((0, 2), dtype=int)
+    form = TangentForm(
+        cross[None], first_order[None], nothing, no_pairs, nothing[:0], np.ones((1, 3), dtype=bool)
+    )
+    found = eliminated(form, 0.3, 0.0)
+    assert found.solver == "range"
+    expected = cross @ np.linalg.pinv(first_order, rcond=1e-10, hermitian=True) @ cross.T
+    np.testing.assert_allclose(found.taken, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(3))

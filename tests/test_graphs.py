@@ -68,12 +68,14 @@ def test_one_sample_has_no_neighbours():
 
 
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
-def test_graph_is_the_union_of_the_lists(kind):
+@pytest.mark.parametrize("dense_limit", [500, 0])
+def test_graph_is_the_union_of_the_lists(kind, dense_limit, monkeypatch):
+    monkeypatch.setattr(graphs, "_DENSE_LIMIT", dense_limit)
     X = samples(kind)
     D = oracles.distances(X)
     graph = class_graph(ClassPoints(X), 4)
     W = np.zeros_like(D)
-    W[tuple(graph.edges.T)] = 1.0
+    np.add.at(W, tuple(graph.edges.T), 1.0)
     assert (graph.edges[:, 0] < graph.edges[:, 1]).all()
     np.testing.assert_array_equal(W + W.T, oracles.union_weights(oracles.neighbors(D, 4)))
     np.testing.assert_allclose(graph.lengths, D[tuple(graph.edges.T)], rtol=1e-13)

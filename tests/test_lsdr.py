@@ -6,12 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from cases import largest_angle, orthonormal_rows, unequal_classes
-from mpda import LSDR
+from mpda import LSDR, dependence
 from mpda.density_ratio import (
     CentredSamples,
     Smoothing,
@@ -55,6 +56,28 @@ def test_the_informative_subspace_is_found(seed):
     assert np.mean([largest_angle(W.T, informative) for W in random]) > 1.0
     assert error_of_nearest(pca, X, y) > 0.3
     assert np.mean([error_of_nearest(W, X, y) for W in random]) > 0.3
+
+
+def test_one_start_has_fishers_directions_with_a_ridge():
+    X, y = unequal_classes(0, sizes=(40, 20, 8))
+    axes = dependence._principal_axes(X)
+    points = axes.points
+    between = sum(
+        np.mean(y == c) * np.outer(points[y == c].mean(axis=0), points[y == c].mean(axis=0))
+        for c in range(3)
+    )
+    total = points.T @ points / len(y)
+    ridge = dependence._FISHER_RIDGE * np.trace(total) / len(total)
+    directions = eigh(between, total + ridge * np.eye(len(total)))[1][:, ::-1]
+    for r in (1, 2, 4):
+        start = dependence._fisher_start(r, axes, y)
+        np.testing.assert_allclose(start @ start.T, np.eye(r), atol=1e-12)
+        fisher = start[: min(r, 2)].T  # three classes have two directions
+        assert largest_angle(fisher, directions[:, : min(r, 2)]) < 1e-7
+    # What is left over has the largest variance that is left.
+    rest = np.eye(len(total)) - fisher @ fisher.T
+    largest = np.linalg.eigh(rest @ total @ rest)[1][:, ::-1][:, :2]
+    assert largest_angle(start[2:].T, largest) < 1e-7
 
 
 def test_classes_with_equal_means_and_variances_are_told_apart():

@@ -69,7 +69,7 @@ def test_digits_class_by_class():
     np.testing.assert_allclose(model.transform(X), whole.transform(X), rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("factor", [2.0**40, 2.0**-40])
+@pytest.mark.parametrize("factor", [2.0**40, 2.0**-40, 8.0, 0.125])
 def test_later_classes_may_be_of_another_scale(factor):
     X, y = generated()
     X[y > 1] *= factor
@@ -246,12 +246,14 @@ def test_classes_of_one_sample_and_of_one_point_can_be_added():
     X, y = generated()
     model = MPDA(2, n_neighbors=4, units="absolute").fit(X, y)
     extra = np.vstack([X[:1] + 1.0, np.repeat(X[1:2] - 1.0, 4, axis=0)])
-    labels = y.max() + np.array([1, 2, 2, 2, 2])
+    labels = np.array([-2, -1, -1, -1, -1])
     with pytest.warns(UserWarning, match="n_neighbors=4 is cut"):
         model.partial_fit(extra, labels)
     with pytest.warns(UserWarning, match="n_neighbors=4 is cut"):
         whole = clone(model).fit(np.vstack([X, extra]), np.concatenate([y, labels]))
     np.testing.assert_allclose(model.components_, whole.components_, rtol=1e-6)
+    # What is said of classes is said in their order, not in that of the calls.
+    assert model.class_solvers_ == whole.class_solvers_ == ["none", "none", *["dense"] * 5]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -9,7 +9,7 @@ import pytest
 from mpda import coarse_cuts, patch_rules
 from mpda._arrays import to_host
 from mpda.coarse import coarse_partitions
-from mpda.geodesics import euclidean_distances, geodesic_distances
+from mpda.geodesics import ClassDistances, euclidean_distances, geodesic_distances
 from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists
 from mpda.partition import manifold_partition
 from mpda.patch_rules import CutRule, known_patches
@@ -90,6 +90,20 @@ def test_distances_of_a_class_are_those_of_numpy(distances, library):
         if here is not None:
             np.testing.assert_allclose(to_host(there), here, rtol=1e-14)
     assert_same(manifold_partition(found, 7), manifold_partition(expected, 7))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_rule_is_that_of_numpy_for_any_distances(seed, library):
+    # Of no samples at all: long and crooked paths beside short and straight ones.
+    rng = np.random.default_rng(seed)
+    lengths, tortuosity = rng.uniform(1.0, 9.0, size=(2, 40, 40))
+    square = [np.triu(each, 1) + np.triu(each, 1).T for each in (lengths, tortuosity)]
+    listed = rng.uniform(size=(40, 40)) < 0.08
+    here = ClassDistances(listed, square[0], square[1] + np.eye(40))
+    asarray = pytest.importorskip(library).asarray
+    there = ClassDistances(*map(asarray, (here.listed, here.lengths, here.tortuosity)))
+    assert_same(manifold_partition(there, 5), manifold_partition(here, 5))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

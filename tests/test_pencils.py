@@ -43,6 +43,17 @@ def test_a_low_rank_between_form_gives_no_direction_of_rounding():
     assert pencil_residual(between, within, found) < 1e-6
 
 
+def test_directions_of_negative_eigenvalue_are_left_out():
+    F, within = np.random.default_rng(3).normal(size=(9, 5)), pencil(3)[1]
+    between = (F * [3.0, -2.0, 1.0, -1.0, 0.5]) @ F.T
+    values, vectors = (part[..., ::-1] for part in eigh(between, within))
+    kept = values > 1e-10 * values[0]
+    assert kept.sum() == 3
+    found = solve_pencil(between, within)
+    np.testing.assert_allclose(found.eigenvalues, values[kept], rtol=1e-9)
+    assert largest_angle(found.vectors, vectors[:, kept]) < 1e-7
+
+
 def test_two_stage_is_exact_on_a_form_of_full_rank_and_not_on_another():
     between, within = pencil(2)
     exact, two_stage = solve_pencil(between, within), solve_two_stage(between, within)

@@ -78,6 +78,17 @@ def test_lltsa_recovers_a_planted_linear_manifold(dimension):
     assert largest_angle(exact.components_.T, basis[:dimension].T) < 1e-6
 
 
+def test_lltsa_has_its_ridge_on_what_is_to_be_small():
+    centred = X - X.mean(axis=0)
+    S = centred.T @ oracles.alignment_matrix(X, 7, 2) @ centred
+    ridge = 0.3 * np.trace(S) / 5
+    values, vectors = eigh(S + ridge * np.eye(5), centred.T @ centred)
+    fitted = LLTSA(2, n_neighbors=7, alpha=0.3).fit(X)
+    assert fitted.units_["alpha"] == pytest.approx(ridge)
+    np.testing.assert_allclose(fitted.eigenvalues_, values[:2], rtol=1e-8)
+    assert largest_angle(fitted.components_.T, vectors[:, :2]) < 1e-7
+
+
 def test_lltsa_dimension_of_tangent_spaces():
     assert LLTSA(3).fit(X).tangent_dimension_ == 3
     assert LLTSA(3, tangent_dimension=2).fit(X).tangent_dimension_ == 2

@@ -99,7 +99,9 @@ def test_affinities_in_blocks(monkeypatch, step):
 
 
 @pytest.mark.parametrize("kind", ["full", "knn"])
-def test_near_pairs_of_a_class_in_far_groups_keep_their_digits(kind):
+@pytest.mark.parametrize("block", [500_000, 100])
+def test_near_pairs_of_a_class_in_far_groups_keep_their_digits(kind, block, monkeypatch):
+    monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", block)
     rng = np.random.default_rng(5)
     X = np.concatenate([rng.normal(size=(12, 3)), rng.normal(size=(12, 3)) + 1e7])
     X = np.concatenate([X, X + 3.0])

@@ -328,7 +328,7 @@ def test_progress_inside_a_long_fold(capsys, monkeypatch):
     ("values", "usual", "places", "steps"),
     [
         ([0.01, 0.1, 0.2, 1.0], 0.2, [0, 1, 2, 3], [2, 1, 0, 1]),
-        ([1.0, 0.01, 0.1], 0.3, [2, 0, 1], [1, 1, 0]),  # by ratio, and in any order
+        ([1.0, 0.01, 0.1], 0.5, [2, 0, 1], [0, 2, 1]),  # by ratio, and in any order
         ([0.0, 0.5], 0.2, [0, 1], [0, 1]),  # a zero has no ratio
         ([5, 10, 5], None, [0, 1, 0], [0, 0, 0]),
         ([None, 0.1], 0.3, [0, 2], [0, 0]),  # no order, so nothing is next to anything
