@@ -2,13 +2,16 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check docs pictures bench bench-large format clean
+.PHONY: demo test check docs pictures bench bench-large fuzz kills mutations format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits; writes demo-output/report.html"
 	@echo "make test    set up and run the tests"
-	@echo "make check   format, lint, types, then the tests"
+	@echo "make check   format, lint, types, then the tests with the coverage of lines and branches"
+	@echo "make fuzz    hostile data for every estimator, attacked files for every reader; ten minutes, or MINUTES=2"
+	@echo "make kills   kill the reproduction fifty times and compare what it ends with"
+	@echo "make mutations   break the mathematics in many places and say which test notices each"
 	@echo "make docs    build the site: docs/_build/html/index.html"
 	@echo "make bench   ratios of time, growth and peak memory, printed as tables"
 	@echo "make bench-large   full MNIST and a million samples (needs MPDA_DATA, ten minutes)"
@@ -33,7 +36,19 @@ check: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(MAKE) test
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
+
+# What robustness/ has: hostile data and attacked files, kills, breaks of the mathematics.
+MINUTES ?= 10
+
+fuzz: .venv/.dev
+	$(BIN)/python robustness/fuzz.py --minutes $(MINUTES)
+
+kills: .venv/.dev
+	$(BIN)/python robustness/kills.py
+
+mutations: .venv/.dev
+	$(BIN)/python robustness/mutations.py --jobs 2
 
 .venv/.docs: .venv/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"

@@ -15,7 +15,7 @@ SOURCE = Path(mpda.__file__).parent
 # A file may import from the groups before its own, and from its own group only what stands first.
 ORDER = [
     ["exceptions", "_typing", "_arrays", "_validation", "_threads"],
-    ["_beside", "_memory", "_provenance"],
+    ["_beside", "_memory", "_provenance", "_unpacked", "_array_files"],
     ["datasets", "tables"],
     ["frames", "graphs", "cells"],
     ["path_squares", "geodesics"],
