@@ -1,6 +1,7 @@
 """Samples on a Dask cluster: the answers of this machine, from two workers."""
 
 import gc
+import itertools
 import time
 from functools import partial
 
@@ -50,6 +51,17 @@ def digits(dtype=np.float64):
 def as_frame(X, y):
     frame = pd.DataFrame(X, columns=[f"feature {j}" for j in range(X.shape[1])])
     return frame.assign(kind=[f"class {label:02}" for label in y])
+
+
+def test_blocks_together_say_what_all_samples_say():
+    X, y = fifty_classes()
+    ends = [0, 0, 7, 300, len(X)]  # of blocks of very unequal size, one of them empty
+    parts = [dask_engine._facts(X[a:b], y[a:b]) for a, b in itertools.pairwise(ends)]
+    found, expected = dask_engine.all_facts(parts), dask_engine._facts(X, y)
+    assert found.n == len(X)
+    for name in ("labels", "counts", "low", "high", "first"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-12)
 
 
 METHODS = [
