@@ -18,8 +18,9 @@ from mpda.scatter import graph_scatter, symmetric
 from mpda.tangents import neighborhood_tangents
 
 _BLOCK_ENTRIES = 1_000_000
-# Up to this many unknowns a dense eigenproblem is fastest.
-_DENSE_LIMIT = 400
+# Up to this many unknowns a dense eigenproblem is fastest; and up to so many for each eigenvector,
+# because Lanczos makes every step orthogonal to all before it.
+_DENSE_LIMIT, _DENSE_SHARE, _LARGEST_DENSE = 400, 20, 6000
 # Energies of unit fields that differ by less are equal but for rounding.
 _SAME_ENERGY = 1e-9
 
@@ -135,7 +136,7 @@ def _smallest_eigenvectors(form: TangentForm, q: int) -> tuple[Floats, Floats]:
     size = form.size
     if q == 0:
         return np.empty(0), np.empty((size, 0))
-    if size <= max(_DENSE_LIMIT, 4 * q):
+    if size <= max(_DENSE_LIMIT, min(_DENSE_SHARE * q, _LARGEST_DENSE)):
         block = form.tangent_block(1.0, 0.0)
         return eigh(block, subset_by_index=[0, q - 1], check_finite=False)
     C = form.sparse_tangent_block(1.0, 0.0)

@@ -51,7 +51,8 @@ def elimination_bytes(u: float, d: int) -> float:
 def fields_bytes(u: float, n_fields: int) -> float:
     """The n_fields smoothest of fields with u entries, by Lanczos or, if these are few, densely."""
     found = min(u, 2.0 * n_fields)
-    return 24.0 * u * u if u <= max(400, 4.0 * found) else 8.0 * u * (60.0 + 5.0 * found)
+    dense = max(400.0, min(20.0 * found, 6000.0))
+    return 24.0 * u * u if u <= dense else 8.0 * u * (60.0 + 5.0 * found)
 
 
 def neighborhoods_bytes(n: int, d: int, k: int) -> float:
