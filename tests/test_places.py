@@ -3,43 +3,23 @@
 Permissions do not bind root, so it is put aside where they are meant.
 """
 
-import contextlib
 import os
-import subprocess
-import sys
 import tempfile
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mpda import LFDA, load, save
-from mpda._beside import beside, refuse_unwritable, written
-from mpda.cli import run
+from mpda import LFDA, load
+from mpda._beside import written
 from mpda.datasets import load as load_dataset
-from mpda.exceptions import DatasetError, DatasetWarning, ReproductionError, TableError
+from mpda.exceptions import DatasetError, TableError
 from mpda.export import export_matrix
-from mpda.reproduction import Order, reproduce
 from mpda.reproduction._store import Store, read
 from mpda.tables import read_table
+from places import VEHICLE, call, refused, unprivileged
 
-NOBODY = 65534
-VEHICLE = (846, 18)
 DIGITS = ("--datasets", "digits", "--methods", "1-nn")
-
-
-@contextlib.contextmanager
-def unprivileged():
-    """As a user to whom permissions apply."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
 
 
 @pytest.fixture
@@ -66,28 +46,6 @@ def table(here):
     for path in here.iterdir():
         path.chmod(0o666)
     return "t.csv"
-
-
-def call(*arguments):
-    with pytest.raises(SystemExit) as ended:
-        run([str(each) for each in arguments])
-    return ended.value.code
-
-
-def contents(directory="."):
-    return {path: path.read_bytes() for path in Path(directory).rglob("*") if path.is_file()}
-
-
-def refused(capsys, *arguments):
-    """The one line of a command that fails and changes nothing."""
-    before = contents()
-    assert call(*arguments, "--quiet") == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("mpda: ")
-    assert said.err.count("\n") == 1
-    assert contents() == before
-    return said.err
 
 
 # Data directories
@@ -151,80 +109,6 @@ def test_an_unreadable_cache_is_one_line(here):
         pytest.raises(DatasetError, match=r"vehicle\.npz cannot be read .*MPDA_CA"),
     ):
         load_dataset("vehicle", cache=cache, fetch=False)
-
-
-# Broken files of data, in a directory or a cache
-
-
-def whole(path):
-    rng = np.random.default_rng(0)
-    np.savez_compressed(path, X=rng.normal(size=VEHICLE), y=np.arange(846) % 4)
-    return path.read_bytes()
-
-
-BROKEN = {
-    "empty": lambda path: b"",
-    "zeros": lambda path: bytes(5000),
-    "noise": lambda path: np.random.default_rng(0).bytes(5000),
-    "text": lambda path: b"<html>not found</html>",
-    "start": lambda path: whole(path)[:3000],
-    "end": lambda path: whole(path)[3000:],
-    "no end": lambda path: whole(path)[:-1],
-    "hole": lambda path: whole(path)[:5000] + bytes(500) + whole(path)[5500:],
-}
-
-
-@pytest.mark.parametrize("place", ["data", "cache"])
-@pytest.mark.parametrize("kind", BROKEN)
-def test_a_broken_file_of_data_is_named_with_what_to_do(here, kind, place, capsys):
-    path = here / place / "vehicle.npz"
-    path.parent.mkdir()
-    path.write_bytes(BROKEN[kind](path))
-    given = ("--data", path.parent) if place == "data" else ()
-    said = refused(capsys, "datasets", "vehicle", "--out", "v.csv", *given)
-    assert f"{path} cannot be read as an .npz with the arrays X and y" in said
-    assert "Replace the file, or remove it to have it fetched again" in said
-
-
-WRONG = {
-    "no y": {"X": np.zeros(VEHICLE)},
-    "other names": {"a": np.zeros(VEHICLE), "b": np.zeros(846)},
-    "words": {"X": np.full(VEHICLE, "word"), "y": np.zeros(846)},
-    "objects": {"X": np.full(VEHICLE, None), "y": np.zeros(846)},
-    "complex": {"X": np.full(VEHICLE, 1j), "y": np.zeros(846)},
-    "other shape": {"X": np.zeros((18, 846)), "y": np.zeros(846)},
-    "number": {"X": np.float64(1.0), "y": np.zeros(846)},
-    "other numbers": {"X": np.zeros(VEHICLE), "y": np.zeros(846)},
-}
-
-
-@pytest.mark.parametrize("kind", WRONG)
-def test_wrong_arrays_in_the_cache_are_refused(here, kind, capsys):
-    (here / "cache").mkdir()
-    np.savez(here / "cache" / "vehicle.npz", **WRONG[kind])
-    said = refused(capsys, "datasets", "vehicle", "--out", "v.csv")
-    assert str(here / "cache" / "vehicle.npz") in said
-    assert "emove it" in said
-
-
-def test_a_file_that_is_broken_anywhere_is_refused_as_such(here):
-    path = here / "vehicle.npz"
-    content = whole(path)
-    rng = np.random.default_rng(0)
-    n_refused = 0
-    for _ in range(150):
-        broken = bytearray(content)
-        start = int(rng.choice([0, len(content) - 400])) + int(rng.integers(400))
-        broken[start : start + 4] = rng.bytes(4)
-        path.write_bytes(broken)
-        with warnings.catch_warnings():
-            # These are no vehicles, and a byte that nobody reads may change.
-            warnings.simplefilter("ignore", DatasetWarning)
-            try:
-                load_dataset("vehicle", here)
-            except DatasetError:
-                n_refused += 1
-    assert n_refused > 75
 
 
 # Things that are no files
@@ -360,97 +244,3 @@ def test_a_matrix_and_its_mean_are_replaced_together(here):
         export_matrix(LFDA(2).fit(X, y), "m.npy")
     assert Path("m.npy").read_bytes() == before
     assert sorted(os.listdir()) == ["m-mean.npy", "m.npy"]
-
-
-# Writing beside
-
-
-def test_a_link_stays_and_its_file_is_replaced(here):
-    (here / "far").mkdir()
-    (here / "far" / "m.npy").write_text("before")
-    (here / "link").symlink_to("far/m.npy")
-    written(here / "link", "after")
-    assert (here / "link").is_symlink()
-    assert (here / "far" / "m.npy").read_text() == "after"
-    assert sorted(os.listdir(here / "far")) == ["m.npy"]
-
-
-def test_long_names_have_room_beside(here):
-    name = "ü" * 120 + ".json"  # 245 of the 255 bytes that a name may have
-    assert written(here / name, "after").read_text() == "after"
-    assert os.listdir(here) == [name]
-
-
-WRITER = """
-import sys, time
-from pathlib import Path
-from mpda._beside import beside
-with beside(Path(sys.argv[1])) as made:
-    made.write_text("half")
-    print("writing", flush=True)
-    time.sleep(20)
-"""
-
-
-def test_what_a_kill_leaves_beside_is_removed_by_the_next_but_nothing_that_is_being_written(here):
-    path = here / "table.md"
-    path.write_text("before")
-    given = [sys.executable, "-c", WRITER, str(path)]
-    with subprocess.Popen(given, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout.readline() == b"writing\n"
-        written(path, "meanwhile")
-        assert len(os.listdir(here)) == 2
-        refuse_unwritable(path)
-        assert len(os.listdir(here)) == 2
-        writer.kill()
-    assert path.read_text() == "meanwhile"
-    assert len(os.listdir(here)) == 2
-    written(here / "other.md", "not its business")
-    assert len(os.listdir(here)) == 3
-    written(path, "after")
-    assert sorted(os.listdir(here)) == ["other.md", "table.md"]
-
-
-def test_two_may_write_the_same_file_at_once(here):
-    with beside(here / "m") as one, beside(here / "m") as other:
-        one.write_text("one")
-        other.write_text("other")
-    assert (here / "m").read_text() == "one"
-    assert os.listdir(here) == ["m"]
-
-
-# The rows of experiments
-
-
-def test_lines_that_are_no_rows_are_passed_over(here):
-    order = Order(here, ["digits"], ["1-NN"], 1)
-    rows = reproduce("table2", order).rows
-    path = here / "rows.jsonl"
-    good = path.read_bytes()
-    task = rows[0]["task"]
-    nested = b"[" * 100_000
-    bad = [b'{"task": "a"}', b"\x00" * 300, b"\xff\xfe", nested, b"null", b"3", b'{"task": ["a"]}']
-    bad.append(f'{{"task": "{task}", "status": "done"}}'.encode())
-    for each in bad:
-        path.write_bytes(each + b"\n" + good + each)
-        assert reproduce("table2", order).rows == rows
-        assert path.read_bytes() == each + b"\n" + good + each
-
-
-def test_a_lock_that_cannot_be_had_is_not_another_run(here, monkeypatch):
-    import fcntl
-
-    def none(*arguments):
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    with pytest.raises(ReproductionError, match=r"cannot be written \(No locks available\)"):
-        reproduce("table2", Order(here, ["digits"], ["1-NN"], 1))
-
-
-def test_models_are_saved_where_links_and_directories_lead(here):
-    model = LFDA(1).fit(np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2)
-    save(model, here / "new" / "deep" / "m.mpda")
-    assert isinstance(load(here / "new" / "deep" / "m.mpda"), LFDA)
-    with pytest.raises(NotADirectoryError, match=r"m\.mpda'"):
-        save(model, here / "new" / "deep" / "m.mpda" / "x")
