@@ -2,12 +2,18 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check docs pictures bench bench-large fuzz kills mutations format clean
+OLDEST_PYTHON ?= python3.11
+# For make test-pythons.
+PYTHONS ?= python3.11 python3.12 python3.13
+
+.PHONY: demo test test-oldest test-pythons check docs pictures bench bench-large fuzz kills mutations format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits; writes demo-output/report.html"
 	@echo "make test    set up and run the tests"
+	@echo "make test-oldest    the same with the oldest versions of everything (oldest.txt), on Python 3.11"
+	@echo "make test-pythons   the same with the newest on each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make check   format, lint, types, then the tests with the coverage of lines and branches"
 	@echo "make fuzz    hostile data for every estimator, attacked files for every reader; ten minutes, or MINUTES=2"
 	@echo "make kills   kill the reproduction fifty times and compare what it ends with"
@@ -31,6 +37,24 @@ demo: .venv/.demo
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+.venv-oldest/.test: pyproject.toml oldest.txt
+	@$(OLDEST_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "the oldest versions are for Python 3.11: make test-oldest OLDEST_PYTHON=..")'
+	test -d .venv-oldest || $(OLDEST_PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check -c oldest.txt -e ".[test]"
+	@touch $@
+
+test-oldest: .venv-oldest/.test
+	.venv-oldest/bin/python -m pip check --disable-pip-version-check
+	.venv-oldest/bin/python -m pytest -n 2 --dist loadgroup -rs
+
+.venv-%/.test: pyproject.toml
+	test -d .venv-$* || $* -m venv .venv-$*
+	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	@touch $@
+
+test-pythons: $(PYTHONS:%=.venv-%/.test)
+	for python in $(PYTHONS); do .venv-$$python/bin/python -m pytest -n 2 --dist loadgroup -rs || exit 1; done
 
 check: .venv/.dev
 	$(BIN)/ruff format --check .
@@ -73,4 +97,4 @@ format: .venv/.dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache docs/_build docs/gallery docs/api/generated
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache docs/_build docs/gallery docs/api/generated

@@ -76,8 +76,8 @@ def main() -> None:
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        name, *shape = options.one
-        print(*taken(name, tuple(map(int, shape))))
+        name, n, d, n_classes = options.one
+        print(*taken(name, (int(n), int(d), int(n_classes))))
         return
     from protocol import provenance
 

@@ -11,14 +11,14 @@ from sklearn.exceptions import NotFittedError
 
 from cases import unequal_classes
 from mpda import MPDA, PMPDA, ManifoldPartition
-from mpda.exceptions import NumericalWarning, SingularFormError
+from mpda.exceptions import NumericalWarning, SingularFormError, SmallClassWarning
 
 X, Y = unequal_classes(0)
 
 
 def refused(estimator, message, X=X, y=Y, error=ValueError, **fit):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", SmallClassWarning)
         with pytest.raises(error, match=message):
             estimator.fit(X, y, **fit)
 

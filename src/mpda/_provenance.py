@@ -8,11 +8,13 @@ from functools import cache
 from importlib.metadata import version
 
 
-@cache
 def versions() -> dict[str, str]:
-    names = ("mpda", "numpy", "scipy", "scikit-learn")
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"python": python, **{name: version(name) for name in names}}
+    names = ("mpda", "numpy", "scipy", "scikit-learn")
+    return {"python": python, **{name: _version(name) for name in names}}
+
+
+_version = cache(version)
 
 
 def machine() -> str:

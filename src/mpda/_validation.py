@@ -43,6 +43,11 @@ def check_number(
     return float(value)
 
 
+def own_seed(random_state: Any) -> Any:
+    """The same, and a new seed for None: NumPy's global generator is left alone."""
+    return int(np.random.default_rng().integers(2**31)) if random_state is None else random_state
+
+
 def check_flag(name: str, value: Any) -> bool:
     """True or False."""
     if not isinstance(value, bool | np.bool_):

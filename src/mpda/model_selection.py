@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 
 from mpda._threads import CHANGING, one_at_a_time, one_blas_thread
 from mpda._typing import ArrayLike, Floats, Ints, Labels
-from mpda._validation import check_count, check_jobs, check_option
+from mpda._validation import check_count, check_jobs, check_option, own_seed
 from mpda.curves import nearest_by_dimension
 from mpda.engines import in_order, is_on_dask
 from mpda.estimators._checks import column_or_1d
@@ -123,8 +123,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         Whether the method is fitted to all samples with what was chosen.
     n_jobs : int, default=None
         Folds worked on at the same time, by joblib.
-    random_state : int, default=0
-        Seed of the folds where ``cv`` is a number.
+    random_state : int, RandomState or None, default=0
+        Seed of the folds where ``cv`` is a number. None makes folds differ.
     verbose : int, default=0
         With 1, progress goes to stderr.
 
@@ -300,7 +300,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             cv = RepeatedStratifiedKFold(
                 n_splits=n_folds,
                 n_repeats=check_count("n_repeats", self.n_repeats),
-                random_state=self.random_state,
+                random_state=own_seed(self.random_state),
             )
         with CHANGING:  # by scikit-learn, of the filters of warnings, when it looks at y
             folds = list(check_cv(cv, y, classifier=True).split(X, y))

@@ -145,7 +145,9 @@ def normwise_residual(form: Array, total: Array, directions: Directions) -> floa
     form, eigenvalues = form / unit, directions.eigenvalues / unit
     gap = form @ directions.vectors - (total @ directions.vectors) * eigenvalues
     norms = xp.linalg.matrix_norm(form), xp.linalg.matrix_norm(total)
-    scale = (norms[0] + eigenvalues * norms[1]) * _column_lengths(directions.vectors)
+    # S may be nothing but rounding, where an answer is perfect.
+    least = at_least(eigenvalues, RELATIVE_CUTOFF / unit)
+    scale = (norms[0] + least * norms[1]) * _column_lengths(directions.vectors)
     return _largest(divided(_column_lengths(gap), scale, xp.zeros_like(scale)), xp)
 
 
