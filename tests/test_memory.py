@@ -4,7 +4,6 @@ import math
 import subprocess
 import sys
 import tracemalloc
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -160,9 +159,7 @@ def test_a_refusal_has_numbers_and_advice(monkeypatch):
 
 def test_samples_are_mapped_in_blocks_as_they_are_at_once(monkeypatch):
     X, y = blobs(500, 6, 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = mpda.LFDA().fit(X, y)
+    model = mpda.LFDA().fit(X, y)
     expected = model.transform(X)
     monkeypatch.setattr("mpda.estimators._linear_map._MAPPED_ENTRIES", 100)
     np.testing.assert_allclose(model.transform(X), expected, rtol=1e-12, atol=1e-12)

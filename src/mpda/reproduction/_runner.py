@@ -88,7 +88,7 @@ def _closed(results: Any) -> Iterator[Any]:
     finally:
         with CHANGING, warnings.catch_warnings():
             # It advises not to begin tasks whose results nobody takes; but a disk was full.
-            warnings.simplefilter("ignore")
+            warnings.simplefilter("ignore", UserWarning)
             results.close()
 
 
