@@ -102,6 +102,9 @@ def test_standardising_is_decided_by_the_neighbours_of_samples(wine):
     X = np.column_stack([10.0 * y + rng.standard_normal(200), *(1e-3 * rng.random((200, 20)).T)])
     X[:, 1:] *= rng.permutation(20) + 1.0
     assert not better_scaled(X, y, 0)
+    for scale in (1e200, 1e-200):  # where squares leave the range of floating-point numbers
+        assert better_scaled(scale * wine[0], wine[1], 0)
+        assert not better_scaled(scale * X, y, 0)
     part = Split(X[::2], y[::2], X[1::2], y[1::2])
     done = Preparation(True, 0.5).applied(part)
     assert done.X.shape[1] < 21

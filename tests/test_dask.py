@@ -295,6 +295,23 @@ def test_a_class_that_no_worker_can_hold_is_refused_with_numbers(client, monkeyp
         MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)
 
 
+def test_the_thread_with_the_least_memory_says_how_large_a_class_may_be():
+    workers = [(8.0, 1), (0.0, 1), (6.0, 3), (3.0, 1)]  # GiB and threads, 0 for no limit
+
+    class Scheduler:
+        def scheduler_info(self, n_workers):
+            some = workers if n_workers < 0 else workers[:n_workers]
+            found = [{"memory_limit": m * 2**30, "nthreads": threads} for m, threads in some]
+            return {"workers": dict(enumerate(found))}
+
+    X, y = fifty_classes()
+    kind, facts = dask_engine.Kind(None, 12, X.dtype), dask_engine._facts(X, y)
+    samples = dask_engine.ClusterSamples(Scheduler(), kind, facts, [])
+    samples.refuse_beyond(lambda n: 2.0 * 2**30, "")
+    with pytest.raises(MemoryError, match=r"takes about 2.1 GiB, more than its 2.0 GiB. Smaller."):
+        samples.refuse_beyond(lambda n: 2.1 * 2**30, "Smaller.")
+
+
 def test_labels_go_with_rows_as_they_stand_whatever_their_index(client, tmp_path):
     X, y = fifty_classes()
     frame = as_frame(X, y)

@@ -402,6 +402,13 @@ def test_a_fold_without_an_answer_is_named():
         DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, scoring=lambda y, p: np.nan).fit(X, Y)
 
 
+def test_dimensions_end_where_the_centred_samples_do():
+    flat = np.column_stack([X[:, :2], np.ones(len(X))])  # of rank 3, but about their mean 2
+    search = DiscriminantSearchCV(LSDR(max_iter=1), {"tol": [1e-3]}, cv=2, refit=False)
+    search.fit(flat, Y)
+    np.testing.assert_array_equal(search.cv_results_["param_n_components"], [1, 2])
+
+
 def test_time_of_a_point_counts_all_its_dimensions(monkeypatch):
     clock = itertools.count()
     monkeypatch.setattr("mpda.search._fold.time.perf_counter", lambda: next(clock))
