@@ -53,6 +53,16 @@ def test_graph_discriminant_solves_its_pencil(within, between):
     assert fitted.residual_ < 1e-10
 
 
+def test_a_within_graph_of_few_edges_is_no_indefinite_one():
+    weights = np.zeros((len(X), len(X)))
+    weights[0, 1] = weights[1, 0] = weights[2, 3] = weights[3, 2] = 1.0  # a form of rank 2 of 5
+    fitted = GraphDiscriminant(lambda X, y: weights, alpha=0.1).fit(X, Y)
+    M = oracles.weighted_scatter(X, weights)
+    S = oracles.weighted_scatter(X, oracles.local_fisher_weights(X, Y, 4, "ones")[0])
+    values = eigh(S, M + 0.1 * np.trace(M) / 5 * np.eye(5), eigvals_only=True)
+    np.testing.assert_allclose(fitted.eigenvalues_, values[::-1][:2], rtol=1e-8)
+
+
 def test_lfda_and_mfa_are_instances():
     same_rows(
         LFDA(n_neighbors=4).fit(X, Y),
