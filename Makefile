@@ -6,7 +6,7 @@ OLDEST_PYTHON ?= python3.11
 # For make test-pythons.
 PYTHONS ?= python3.11 python3.12 python3.13
 
-.PHONY: demo test test-oldest test-pythons check docs pictures bench bench-large fuzz kills mutations format clean
+.PHONY: demo test lint test-oldest test-pythons check docs pictures bench bench-large fuzz kills mutations format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -35,7 +35,9 @@ help:
 demo: .venv/.demo
 	$(BIN)/mpda demo
 
+# Compiled once: not every process that the tests start has to do it, or may write it down.
 test: .venv/.dev
+	$(BIN)/python -m compileall -q src tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 .venv-oldest/.test: pyproject.toml oldest.txt
@@ -56,10 +58,13 @@ test-oldest: .venv-oldest/.test
 test-pythons: $(PYTHONS:%=.venv-%/.test)
 	for python in $(PYTHONS); do .venv-$$python/bin/python -m pytest -n 2 --dist loadgroup -rs || exit 1; done
 
-check: .venv/.dev
+lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+check: lint
+	$(BIN)/python -m compileall -q src tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
 
 # What robustness/ has: hostile data and attacked files, kills, breaks of the mathematics.

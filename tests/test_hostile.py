@@ -15,7 +15,7 @@ from hostile import EDGES, LABELS, LAYOUTS, Fault, Recipe, cases, laws, outcome,
 
 # As many in every run of the suite, and the same ones.
 DRAWS = settings(
-    max_examples=12,
+    max_examples=8,
     deadline=None,
     derandomize=True,
     database=None,
