@@ -139,16 +139,15 @@ def test_any_precision_is_mapped_by_any(fitted, mapped, library):
     assert library.holds(back, "float32" if mapped == "float32" else "float64")
 
 
-def test_derivatives_are_not_remembered():
+def test_derivatives_are_not_remembered(dispatch):
     torch = pytest.importorskip("torch")
     X, y = digits()
-    with sklearn.config_context(array_api_dispatch=True):
-        given = torch.asarray(X).requires_grad_(True)
-        for method in (MPDA(3), LFDA(3, alpha=0.1), GramPCA(3)):
-            model = clone(method).fit(given, y)
-            assert not model.components_.requires_grad
-            assert not model.transform(given).requires_grad
-            copy.deepcopy(model)
+    given = torch.asarray(X).requires_grad_(True)
+    for method in (MPDA(3), LFDA(3, alpha=0.1), GramPCA(3)):
+        model = clone(method).fit(given, y)
+        assert not model.components_.requires_grad
+        assert not model.transform(given).requires_grad
+        copy.deepcopy(model)
 
 
 def test_a_pipeline_stays_on_the_device(library):

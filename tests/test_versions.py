@@ -9,35 +9,39 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-# What is not installed for the tests: CUDA's arrays, PyTorch (of which any version will do that
-# there is for the machine), the site, and the tools of developers.
-NOT_TESTED = {"cupy-cuda12x", "torch"}
-EXTRAS_NOT_TESTED = {"docs", "dev"}
+EXTRAS = PROJECT["project"]["optional-dependencies"]
 
 
-def bounds():
-    """The lower bound of every dependency of the tests, by its name."""
-    project = PROJECT["project"]
-    wanted = list(project["dependencies"])
-    for extra, packages in project["optional-dependencies"].items():
-        wanted += [] if extra in EXTRAS_NOT_TESTED else packages
+def bounds(wanted):
+    """The lower bounds of packages, by their names."""
     found = {}
     for each in wanted:
         name, extras, bound = re.fullmatch(r"([\w-]+)(\[[\w,]+\])?(?:>=([\d.]+))?", each).groups()
-        if name != "mpda" and name not in NOT_TESTED:
+        if name != "mpda":
             assert bound, f"{each} has no lower bound"
-            found[name] = bound
+            found[name] = release(bound)
             if extras == "[dataframe,distributed]":
-                found["distributed"] = bound  # released together
+                found["distributed"] = found[name]  # released together
     return found
 
 
-def constraints():
-    text = (ROOT / "oldest.txt").read_text()
-    own, others = text.split("# Not a bound of ours")
-    pinned = re.findall(r"^([\w-]+)==([\d.]+)$", own, flags=re.MULTILINE)
-    assert len(pinned) == sum(bool(line) and line[0] != "#" for line in own.splitlines())
-    return dict(pinned), others
+def bounds_of_tests():
+    """What the tests install: all but arrays of other libraries, the site and developers' tools."""
+    others = ("torch", "cupy", "docs", "dev")
+    optional = [each for extra in EXTRAS.keys() - others for each in EXTRAS[extra]]
+    return bounds([*PROJECT["project"]["dependencies"], *optional])
+
+
+def pinned(text):
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    found = dict(re.fullmatch(r"([\w-]+)==([\d.]+)", line).groups() for line in lines)
+    return {name: release(version) for name, version in found.items()}
+
+
+def oldest():
+    """The lower bounds as they are tested, and what is pinned beside them."""
+    own, others = (ROOT / "oldest.txt").read_text().split("# Not bounds of ours")
+    return pinned(own), pinned(f"#{others}")
 
 
 def release(version):
@@ -49,15 +53,20 @@ def release(version):
 
 
 def test_the_oldest_versions_that_are_tested_are_the_lower_bounds():
-    pinned, _ = constraints()
-    assert pinned.keys() == bounds().keys()
-    for name, bound in bounds().items():
-        assert release(pinned[name]) == release(bound), name
+    own, others = oldest()
+    assert own == bounds_of_tests()
+    assert others
+    assert not others.keys() & own.keys()
 
 
-def test_what_else_is_pinned_is_no_dependency_of_ours():
-    _, others = constraints()
-    assert not set(re.findall(r"^([\w-]+)==", others, flags=re.MULTILINE)) & bounds().keys()
+def test_arrays_of_other_libraries_are_tested_from_their_own_bounds_on():
+    here = pinned((ROOT / "oldest-arrays.txt").read_text())
+    for extra, package in (("torch", "torch"), ("cupy", "cupy-cuda12x")):
+        wanted = bounds(EXTRAS[extra])
+        del wanted[package]  # of which there must be one for the device
+        assert wanted
+        assert wanted == {name: here[name] for name in wanted}
+    assert here["array-api-strict"] == bounds_of_tests()["array-api-strict"]
 
 
 def test_every_python_that_is_named_is_tested():

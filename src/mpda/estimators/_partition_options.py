@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import clone
 
 from mpda._typing import Floats, Ints
@@ -22,7 +23,9 @@ def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> Cu
 def clustered(clusterer: Any, X: Floats, label: Any) -> Ints:
     """The labels (n,) that a clone of the clusterer gives to the samples X of class ``label``."""
     try:
-        labels = np.asarray(clone(clusterer).fit_predict(X.astype(np.float64)))
+        # With dispatch, KMeans of scikit-learn 1.7 does not take arrays of NumPy.
+        with config_context(array_api_dispatch=False):
+            labels = np.asarray(clone(clusterer).fit_predict(X.astype(np.float64)))
     except Exception as error:
         raise ValueError(
             f"partition={clusterer!r} failed on class {label!r} ({len(X)} samples): {error}"
