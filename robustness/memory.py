@@ -4,7 +4,8 @@
 
 Every fit is made in a process of its own, after a small one for what is loaded at the first. Taken
 is the highest resident memory during the fit above that before it; the samples are there before.
-Said is what the fit is refused by if less is free, 46 MiB of which are for blocks and threads.
+Said is what the fit is refused by if less is free, 61 MiB of which are for
+blocks, for each class at a time.
 """
 
 from __future__ import annotations

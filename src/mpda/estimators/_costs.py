@@ -5,8 +5,8 @@ Rather too much than too little: robustness/memory.py holds them against what fi
 
 from __future__ import annotations
 
-# What is scaled, compared or multiplied at a time, and room for the threads of BLAS.
-BLOCKS = 48e6
+# What is scaled, compared or multiplied at a time by one worker, and room for the threads of BLAS.
+BLOCKS = 64e6
 # From reduction.py: up to so many unknowns a factor is dense, in double or in single precision.
 _DENSE, _SINGLE = 2000, 8192
 

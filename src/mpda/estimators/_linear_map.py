@@ -261,7 +261,7 @@ class LinearMap(
         """The same for a fit that works on so many classes at once, beside the samples given."""
         n = sum(sizes)
         return (
-            BLOCKS
+            BLOCKS * min(at_once, effective_n_jobs(-1))
             + frame_bytes(n, d)
             + solution_bytes(min(n, d))
             + self._shared_bytes(sizes, d)

@@ -136,7 +136,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         pairs = all_pairs_bytes(min(largest, CLASS_SIZE) if self.partition == "auto" else largest)
         graph = graph_bytes(largest, d, self.partition_neighbors)
         refuse_beyond_memory(
-            BLOCKS + samples_bytes(n, d) + effective_n_jobs(self.n_jobs) * (pairs + graph),
+            samples_bytes(n, d) + effective_n_jobs(self.n_jobs) * (BLOCKS + pairs + graph),
             f"ManifoldPartition on {n} samples with {d} features, up to {largest} in a class,",
             'Use partition="auto", which looks at all pairs in small parts only, fewer features '
             "(GramPCA), or a part of the samples.",
