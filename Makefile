@@ -1,6 +1,8 @@
 # Every target sets up what it needs in .venv; only Python 3.11+, make and a package index are required.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two at a time, a file in one process: what a file sets up, a cluster or a browser, is there once.
+TESTS := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 OLDEST_PYTHON ?= python3.11
 ARRAY_TESTS := $(addprefix tests/test_,arrays.py array_pieces.py partition_arrays.py sklearn_checks.py export.py persistence.py)
@@ -39,7 +41,7 @@ demo: .venv/.demo
 # Compiled once: not every process that the tests start has to do it, or may write it down.
 test: .venv/.dev
 	$(BIN)/python -m compileall -q src tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python $(TESTS)
 
 .venv-oldest/.test .venv-oldest-arrays/.test: .venv-%/.test: pyproject.toml %.txt
 	@$(OLDEST_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "the oldest versions are for Python 3.11: make test-oldest OLDEST_PYTHON=..")'
@@ -50,8 +52,8 @@ test: .venv/.dev
 
 # Arrays of other libraries have bounds of their own, and are skipped by the first of the two.
 test-oldest: .venv-oldest/.test .venv-oldest-arrays/.test
-	.venv-oldest/bin/python -m pytest -n 2 --dist loadgroup -rs
-	.venv-oldest-arrays/bin/python -m pytest -n 2 --dist loadgroup -rs $(ARRAY_TESTS)
+	.venv-oldest/bin/python $(TESTS) -rs
+	.venv-oldest-arrays/bin/python $(TESTS) -rs $(ARRAY_TESTS)
 
 .venv-%/.test: pyproject.toml
 	test -d .venv-$* || $* -m venv .venv-$*
@@ -59,7 +61,7 @@ test-oldest: .venv-oldest/.test .venv-oldest-arrays/.test
 	@touch $@
 
 test-pythons: $(PYTHONS:%=.venv-%/.test)
-	for python in $(PYTHONS); do .venv-$$python/bin/python -m pytest -n 2 --dist loadgroup -rs || exit 1; done
+	for python in $(PYTHONS); do .venv-$$python/bin/python $(TESTS) -rs || exit 1; done
 
 lint: .venv/.dev
 	$(BIN)/ruff format --check .
@@ -68,7 +70,7 @@ lint: .venv/.dev
 
 check: lint
 	$(BIN)/python -m compileall -q src tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term
+	$(BIN)/python $(TESTS) --cov --cov-report=term
 
 # What robustness/ has: hostile data and attacked files, kills, breaks of the mathematics.
 MINUTES ?= 10

@@ -14,11 +14,8 @@ from mpda.cli import run
 pytest.importorskip("distributed", reason="needs mpda[dask]")
 dask_engine = pytest.importorskip("mpda.engines._dask")
 
-pytestmark = [
-    # distributed leaves sockets of workers that are gone to the garbage collector.
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-    pytest.mark.xdist_group("dask"),
-]
+# distributed leaves sockets of workers that are gone to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from mpda.curves import nearest_by_dimension
 @pytest.mark.parametrize("kind", ["spread", "ties", "far", "copies", "huge", "tiny", "falling"])
 def test_nearest_by_dimension(monkeypatch, first, kind):
     rng = np.random.default_rng(1)
-    r = 40
+    r = 24
     Z, Z_test = rng.normal(size=(31, r)), rng.normal(size=(17, r))
     if kind == "ties":
         Z, Z_test = np.rint(0.7 * Z), np.rint(0.7 * Z_test)

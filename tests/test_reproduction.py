@@ -153,7 +153,7 @@ def test_baseline_is_one_nearest_neighbour_on_the_samples():
     assert row["n_test"] == right.size
 
 
-@pytest.mark.parametrize("name", ["LFDA", "LDA", "shrinkage LDA", "LSDR"])
+@pytest.mark.parametrize("name", ["LFDA", "LDA", "LSDR"])
 def test_a_task_does_what_the_protocol_says_step_by_step(name):
     budget = {"max_iter": 2, "widths": (1.0,), "ridges": (0.1,), "init": "pca"}
     row = {

@@ -53,11 +53,10 @@ GRIDS = [
         {
             "tangent_alpha": [None, 0.5],
             "eigenvalue_power": [0.0, 0.25],
-            "max_patch_size": [5, 10],
-            "affinity": ["knn", "full"],
             "units": ["relative", "absolute"],
         },
     ),
+    (MPDA(), {"max_patch_size": [5, 10], "affinity": ["knn", "full"]}),
     # So many ridges that S_vv is decomposed.
     (MPDA(gamma=0.3), {"alpha": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0], "tangent_alpha": [None, 0.2]}),
     (PMPDA(), {"alpha": [0.01, 0.03, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0, 2.0, 3.0]}),
@@ -100,8 +99,8 @@ def naive_scores(estimator, grid, folds):
 
 @pytest.mark.parametrize(("estimator", "grid"), GRIDS)
 def test_scores_are_those_of_refitting_every_point(estimator, grid):
-    search = DiscriminantSearchCV(estimator, grid, cv=3, refit=False).fit(X, Y)
-    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y))
+    search = DiscriminantSearchCV(estimator, grid, cv=2, refit=False).fit(X, Y)
+    folds = list(StratifiedKFold(2, shuffle=True, random_state=0).split(X, Y))
     search_folds = search._folds(X, Y)
     naive = naive_scores(estimator, grid, search_folds)
     n_splits, n_points, n_dimensions = naive.shape
@@ -364,7 +363,7 @@ def test_steps_of_grid_points_add_up_over_their_parameters():
 def test_the_order_of_the_values_does_not_matter(rule):
     # At a tie the ridge decides, so nothing is left to the order.
     values, mixed = {"alpha": [1e-3, 1e-2, 0.1, 1.0, 10.0]}, {"alpha": [0.1, 10.0, 1e-3, 1.0, 1e-2]}
-    for seed in range(6):
+    for seed in range(3):
         data = samples(seed)
         found = [
             DiscriminantSearchCV(LFDA(), grid, selection=rule, refit=False).fit(*data).best_params_
@@ -374,7 +373,7 @@ def test_the_order_of_the_values_does_not_matter(rule):
 
 
 def test_folds_choose_alike_however_they_are_given():
-    grid = {"alpha": [0.01, 0.1, 1.0], "gamma": [0.01, 0.1, 1.0], "n_neighbors": [4, 8, 16]}
+    grid = {"alpha": [0.01, 0.1, 1.0], "n_neighbors": [4, 8, 16]}
     again = RepeatedStratifiedKFold(n_splits=4, n_repeats=5, random_state=0)
     masks = [
         (np.isin(np.arange(len(Y)), train), np.isin(np.arange(len(Y)), test))
