@@ -6,10 +6,15 @@ import os
 os.environ["SCIPY_ARRAY_API"] = "1"
 # In other processes too, deprecations of dependencies are errors.
 os.environ["PYTHONWARNINGS"] = "error::DeprecationWarning,error::FutureWarning"
+# Several processes of tests share the cores, and their threads inside BLAS would wait by spinning.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import joblib
 import numpy as np
 import pytest
 import sklearn
+from threadpoolctl import threadpool_limits
 
 # With a GPU: MPDA_TEST_ARRAYS=torch:cuda,cupy pytest tests/test_arrays.py
 LIBRARIES = os.environ.get("MPDA_TEST_ARRAYS", "torch,array_api_strict").split(",")
@@ -33,6 +38,14 @@ class Library:
     def holds(self, X, dtype="float64"):
         example = self(np.zeros(1, dtype=dtype))
         return type(X) is type(example) and (X.device, X.dtype) == (example.device, example.dtype)
+
+
+@pytest.fixture(scope="module")
+def every_core():
+    """BLAS as it is where nobody said anything: here, and in the processes that are started."""
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(joblib.cpu_count(), "blas"):
+        patch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+        yield
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ from thread_cases import (
 )
 
 pytestmark = [
+    pytest.mark.usefixtures("every_core"),
     pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
@@ -50,7 +51,7 @@ def threads_change_often():
 
 
 @pytest.fixture(scope="module")
-def alone():
+def alone(every_core):
     """What each model learns from each data, one fit after the other."""
     return {
         (name, i): learnt(make().fit(*DATA[i])) for name, make in MODELS.items() for i in (0, 1, 2)

@@ -24,6 +24,7 @@ from mpda.datasets import load
 from thread_cases import DATA, MODELS
 
 pytestmark = [
+    pytest.mark.usefixtures("every_core"),
     pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
