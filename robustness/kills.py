@@ -1,8 +1,8 @@
 """``mpda reproduce`` killed many times: whether it ends with the rows of an undisturbed run.
 
-    python robustness/kills.py --kills 50 --seed 0
+    python robustness/kills.py --kills 50 --seed 0 [--out docs/evidence]
 
-Prints one line for each kill, then a table in markdown; the exit code is 1 if anything was lost.
+Prints one line for each kill, then a page in markdown; the exit code is 1 if anything was lost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 killing = importlib.import_module("killing")
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA ridge")
@@ -26,6 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="directory for kills.md")
     given = parser.parse_args()
     planned = killing.moments(given.kills, random.Random(given.seed), n_parallel=given.kills)
     with tempfile.TemporaryDirectory() as directory:
@@ -51,14 +53,24 @@ def main() -> None:
             "rows at the end": len(killing.results(killed)),
             "rows as undisturbed": killing.results(killed) == killing.results(undisturbed),
             "tables as undisturbed": killing.tables(killed) == killing.tables(undisturbed),
-            "seed": given.seed,
         }
-    print("\n| | |\n| --- | --- |")
-    print("\n".join(f"| {name} | {_word(value)} |" for name, value in facts.items()))
+    page = _page(facts, f"python robustness/kills.py --kills {given.kills} --seed {given.seed}")
+    print(page)
+    if given.out:
+        (given.out / "kills.md").write_text(page)
     lost = facts["rows lost beyond the tasks in hand"]
     raise SystemExit(
         bool(lost) or not (facts["rows as undisturbed"] and facts["tables as undisturbed"])
     )
+
+
+def _page(facts: dict[str, Any], command: str) -> str:
+    from protocol import provenance
+
+    lines = ["# A reproduction that is killed again and again", "", f"`{command}`. {provenance()}."]
+    lines += ["", "| | |", "|---|---|"]
+    lines += [f"| {name} | {_word(value)} |" for name, value in facts.items()]
+    return "\n".join([*lines, ""])
 
 
 def _line(each: Any) -> str:

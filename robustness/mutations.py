@@ -1,6 +1,6 @@
 """Break the mathematics in one place at a time, and see which test notices.
 
-    python robustness/mutations.py --jobs 2
+    python robustness/mutations.py --jobs 2 [--out docs/evidence]
 
 The breaks stand in mutations.toml, each with the text it replaces. For every break the package is
 copied, broken, and tested: first by the test files that ought to notice, and only if all of them
@@ -28,12 +28,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from threading import Lock
 
 from breaks import PACKAGE, ROOT, Break, drawn_breaks, listed_breaks
-from mpda._provenance import machine, versions
+
+sys.path.append(str(ROOT / "benchmarks"))
+from protocol import provenance
 
 # What tests may take, in the time that they take without a break, and at least so many seconds.
 _SLOWER, _LEAST_SECONDS = 5.0, 60.0
@@ -175,7 +176,7 @@ def main() -> None:
         action="store_true",
         help="test by the files named alone; what they pass counts as survived",
     )
-    parser.add_argument("--out", type=Path, help="write the table there too")
+    parser.add_argument("--out", type=Path, help="directory for mutations.md")
     arguments = parser.parse_args()
     drawn = arguments.random is not None
     breaks = drawn_breaks(arguments.random, arguments.seed) if drawn else listed_breaks()
@@ -187,16 +188,15 @@ def main() -> None:
     found = outcomes(breaks, arguments.jobs, whole=not arguments.named)
     minutes = (time.monotonic() - begin) / 60.0
     survived = sum(outcome.noticed_by is None for outcome in found.values())
-    made_by = " ".join(["python robustness/mutations.py", *sys.argv[1:]])
-    used = ", ".join(f"{name} {number}" for name, number in versions().items())
-    text = (
+    page = (
+        "# Breaks of the mathematics, and what notices them\n\n"
+        f"`python {' '.join(sys.argv)}`. {provenance()}.\n\n"
         f"{len(breaks)} breaks, {len(breaks) - survived} noticed, {survived} survived; "
-        f"{minutes:.0f} minutes.\n\n{table(breaks, found)}\n\n"
-        f"Made by `{made_by}`; {date.today().isoformat()}; {machine()}; {used}.\n"
+        f"{minutes:.0f} minutes.\n\n{table(breaks, found)}\n"
     )
-    print(text)
+    print(page)
     if arguments.out:
-        arguments.out.write_text(text)
+        (arguments.out / "mutations.md").write_text(page)
     raise SystemExit(1 if survived and not drawn else 0)
 
 
