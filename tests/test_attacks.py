@@ -12,6 +12,7 @@ import time
 import zlib
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,7 @@ from mpda.exceptions import ModelFileError, ModelVersionWarning, TableError
 from mpda.persistence import load
 from mpda.reproduction import read_rows
 from mpda.tables import _frames, read_table
+from mpda.tables._pages import claimed_by_pages
 
 
 @pytest.fixture(autouse=True)
@@ -361,3 +363,25 @@ def test_a_wide_table_is_read_in_time_that_grows_with_its_width(tmp_path):
     with pytest.raises(TableError, match="more than one column"):
         _frames._refuse_same_names([*map(str, range(40_000)), "1"], path)
     assert time.process_time() - begin < 1.0
+
+
+PAGES = {
+    "so many bytes": b"\x19\xf3" + b"\xff" * 9 + b"\x01",
+    "so many doubles": b"\x19\xf7" + b"\xff" * 9 + b"\x01",
+    "lists in lists": b"\x19" * 100_000,
+    "structures in structures": b"\x1c" * 100_000,
+    "a text behind the end": b"\x18\x7f",
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_header_of_a_page_takes_no_longer_than_it_is(name):
+    column = SimpleNamespace(
+        data_page_offset=0,
+        has_dictionary_page=False,
+        total_compressed_size=len(PAGES[name]),
+    )
+    group = SimpleNamespace(num_columns=1, column=lambda j: column)
+    footer = SimpleNamespace(num_row_groups=1, row_group=lambda i: group)
+    with pytest.raises(ValueError, match=r"it has a page (that is cut|whose header is nested)"):
+        list(claimed_by_pages(footer, PAGES[name]))

@@ -45,8 +45,6 @@ class _Header:
         self.fields = self._structure(0)
 
     def _structure(self, depth: int) -> dict[int, int]:
-        if depth > _DEEPEST:
-            raise ValueError("it has a page whose header is nested too deep")
         found, field = {}, 0
         while sign := self._byte():
             step, kind = sign >> 4, sign & 15
@@ -57,6 +55,8 @@ class _Header:
         return found
 
     def _value(self, kind: int, depth: int) -> int | None:
+        if depth > _DEEPEST:
+            raise ValueError("it has a page whose header is nested too deep")
         if kind in _NUMBERS:
             return self._whole()
         if kind == _STRUCTURE:
@@ -66,17 +66,19 @@ class _Header:
             for _ in range(self._varint() if sign >> 4 == 15 else sign >> 4):
                 self._value(_BYTE if sign & 15 in (_TRUE, _FALSE) else sign & 15, depth + 1)
         elif kind in (_BYTE, _DOUBLE, _TEXT):
-            length = {_BYTE: 1, _DOUBLE: 8}.get(kind) or self._varint()
-            self.end += length
+            self._pass({_BYTE: 1, _DOUBLE: 8}.get(kind) or self._varint())
         elif kind not in (_TRUE, _FALSE):
             raise ValueError("it has a page whose header is not known")
         return None
 
     def _byte(self) -> int:
-        if self.end >= len(self._data):
-            raise ValueError("it has a page that is cut short")
-        self.end += 1
+        self._pass(1)
         return int(self._data[self.end - 1])
+
+    def _pass(self, length: int) -> None:
+        self.end += length
+        if self.end > len(self._data):  # or a list could have any length
+            raise ValueError("it has a page that is cut short")
 
     def _varint(self) -> int:
         value = 0
