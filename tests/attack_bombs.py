@@ -241,7 +241,7 @@ def images():
 def reports():
     deep = '{"format": "mpda results", "version": 1, "made": {}, "x": %s}'
     return {
-        "deep lists": (deep % ("[" * 900 + "]" * 900)).encode(),
+        "deep lists": (deep % ("[" * 1500 + "]" * 1500)).encode(),
         "deeper lists": (deep % ("[" * 90_000 + "]" * 90_000)).encode(),
         "a long number": (deep.replace("1,", "9" * 4000 + ",") % 1).encode(),
     }

@@ -50,6 +50,8 @@ def begun(given):
         start_new_session=True,
         text=True,
         env=environment(),
+        # Tests that run in the background of a shell pass on that it is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
