@@ -28,7 +28,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from mpda import LFDA, MPDA, PMPDA, GramPCA
 from mpda.contributions import planned_lists
-from mpda.estimators._linear_map import LabelledSamples
+from mpda.estimators._samples import LabelledSamples
 from mpda.graphs import ClassPoints
 from protocol import data_argument, load, provenance
 

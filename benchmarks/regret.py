@@ -28,7 +28,7 @@ from sklearn.exceptions import FitFailedWarning
 
 from mpda._typing import Floats, Ints
 from mpda.engines import in_order
-from mpda.estimators._linear_map import LabelledSamples
+from mpda.estimators._samples import LabelledSamples
 from mpda.exceptions import SmallClassWarning
 from mpda.methods import METHODS, method
 from mpda.model_selection import DiscriminantSearchCV

@@ -31,7 +31,8 @@ from mpda._validation import check_count, check_jobs, check_option, own_seed
 from mpda.curves import nearest_by_dimension
 from mpda.engines import in_order, is_on_dask
 from mpda.estimators._checks import column_or_1d
-from mpda.estimators._linear_map import distinct_labels, refuse_device
+from mpda.estimators._inputs import refuse_device
+from mpda.estimators._samples import distinct_labels
 from mpda.exceptions import SmallClassWarning
 from mpda.search._fold import FoldScores, Score, fold_scores
 from mpda.search._grid import Dimensions, SearchGrid, wanted_dimensions

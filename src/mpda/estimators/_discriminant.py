@@ -35,7 +35,8 @@ from mpda.discriminant import (
 )
 from mpda.estimators._costs import graph_bytes
 from mpda.estimators._health import narrowed, warn_of_trouble
-from mpda.estimators._linear_map import LabelledSamples, LinearMap, Samples, warn_of_small_classes
+from mpda.estimators._linear_map import LinearMap
+from mpda.estimators._samples import LabelledSamples, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
 from mpda.passes import ClassWork
 from mpda.sharing import Setting

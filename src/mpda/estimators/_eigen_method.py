@@ -14,7 +14,8 @@ from mpda._typing import ArrayLike
 from mpda._validation import check_count, check_flag, check_jobs, check_number
 from mpda.engines import in_order
 from mpda.estimators._health import narrowed, warn_of_trouble
-from mpda.estimators._linear_map import LabelledSamples, LinearMap
+from mpda.estimators._linear_map import LinearMap
+from mpda.estimators._samples import LabelledSamples
 from mpda.estimators._scale import Scale
 from mpda.frames import Frame
 from mpda.graphs import NeighborLists, searched_lists

@@ -14,7 +14,8 @@ from mpda._validation import check_count, check_number
 from mpda.engines import dask_engine, is_on_dask
 from mpda.estimators._checks import validate_data
 from mpda.estimators._costs import BLOCKS, solution_bytes
-from mpda.estimators._linear_map import LinearMap, refuse_identical
+from mpda.estimators._inputs import refuse_identical
+from mpda.estimators._linear_map import LinearMap
 from mpda.frames import frame_exponent, plain_frame
 from mpda.pencils import signed
 from mpda.scatter import total_scatter

@@ -13,7 +13,7 @@ from mpda._typing import Floats, Ints
 from mpda._validation import check_count, check_option
 from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
-from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 from mpda.frames import Frame
 from mpda.recipes import PENALTIES, Each, local_pencil, neighbor_form, pair_form, weighted_form
 from mpda.solutions import Pencil

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mpda._validation import check_count, check_option
 from mpda.estimators._costs import graph_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
-from mpda.estimators._linear_map import Samples, warn_of_small_classes
+from mpda.estimators._samples import Samples, warn_of_small_classes
 from mpda.frames import Frame
 from mpda.recipes import AFFINITIES, local_pencil
 from mpda.solutions import Pencil

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -17,118 +15,38 @@ from sklearn.utils.validation import check_is_fitted
 
 from mpda._arrays import (
     as_type,
-    can_be_changed,
     detached,
-    entries_at,
-    has_double_precision,
-    is_complex,
     is_foreign,
     least_squares,
     library,
-    like,
     moved,
     namespace,
     on_host,
-    on_other_device,
     slices,
     to_host,
 )
 from mpda._memory import refuse_beyond_memory
 from mpda._threads import class_threads
-from mpda._typing import Array, ArrayLike, Bools, Floats, Ints, Labels
-from mpda.engines import dask_engine, in_order, is_on_dask, one_by_one
+from mpda._typing import Array, ArrayLike, Floats, Labels
+from mpda.engines import dask_engine, is_on_dask
 from mpda.estimators._checks import (
     check_array,
-    check_classification_targets,
     check_X_y,
     validate_data,
 )
 from mpda.estimators._costs import BLOCKS, frame_bytes, solution_bytes
-from mpda.exceptions import SmallClassWarning
-from mpda.frames import Frame, frame
+from mpda.estimators._inputs import (
+    float_types,
+    is_dispatched,
+    limits,
+    refuse_conversion,
+    refuse_device,
+    refuse_identical,
+)
+from mpda.estimators._samples import LabelledSamples, Samples, distinct_labels
 
 # Entries of samples that are mapped at a time.
 _MAPPED_ENTRIES = 2_000_000
-
-
-class Samples(Protocol):
-    """Samples with labels, here (``LabelledSamples``) or on a cluster.
-
-    classes : (C,) the distinct labels
-    members : what stands for each class, with its size
-    dtype : of the samples
-    on_cluster : whether they are not here
-    """
-
-    @property
-    def classes(self) -> Labels: ...
-    @property
-    def members(self) -> Any: ...
-    @property
-    def dtype(self) -> Any: ...
-    @property
-    def on_cluster(self) -> bool: ...
-    @property
-    def each(self) -> Callable[..., Iterator[Any]]: ...
-    def view(self) -> Frame: ...
-    def only(self, kept: Bools) -> Samples: ...
-    def marks(self, mark: Callable[[Array], bytes]) -> list[bytes]: ...
-    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None: ...
-
-
-@dataclass(frozen=True)
-class LabelledSamples:
-    """X : (n, d) as given; y : (n,); classes : the distinct labels; members : indices by class.
-
-    X may be of another array library; labels and indices are always NumPy's.
-    """
-
-    X: Array
-    y: Labels
-    classes: Labels
-    members: list[Ints]
-
-    on_cluster = False
-
-    @property
-    def each(self) -> Callable[..., Iterator[Any]]:
-        """How work on classes is carried out: a device has its own way to do things at once."""
-        return in_order if on_host(self.X) else one_by_one
-
-    @property
-    def dtype(self) -> Any:
-        return self.X.dtype
-
-    def view(self) -> Frame:
-        """The frame of the samples."""
-        return frame(self.X)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Those of the classes."""
-        return [each.size for each in self.members]
-
-    @classmethod
-    def made(cls, X: Array, y: Labels) -> LabelledSamples:
-        classes, codes = distinct_labels(y)
-        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        return cls(X, y, classes, members)
-
-    def only(self, kept: Bools) -> LabelledSamples:
-        """The samples of some classes, given by a mask (C,)."""
-        chosen = np.flatnonzero(np.isin(self.y, self.classes[kept]))
-        return LabelledSamples.made(entries_at(self.X, like(chosen, self.X)), self.y[chosen])
-
-    def marks(self, mark: Callable[[Array], bytes]) -> list[bytes]:
-        """What ``mark`` says of the samples of each class."""
-        return [mark(entries_at(self.X, like(each, self.X))) for each in self.members]
-
-    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
-        """Refuse the largest class if what it needs, in bytes from its size, is not there."""
-        largest = max(self.sizes)
-        label = self.classes.tolist()[self.sizes.index(largest)]
-        what = f"Class {label!r} with {largest} samples"
-        refuse_beyond_memory(needed(largest), what, advice)
 
 
 class LinearMap(
@@ -160,7 +78,7 @@ class LinearMap(
             return engine.mapped(X, work, self.components_.shape[0])
         self._refuse_elsewhere(X, "transform")
         refuse_device(self, X, able=True)
-        X = validate_data(self, detached(X), reset=False, dtype=_float_types(X))
+        X = validate_data(self, detached(X), reset=False, dtype=float_types(X))
         return _mapped(X, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
@@ -169,7 +87,7 @@ class LinearMap(
         self._refuse_dask(X)
         self._refuse_elsewhere(X, "inverse_transform")
         refuse_device(self, X, able=True)
-        X = check_array(detached(X), dtype=_float_types(X))
+        X = check_array(detached(X), dtype=float_types(X))
         n_components = self.components_.shape[0]
         if X.shape[1] != n_components:
             raise ValueError(
@@ -208,12 +126,12 @@ class LinearMap(
         least = 1 if more else 2
         options = {
             "reset": not more,
-            "dtype": _float_types(X),
+            "dtype": float_types(X),
             "ensure_min_samples": least,
         }
         y = to_host(y) if is_foreign(y) else y
-        _refuse_conversion(X)
-        if _dispatched(X):
+        refuse_conversion(X)
+        if is_dispatched(X):
             X = validate_data(self, detached(X), **options)
             y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)[1]
         else:
@@ -221,7 +139,7 @@ class LinearMap(
         samples = LabelledSamples.made(X, y)
         self._refuse_few(samples.classes, least)
         if not more:
-            refuse_identical(*_limits(X))
+            refuse_identical(*limits(X))
         return samples
 
     def _on_cluster(self, X: Any, y: Any, *, more: bool) -> Samples:
@@ -313,9 +231,9 @@ class LinearMap(
     def _unlabelled(self, X: ArrayLike) -> Floats:
         self._refuse_dask(X)
         refuse_device(self, X, able=self._on_devices)
-        _refuse_conversion(X)
-        X = validate_data(self, detached(X), dtype=_float_types(X), ensure_min_samples=2)
-        refuse_identical(*_limits(X))
+        refuse_conversion(X)
+        X = validate_data(self, detached(X), dtype=float_types(X), ensure_min_samples=2)
+        refuse_identical(*limits(X))
         return X
 
 
@@ -327,55 +245,6 @@ def _refuse_containers(model: LinearMap) -> None:
             "set_output and transform_output work on samples that are here: for Dask collections "
             'leave them at "default", which gives a Dask array.'
         )
-
-
-def _dispatched(X: Any) -> bool:
-    """Whether X is of another array library, and work on it is to be done there."""
-    return bool(get_config()["array_api_dispatch"]) and is_foreign(X)
-
-
-def refuse_device(estimator: Any, X: Any, *, able: bool) -> None:
-    """Refuse arrays of another library where they cannot be worked on, or it was not asked for."""
-    name = type(estimator).__name__
-    if _dispatched(X) and not able:
-        raise TypeError(
-            f"{name} works on NumPy arrays, and X is of {library(X)}. MPDA, PMPDA, LFDA and "
-            f"GramPCA work on such arrays where they are; for {name} give X as a NumPy array."
-        )
-    if is_foreign(X) and is_complex(X):
-        raise ValueError(f"Complex data not supported: X is of {X.dtype}.")
-    if _dispatched(X) and not can_be_changed(X):
-        raise TypeError(
-            f"{name} changes arrays in place, which those of {library(X)} do not allow: give X as "
-            "a NumPy array, or of PyTorch or CuPy."
-        )
-    if _dispatched(X) and not has_double_precision(X):
-        raise TypeError(
-            f"{name} works in double precision, which {library(X)} does not have: move X to "
-            "another device, or give it as a NumPy array."
-        )
-    if is_foreign(X) and not _dispatched(X) and on_other_device(X):
-        raise TypeError(
-            f"X is an array of {library(X)}. To have the work done there, set the environment "
-            "variable SCIPY_ARRAY_API=1 before the first import of SciPy and call "
-            "sklearn.set_config(array_api_dispatch=True); or give X as a NumPy array."
-        )
-
-
-def _refuse_conversion(X: Any) -> None:
-    """Refuse integers, half precision and the like that do not fit into memory as doubles."""
-    if isinstance(X, np.ndarray) and X.dtype not in (np.float64, np.float32):
-        refuse_beyond_memory(
-            8.0 * X.size,
-            f"X of {X.shape} {X.dtype} in double precision",
-            "Give a part of the samples or of the features, or X in single precision.",
-        )
-
-
-def _float_types(X: Any) -> list[Any]:
-    """The types that are taken as they are; others become the first."""
-    xp = namespace(X) if _dispatched(X) else np
-    return [xp.float64, xp.float32]
 
 
 def _mapped(X: Array, mean: Array, components: Array) -> Array:
@@ -410,41 +279,3 @@ def _lengths(components: Array) -> Array:
     largest = xp.where(largest > 0.0, largest, 1.0)
     lengths = largest * xp.linalg.vector_norm(components / largest[:, None], axis=1)
     return xp.where(lengths > 0.0, lengths, 1.0)
-
-
-def _limits(X: Array) -> tuple[Array, Array]:
-    """The least and the largest value of each feature (d,)."""
-    xp = namespace(X)
-    return xp.min(X, axis=0), xp.max(X, axis=0)
-
-
-def refuse_identical(low: Array, high: Array) -> None:
-    if bool(namespace(low).all(low == high)):
-        raise ValueError("All samples of X are identical, so nothing can be learnt from them.")
-
-
-def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
-    """The distinct class labels, sorted, and the place of each label among them."""
-    try:
-        classes, codes = np.unique(y, return_inverse=True)
-    except TypeError as error:
-        kinds = sorted({type(label).__name__ for label in y.tolist()})
-        raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
-    check_classification_targets(y)
-    return classes, codes
-
-
-def warn_of_small_classes(samples: Samples, n_neighbors: int) -> None:
-    """Say which classes are too small, on the line that called fit; called by what fit calls."""
-    sizes = [members.size for members in samples.members]
-    small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
-    if small:
-        labels = samples.classes.tolist()
-        named = ", ".join(f"{labels[i]!r} ({sizes[i]} in all)" for i in small[:5])
-        rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
-        warnings.warn(
-            f"n_neighbors={n_neighbors} is cut to the number of other samples in class {named}"
-            f"{rest}. A smaller n_neighbors or more samples of these classes avoids this.",
-            SmallClassWarning,
-            stacklevel=4,
-        )

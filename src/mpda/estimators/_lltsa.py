@@ -12,7 +12,7 @@ from mpda._validation import check_count
 from mpda.alignment import energy_dimension
 from mpda.estimators._costs import graph_bytes, neighborhoods_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
-from mpda.estimators._linear_map import LabelledSamples
+from mpda.estimators._samples import LabelledSamples
 from mpda.frames import Frame, frame
 from mpda.graphs import mean_offsets
 from mpda.pencils import rank

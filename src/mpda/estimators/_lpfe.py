@@ -6,7 +6,7 @@ from mpda._validation import check_count, check_number
 from mpda.alignment import Fields
 from mpda.estimators._costs import fields_bytes, graph_bytes, tangent_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
-from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 from mpda.frames import Frame
 from mpda.recipes import FieldSource, followed_fields, smoothest_fields
 from mpda.solutions import Solution

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mpda._validation import check_count, check_number
 from mpda.estimators._costs import graph_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
-from mpda.estimators._linear_map import LabelledSamples
+from mpda.estimators._samples import LabelledSamples
 from mpda.frames import Frame
 from mpda.recipes import LsdaForms, lsda_forms
 from mpda.solutions import Pencil

@@ -16,8 +16,9 @@ from mpda.contributions import PatchRule
 from mpda.engines import in_order, is_on_dask
 from mpda.estimators._checks import validate_data
 from mpda.estimators._costs import BLOCKS, all_pairs_bytes, graph_bytes, samples_bytes
-from mpda.estimators._linear_map import distinct_labels, refuse_device
+from mpda.estimators._inputs import refuse_device
 from mpda.estimators._partition_options import partition_rule
+from mpda.estimators._samples import distinct_labels
 from mpda.frames import scale_exponent
 from mpda.graphs import ClassPoints, neighbor_lists
 from mpda.partition import Partition, joined

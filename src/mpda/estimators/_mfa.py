@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mpda._validation import check_count, check_option
 from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
-from mpda.estimators._linear_map import LabelledSamples, warn_of_small_classes
+from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 from mpda.frames import Frame
 from mpda.recipes import PENALTIES, neighbor_form, pair_form
 from mpda.solutions import Pencil

@@ -17,12 +17,12 @@ from mpda.discriminant import Discriminant
 from mpda.engines import in_order, is_on_dask
 from mpda.estimators._costs import all_pairs_bytes, elimination_bytes, tangent_bytes
 from mpda.estimators._discriminant import TangentDiscriminant
-from mpda.estimators._linear_map import LabelledSamples, Samples
 from mpda.estimators._partition_options import (
     PARTITIONS,
     clustered,
     partition_rule,
 )
+from mpda.estimators._samples import LabelledSamples, Samples
 from mpda.partition import joined
 from mpda.patch_rules import known_patches
 

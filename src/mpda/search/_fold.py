@@ -17,7 +17,7 @@ from mpda._typing import Floats, Ints, Labels
 from mpda.curves import nearest_by_dimension
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._eigen_method import EigenMethod
-from mpda.estimators._linear_map import LabelledSamples
+from mpda.estimators._samples import LabelledSamples
 from mpda.estimators._scale import Scale
 from mpda.search._grid import Dimensions, SearchGrid, last_step
 from mpda.search._walk import Solved, walk

@@ -12,8 +12,9 @@ from sklearn.base import clone
 from mpda._threads import SMALL, one_blas_thread
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._eigen_method import MOST_NEIGHBORS, EigenMethod, Memo
-from mpda.estimators._linear_map import LabelledSamples, LinearMap
+from mpda.estimators._linear_map import LinearMap
 from mpda.estimators._lltsa import LLTSA
+from mpda.estimators._samples import LabelledSamples
 from mpda.estimators._scale import Scale
 from mpda.exceptions import SingularFormError
 from mpda.frames import Frame, frame
