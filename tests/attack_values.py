@@ -275,6 +275,10 @@ class _Unpickled(pa.ExtensionType):
         return cls()
 
 
+# From pyarrow 16 on.
+VIEWS = pa.string_view() if hasattr(pa, "string_view") else pa.string()
+
+
 def other_columns(whole, rng):
     """A table whose columns are of odd types, written by an honest program."""
     n = int(rng.integers(0, 9))
@@ -282,18 +286,16 @@ def other_columns(whole, rng):
         *(pa.nulls(n), pa.array([[1.0]] * n), pa.array([{"a": 1}] * n), pa.array([b"\xff"] * n)),
         *(pa.array(["1.5"] * n), pa.array(["x\n\x1b"] * n), pa.array([2**63] * n, pa.uint64())),
         *(pa.array([0] * n, pa.timestamp("ns")), pa.array([10**6] * n, pa.date32())),
-        *(pa.array([1] * n, pa.decimal256(60, 5)), pa.array([0.1] * n, pa.float16())),
+        *(pa.array([1] * n, pa.decimal256(60, 5)), pa.array(np.full(n, 0.1, np.float16))),
         *(pa.array(["a"] * n).dictionary_encode(), pa.array([1] * n, pa.duration("s"))),
         *(
             pa.array([True, None] * n)[:n],
             pa.array([[["x"]]] * n),
             pa.array([b""] * n, pa.binary(0)),
         ),
-        *(pa.array([2**62] * n, pa.time64("ns")), pa.array(["x"] * n, pa.string_view())),
+        *(pa.array([2**62] * n, pa.time64("ns")), pa.array(["x"] * n, VIEWS)),
         pa.ExtensionArray.from_storage(_Unpickled(), pa.array([0.5] * n, pa.float64())),
-        pa.RunEndEncodedArray.from_arrays(pa.array([n], pa.int32()), pa.array([1.0]))
-        if n
-        else pa.nulls(0),
+        pa.RunEndEncodedArray.from_arrays([n], pa.array([1.0])) if n else pa.nulls(0),
     )
     names = ["x0", "y", "x1", "x1", "", "__index_level_0__", "a\nb", "c" * 3000]
     chosen = [odd[i] for i in rng.integers(len(odd), size=rng.integers(1, 5))]

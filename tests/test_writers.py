@@ -32,6 +32,7 @@ OF_MODULES = {
 EXCEPTIONS = {
     ("_beside.py", "os.open"): "makes the file beside",
     ("_beside.py", "os.replace"): "renames it into place",
+    ("_beside.py", "archive.open"): "a member of the file beside",
     ("__main__.py", "os.open"): "opens /dev/null",
     ("reproduction/_store.py", "path.open"): "rows are appended, and a part of a line is no row",
     ("datasets/_sources.py", "tempfile.TemporaryFile"): "a download without a name",

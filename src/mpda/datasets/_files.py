@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpda._array_files import ArrayArchive
-from mpda._beside import beside, check_plain_file
+from mpda._beside import beside, check_plain_file, write_arrays
 from mpda._typing import Labels
 from mpda._unpacked import one_line
 from mpda.exceptions import DatasetError
@@ -78,8 +78,8 @@ def _refuse_no_samples(X: Any, y: Labels) -> None:
 
 
 def write(path: Path, X: Any, y: Labels) -> None:
-    with beside(path) as made, made.open("wb") as file:
-        np.savez_compressed(file, X=X, y=y)
+    with beside(path) as made:
+        write_arrays(made, X=X, y=y)
 
 
 def cache_directory() -> Path:

@@ -57,6 +57,15 @@ def _write_frame(
     if kind in (".csv", ".tsv"):
         frame.to_csv(made, sep="," if kind == ".csv" else "\t", index=False)
     elif kind == ".parquet":
-        frame.to_parquet(made, index=False)
+        _write_parquet(made, frame)
     else:
         frame.to_feather(made)
+
+
+def _write_parquet(made: Path, frame: Any) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    # Given the name of a file, as pandas does, it would remove one that it cannot write: a device.
+    with made.open("wb") as file:
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), file)
