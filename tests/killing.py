@@ -9,10 +9,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import joblib
+from sklearn.utils.fixes import parse_version
+
 from mpda.reproduction._store import read
 
 # What depends on the clock, in rows and in the last columns of the table.
 CLOCK = ("seconds", "search_seconds", "fit_seconds", "fit_mib", "at")
+# Before joblib 1.5 the workers of a killed parent wait for more to do, for five minutes.
+_WORKERS_END = parse_version(joblib.__version__) >= parse_version("1.5")
 # A machine that has other work to do is slow, but not as slow as that.
 PATIENCE = 120.0
 
@@ -107,7 +112,7 @@ def kill(run, moment):
     _wait_for_rows(process, path, before + moment.rows)
     time.sleep(moment.seconds)
     seen = path.read_bytes() if path.exists() else b""
-    if moment.whole:
+    if moment.whole or not _WORKERS_END:
         os.killpg(process.pid, signal.SIGKILL)
     else:
         process.kill()

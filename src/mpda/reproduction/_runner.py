@@ -62,14 +62,11 @@ def run(
 
 def _pool(jobs: int) -> Any:
     """As many tasks at a time as there are workers: a kill loses no more than they have in hand."""
-    return Parallel(
-        jobs,
-        return_as="generator_unordered",
-        pre_dispatch=jobs,
-        batch_size=1,
-        initializer=_end_with,
-        initargs=[os.getpid()],
-    )
+    options = {"return_as": "generator_unordered", "pre_dispatch": jobs, "batch_size": 1}
+    try:
+        return Parallel(jobs, **options, initializer=_end_with, initargs=[os.getpid()])
+    except TypeError:  # before joblib 1.5, workers of a killed parent wait for five minutes
+        return Parallel(jobs, **options)
 
 
 def _end_with(parent: int) -> None:
