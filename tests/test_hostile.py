@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import mpda
 from hostile import EDGES, LABELS, LAYOUTS, Fault, Recipe, cases, laws, outcome, recipes
+from mpda.exceptions import SmallClassWarning
 
 # As many in every run of the suite, and the same ones.
 DRAWS = settings(
@@ -46,6 +47,8 @@ HURTS = [
     Recipe(inside=0.9),
     Recipe(across=0.5),
     Recipe(constant=0.5, collinear=0.5, d=17),
+    Recipe(constant=0.3, collinear=0.3, d=30, scale="wide and narrow", shape="heavy tails"),
+    Recipe(constant=0.5, d=50, scale="wide and narrow"),
 ]
 
 
@@ -54,6 +57,28 @@ HURTS = [
 def test_what_must_have_an_answer(name, recipe):
     estimator = getattr(mpda, name)(n_neighbors=3, alpha=0.1)
     assert outcome(estimator, recipe).kind == "answered"
+
+
+# A constant feature had a part in these by rounding, and the first was right to one digit alone.
+FOUND = {
+    "more samples than features": (
+        mpda.LFDA(eigenvalue_power=1.0),
+        Recipe(65536, (1, 150, 1), 60, "heavy tails", "wide and narrow", across=0.1, collinear=0.1),
+    ),
+    "fewer": (
+        mpda.MFA(),
+        Recipe(39834, (3, 5, 8, 2, 1, 5), 17, scale="wide and narrow", constant=0.5, selected=0.5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_answered_wrongly(name, tmp_path):
+    estimator, recipe = FOUND[name]
+    assert outcome(estimator, recipe).kind == "answered"
+    X, y = recipe.samples(tmp_path)
+    with pytest.warns(SmallClassWarning):
+        assert estimator.fit(X, y).residual_ < 1e-9
 
 
 def _told(recipe):

@@ -11,6 +11,7 @@ from mpda.pencils import (
     normwise_residual,
     pencil_residual,
     signed,
+    solve_on_range,
     solve_pencil,
     solve_smallest,
     solve_two_stage,
@@ -71,6 +72,33 @@ def test_a_direction_where_nothing_varies_is_left_out():
     found = solve_pencil(between, within)
     assert found.eigenvalues.size == 8
     np.testing.assert_allclose(found.vectors[0], 0.0, atol=1e-12)
+
+
+def test_features_of_very_different_width_some_of_them_in_no_form():
+    """Some follow from one another in units that differ, and two do not vary."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(40, 12))
+    X[:, 3:6] = X[:, [0]] * [1.0, -2.0, 2.0]
+    X[:, [2, 7]] = 0.0
+    plain = [0, 1, 6, 8, 9, 10, 11]
+    units = 10.0 ** np.array([-6, 6, 6, -6, 6, 6, -6, 6, 6, -6, 6, -6])
+    y = np.arange(40) % 4
+
+    def forms(X):
+        means = np.array([X[y == c].mean(axis=0) for c in range(4)])
+        return means.T @ means, (X - means[y]).T @ (X - means[y]), means
+
+    between, within, means = forms(X * units)
+    found = solve_pencil(between, within)
+    assert (found.vectors[[2, 7]] == 0.0).all()
+    expected = solve_pencil(*forms(X[:, plain])[:2])
+    np.testing.assert_allclose(found.eigenvalues, expected.eigenvalues, rtol=1e-8)
+    Z, wanted = X * units @ found.vectors, X[:, plain] @ expected.vectors
+    np.testing.assert_allclose(signed(Z), signed(wanted), atol=1e-6 * np.abs(wanted).max())
+    # Of features that tell the same, the widest have all of the weight: that is shortest.
+    assert (np.abs(found.vectors[[0, 3]]) < 1e-2 * np.abs(found.vectors[[4, 5]]).max(axis=0)).all()
+    assert (solve_on_range(within, means.T)[0][[2, 7]] == 0.0).all()
+    assert (solve_smallest(within, within + between).vectors[[2, 7]] == 0.0).all()
 
 
 def test_a_direction_where_only_classes_vary_is_refused_with_the_remedy():

@@ -137,9 +137,12 @@ def frame(X: Array) -> Frame:
     points = plain.points
     _, first, copies = np.unique(to_host(points), axis=0, return_index=True, return_inverse=True)
     offsets = entries_at(points, like(first, X)) - plain.origin
-    _, singular, directions = namespace(X).linalg.svd(offsets, full_matrices=False)
+    xp = namespace(X)
+    _, singular, directions = xp.linalg.svd(offsets, full_matrices=False)
     values = to_host(singular)
     basis = directions[: int((values > d * EPSILON * values[0]).sum()), :].T
+    # What does not vary has no part in it, not even by rounding.
+    basis = xp.where(xp.any(offsets != 0.0, axis=0)[:, None], basis, 0.0)
     return replace(plain, rotated=entries_at(offsets @ basis, like(copies.ravel(), X)), basis=basis)
 
 

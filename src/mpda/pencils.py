@@ -8,6 +8,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.linalg import qr, qr_multiply
+from scipy.linalg import solve_triangular as triangular_solution
 
 from mpda._arrays import (
     EPSILON,
@@ -15,8 +17,11 @@ from mpda._arrays import (
     cholesky,
     condition_number,
     divided,
+    entries_at,
+    eye,
     like,
     namespace,
+    put,
     solve_triangular,
     to_host,
     zeros,
@@ -69,6 +74,11 @@ def solve_pencil(
     lambda are the positive eigenvalues of K J K', and t = N z.
     """
     xp = namespace(between)
+    used = _coupled(between, within)
+    if used is not None:
+        inside = None if whole is None else _block(whole, used)
+        inner = solve_pencil(_block(between, used), _block(within, used), ridge, inside)
+        return replace(inner, vectors=_embedded(inner.vectors, used, between))
     scale = _equilibration(within if whole is None else whole)
     between = _scaled(between, scale)
     unit = float(xp.max(xp.abs(between)))
@@ -88,6 +98,10 @@ def solve_pencil(
 def solve_smallest(form: Array, total: Array) -> Directions:
     """Every direction of the pencil (S, M) in the range of M, by increasing lambda; S, M >= 0."""
     xp = namespace(total)
+    used = _coupled(total, form)
+    if used is not None:
+        inner = solve_smallest(_block(form, used), _block(total, used))
+        return replace(inner, vectors=_embedded(inner.vectors, used, total))
     scale = _equilibration(total)
     values, basis = _range(_scaled(total, scale))
     if basis.shape[1] < total.shape[0]:
@@ -116,10 +130,39 @@ def solve_two_stage(
 def solve_on_range(S: Array, right: Array) -> tuple[Array, float]:
     """The shortest least-squares solution (d, q) of S t = right, S positive semi-definite; and the
     condition number that it met."""
+    used = _coupled(right, S)
+    if used is not None:
+        t, condition = solve_on_range(_block(S, used), entries_at(right, used))
+        return _embedded(t, used, S), condition
     scale = _equilibration(S)
     values, basis = _range(_scaled(S, scale))
     t = basis @ (basis.T @ (scale[:, None] * right) / values[:, None])
     return _shortest(t, basis, scale), _spread(values)
+
+
+def _coupled(first: Array, second: Array) -> Array | None:
+    """Features (k,) with an entry in the first matrix, or beside the diagonal in the second.
+
+    None where all have one. The others, as constant ones are, belong to no direction; left in, they
+    would have a share of the rounding of those that do. But what is negative on the diagonal tells
+    how wrong the second is.
+    """
+    xp = namespace(first)
+    beside = second * (1.0 - eye(second.shape[0], second))
+    found = xp.any(first != 0.0, axis=1) | xp.any(beside != 0.0, axis=1)
+    found = found | (xp.linalg.diagonal(second) < 0.0)
+    used = np.flatnonzero(to_host(found))
+    return None if used.size in (0, first.shape[0]) else like(used, first)
+
+
+def _block(S: Array, used: Array) -> Array:
+    xp = namespace(S)
+    return xp.take(xp.take(S, used, axis=0), used, axis=1)
+
+
+def _embedded(vectors: Array, used: Array, S: Array) -> Array:
+    """Vectors (k, r) of some features among all, as S (d, d) has them."""
+    return put(zeros((S.shape[0], vectors.shape[1]), S), used, vectors)
 
 
 def rank(S: Array) -> int:
@@ -235,7 +278,7 @@ def _whitened(
     if L is None:
         values, basis = _seen(within, factor, ridge)
         N = basis / namespace(basis).sqrt(values)
-        return N.T @ factor, lambda Y: _shortest(N @ Y, N, scale), _spread(values, _UNIT_SIZE)
+        return N.T @ factor, lambda Y: _shortest(N @ Y, basis, scale), _spread(values, _UNIT_SIZE)
     back = partial(solve_triangular, L, transposed=True)
     return solve_triangular(L, factor), lambda Y: scale[:, None] * back(Y), condition
 
@@ -243,13 +286,23 @@ def _whitened(
 def _shortest(vectors: Array, basis: Array, scale: Array) -> Array:
     """diag(scale) times vectors (d, r), without the parts that a singular M does not see.
 
-    The columns of the basis span the range of diag(scale) M diag(scale).
+    The columns of the basis are orthonormal and span the range of diag(scale) M diag(scale).
     """
-    vectors = scale[:, None] * vectors
-    if basis.shape[1] == basis.shape[0]:
-        return vectors
-    seen = namespace(basis).linalg.qr(basis / scale[:, None])[0]
-    return seen @ (seen.T @ vectors)
+    d, r = basis.shape
+    if r < d and vectors.shape[1] > 0:
+        # Least squares with weights that may differ by many powers of ten: features that nothing
+        # unseen has a part in are left out, or by rounding their weights would decide. It is rare,
+        # and settled on this machine.
+        unseen, weights = qr(to_host(basis))[0][:, r:], to_host(scale)
+        unseen[np.abs(unseen) < 10 * d * EPSILON] = 0.0
+        rows = np.flatnonzero(unseen.any(axis=1))
+        weighted = weights[rows, None] * unseen[rows]
+        sides = weights[rows, None] * to_host(vectors)[rows]
+        turned, R, pivots = qr_multiply(weighted, sides.T, pivoting=True)
+        parts = np.empty((d - r, vectors.shape[1]))
+        parts[pivots] = triangular_solution(R, turned.T)
+        vectors = vectors - like(unseen @ parts, vectors)
+    return scale[:, None] * vectors
 
 
 def _seen(within: Array, factor: Array, ridge: Array) -> tuple[Array, Array]:
