@@ -103,7 +103,7 @@ def solve_smallest(form: Array, total: Array) -> Directions:
         inner = solve_smallest(_block(form, used), _block(total, used))
         return replace(inner, vectors=_embedded(inner.vectors, used, total))
     scale = _equilibration(total)
-    values, basis = _range(_scaled(total, scale))
+    values, basis = _range(_scaled(total, scale), semidefinite=True)
     if basis.shape[1] < total.shape[0]:
         seen = xp.linalg.qr(basis / scale[:, None])[0]
         inner = solve_smallest(_congruent(form, seen), _congruent(total, seen))
@@ -135,7 +135,7 @@ def solve_on_range(S: Array, right: Array) -> tuple[Array, float]:
         t, condition = solve_on_range(_block(S, used), entries_at(right, used))
         return _embedded(t, used, S), condition
     scale = _equilibration(S)
-    values, basis = _range(_scaled(S, scale))
+    values, basis = _range(_scaled(S, scale), semidefinite=True)
     t = basis @ (basis.T @ (scale[:, None] * right) / values[:, None])
     return _shortest(t, basis, scale), _spread(values)
 
@@ -168,7 +168,7 @@ def _embedded(vectors: Array, used: Array, S: Array) -> Array:
 def rank(S: Array) -> int:
     """The rank of a positive semi-definite S (d, d), whatever the units of its features."""
     scale = _equilibration(S)
-    return int(_range(_scaled(S, scale))[0].shape[0])
+    return int(_range(_scaled(S, scale), semidefinite=True)[0].shape[0])
 
 
 def pencil_residual(between: Array, within: Array, directions: Directions) -> float:
@@ -250,11 +250,12 @@ def _factor(S: Array) -> tuple[Array, Array]:
     return basis * xp.sqrt(xp.abs(values)), xp.sign(values)
 
 
-def _range(S: Array) -> tuple[Array, Array]:
+def _range(S: Array, *, semidefinite: bool = False) -> tuple[Array, Array]:
     """The eigenvalues (r,) and eigenvectors (d, r) of S that are not rounding."""
     xp = namespace(S)
     values, vectors = xp.linalg.eigh(S)
-    kept = like(np.flatnonzero(to_host(xp.abs(values) > _rounding(values))), S)
+    sizes = values if semidefinite else xp.abs(values)
+    kept = like(np.flatnonzero(to_host(sizes > _rounding(values))), S)
     return xp.take(values, kept), xp.take(vectors, kept, axis=1)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mpda._arrays import at_least, divided, namespace
+import numpy as np
+
+from mpda._arrays import at_least, divided, entries_at, like, namespace, put, to_host
 from mpda._typing import Array
 from mpda.pencils import Directions, signed
 
@@ -30,9 +32,8 @@ class Scale:
 
     def applied(self, directions: Directions) -> Array:
         """The columns (d, r)."""
-        xp = namespace(directions.vectors)
         if self.orthonormal:
-            return signed(xp.linalg.qr(_unit(directions.vectors))[0])
+            return signed(_orthonormal(_unit(directions.vectors)))
         vectors = _unit(directions.vectors) if self.unit else directions.vectors
         if self.power == 0.0:
             return vectors
@@ -40,6 +41,20 @@ class Scale:
         if self.increasing:
             values = 1.0 / at_least(values, _LEAST_EIGENVALUE)
         return vectors * (values / values[:1]) ** self.power
+
+
+def _orthonormal(vectors: Array) -> Array:
+    """Orthonormal columns, the first k of them in the span of the first k vectors.
+
+    Where vectors depend on each other but for rounding, features that none has stay without.
+    """
+    xp = namespace(vectors)
+    used = np.flatnonzero(to_host(xp.any(vectors != 0.0, axis=1)))
+    if used.size < vectors.shape[1]:
+        return xp.linalg.qr(vectors)[0]
+    places = like(used, vectors)
+    basis = xp.linalg.qr(entries_at(vectors, places))[0]
+    return put(xp.zeros_like(vectors), places, basis)
 
 
 def _unit(vectors: Array) -> Array:
