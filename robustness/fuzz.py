@@ -150,7 +150,7 @@ def report(ends: Ends, attacks: Any, minutes: float, seed: int) -> str:
     ]
     if ends.faults:
         lines += ["## Faults", "", *(f"- {fault}" for fault in ends.faults), ""]
-    return "\n".join(lines)
+    return "\n".join([*lines, ""])
 
 
 def main() -> None:
