@@ -275,7 +275,7 @@ class _Unpickled(pa.ExtensionType):
         return cls()
 
 
-# From pyarrow 16 on.
+# pyarrow 15 has none yet.
 VIEWS = pa.string_view() if hasattr(pa, "string_view") else pa.string()
 
 

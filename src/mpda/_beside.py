@@ -142,7 +142,7 @@ def write_arrays(made: Path, **arrays: Any) -> None:
     """Write an .npz in the same way."""
     import numpy as np
 
-    # Before NumPy 2 savez leaves an archive open that it cannot write, which complains later.
+    # The savez of NumPy 1.26 leaves an archive open that it cannot write, which complains later.
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
