@@ -49,6 +49,13 @@ def every_core():
 
 
 @pytest.fixture
+def jobs_in_threads():
+    """Jobs without processes, which take seconds to start; test_threads.py has both."""
+    with joblib.parallel_config(backend="threading"):
+        yield
+
+
+@pytest.fixture
 def dispatch():
     """Work is done where arrays are; that needs the versions of mpda[torch], oldest-arrays.txt."""
     try:
@@ -68,16 +75,23 @@ def library(dispatch, request):
 
 @pytest.fixture(scope="module")
 def client():
-    """A cluster of two workers, for the tests of one file."""
+    """A cluster of two workers, for the tests of one file.
+
+    They are forked from a process that has imported what they need, which saves seconds for each.
+    """
+    dask = pytest.importorskip("dask", reason="needs mpda[dask]")
     distributed = pytest.importorskip("distributed", reason="needs mpda[dask]")
-    with (
-        distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            memory_limit="1GiB",
-            dashboard_address=":0",
-            silence_logs=50,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
+    needed = ["distributed", "mpda.engines._dask", "mpda.estimators"]
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        distributed.utils.get_mp_context().set_forkserver_preload(needed)
+        with (
+            distributed.LocalCluster(
+                n_workers=2,
+                threads_per_worker=1,
+                memory_limit="1GiB",
+                dashboard_address=":0",
+                silence_logs=50,
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client

@@ -1,5 +1,7 @@
 """``mpda reproduce`` killed again and again, and what is left of it: for a test and for a study."""
 
+import contextlib
+import io
 import os
 import re
 import signal
@@ -10,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import joblib
+import pytest
 from sklearn.utils.fixes import parse_version
 
+from mpda import cli
 from mpda.reproduction._store import read
 
 # What depends on the clock, in rows and in the last columns of the table.
@@ -38,10 +42,13 @@ class Run:
     def path(self):
         return self.out / "rows.jsonl"
 
-    def command(self, jobs=1):
+    def arguments(self, jobs=1):
         given = ["reproduce", "table2", "--datasets", "digits", "--methods", *self.methods]
         given += ["--splits", str(self.n_splits), "--jobs", str(jobs), "--out", str(self.out)]
-        return [sys.executable, "-m", "mpda", *given, "--quiet"]
+        return [*given, "--quiet"]
+
+    def command(self, jobs=1):
+        return [sys.executable, "-m", "mpda", *self.arguments(jobs)]
 
 
 @dataclass(frozen=True)
@@ -95,7 +102,9 @@ def moments(n_kills, rng, n_parallel):
 
 def carry_out(run):
     """Begin or go on, to the end."""
-    subprocess.run(run.command(), check=True, capture_output=True, env=environment())
+    with contextlib.redirect_stdout(io.StringIO()), pytest.raises(SystemExit) as ended:
+        cli.run(run.arguments())
+    assert ended.value.code == 0
 
 
 def kill(run, moment):

@@ -58,26 +58,25 @@ def call(*arguments):
 
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the package is not installed with its script")
-def test_the_way_of_a_newcomer(tmp_path):
-    def mpda(*arguments):
-        done = subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert "Traceback" not in done.stderr
-        return done
-
-    mpda("datasets", "wine", "--out", "wine.csv")
-    header_line = (tmp_path / "wine.csv").read_text().split("\n")[0]
+def test_the_way_of_a_newcomer(capsys):
+    assert call("datasets", "wine", "--out", "wine.csv") == 0
+    header_line = Path("wine.csv").read_text().split("\n")[0]
     assert header_line.startswith("label,alcohol,malic_acid")
-    fit = mpda("fit", "wine.csv", "--label", "label", "--report", "wine.html")
+    given = ["fit", "wine.csv", "--label", "label", "--report", "wine.html"]
+    fit = subprocess.run([SCRIPT, *given], capture_output=True, text=True)
+    assert fit.returncode == 0, fit.stderr
+    assert "Traceback" not in fit.stderr
     assert "178 samples, 13 features, 3 classes" in fit.stdout
     assert "StandardScaler()" in fit.stdout
     assert "beside 1-NN" in fit.stdout
     assert "written: wine.mpda, wine.html" in fit.stderr
-    assert "wine.csv: MPDA" in (tmp_path / "wine.html").read_text()
-    mpda("transform", "wine.mpda", "wine.csv", "--out", "mapped.parquet")
-    assert (tmp_path / "mapped.parquet").exists()
-    mpda("export", "wine.mpda", "--matrix", "wine.npy")
-    assert "no estimate for new ones" in mpda("evaluate", "wine.mpda", "wine.csv").stderr
+    assert "wine.csv: MPDA" in Path("wine.html").read_text()
+    assert call("transform", "wine.mpda", "wine.csv", "--out", "mapped.parquet") == 0
+    assert Path("mapped.parquet").exists()
+    assert call("export", "wine.mpda", "--matrix", "wine.npy") == 0
+    capsys.readouterr()
+    assert call("evaluate", "wine.mpda", "wine.csv") == 0
+    assert "no estimate for new ones" in capsys.readouterr().err
 
 
 # fit
@@ -259,6 +258,7 @@ def test_export(model, iris, capsys):
 # compare, partition, report, datasets
 
 
+@pytest.mark.usefixtures("jobs_in_threads")
 def test_compare(table, capsys):
     methods = ("--methods", "1-nn", "PCA", "mpda", "--folds", "3", "--jobs", "2")
     assert call("compare", table, "--label", "species", *methods) == 0

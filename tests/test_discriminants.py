@@ -148,6 +148,7 @@ def test_two_stage_is_exact_where_the_between_form_has_full_rank(method):
         np.testing.assert_allclose(fast.components_[:3], exact.components_[:3], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("jobs_in_threads")
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
 def test_what_the_fit_does_not_depend_on(method):
     X, y = unequal_classes(9, duplicates=0)

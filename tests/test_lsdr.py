@@ -42,8 +42,8 @@ def error_of_nearest(components, X, y):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_informative_subspace_is_found(seed):
-    X, y, informative = rings(seed, n=400)
-    train = slice(0, 200)
+    X, y, informative = rings(seed, n=300)
+    train = slice(0, 150)
     model = LSDR(n_components=2).fit(X[train], y[train])
     angle = largest_angle(model.components_.T, informative)
     assert angle <= 0.15
@@ -91,7 +91,7 @@ def test_classes_with_equal_means_and_variances_are_told_apart():
 
 
 def test_what_a_fit_leaves():
-    X, y, _ = rings(2)
+    X, y, _ = rings(2, n=120)
     X = 10.0 * X + 3000.0
     model = LSDR(n_components=2).fit(X, y)
     W, history = model.components_, model.history_
@@ -122,7 +122,7 @@ def test_what_a_fit_leaves():
 
 @pytest.mark.parametrize("init", ["pca", "random"])
 def test_best_start_is_at_least_as_good_as_one(init):
-    X, y, informative = rings(0, spread=2.0)
+    X, y, informative = rings(0, n=120, spread=2.0)
     best = LSDR(n_components=2).fit(X, y)
     alone = LSDR(n_components=2, init=init).fit(X, y)
     assert largest_angle(best.components_.T, informative) <= 0.1
@@ -148,12 +148,12 @@ def test_default_dimension_and_its_bound():
 
 
 def fitted(X, y, **parameters):
-    return LSDR(n_components=2, n_centers=40, **parameters).fit(X, y)
+    return LSDR(n_components=2, n_centers=40, n_folds=3, **parameters).fit(X, y)
 
 
 @pytest.fixture(scope="module")
 def law():
-    X, y = unequal_classes(5, sizes=(30, 20, 25), d=6, duplicates=0)
+    X, y = unequal_classes(5, sizes=(20, 12, 16), d=6, duplicates=0)
     return X, y, fitted(X, y)
 
 

@@ -295,12 +295,6 @@ def test_small_classes_are_named(estimator):
         estimator.fit(few, labels)
 
 
-@pytest.mark.parametrize("estimator", [LFDA, MFA, LPFE, LLTSA, GraphDiscriminant])
-def test_jobs_do_not_change_the_answer(estimator):
-    one, two = estimator().fit(X, Y), estimator(n_jobs=2).fit(X, Y)
-    np.testing.assert_allclose(two.components_, one.components_, rtol=1e-12, atol=1e-14)
-
-
 @pytest.mark.parametrize("estimator", [LFDA, MFA, LSDA, LPFE, LLTSA, GraphDiscriminant])
 def test_progress(estimator, capsys):
     estimator(verbose=1).fit(X, Y)

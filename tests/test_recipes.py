@@ -234,6 +234,7 @@ def test_any_weights(X, y):
     close(weighted_form(view, coo_array(W)), view, oracles.weighted_scatter(X, W))
 
 
+@pytest.mark.usefixtures("jobs_in_threads")
 def test_work_on_classes_may_be_shared_out():
     X, y = with_duplicates(10)
     view = frame(X)
