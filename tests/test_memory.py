@@ -157,6 +157,13 @@ def test_a_refusal_has_numbers_and_advice(monkeypatch):
     assert isinstance(caught.value, MemoryError)
 
 
+def test_small_steps_are_taken_without_asking(monkeypatch):
+    monkeypatch.setattr(_memory, "free_bytes", lambda: 0.0)
+    _memory.refuse_beyond_memory(16e6, "This", "Do that.")
+    with pytest.raises(NotEnoughMemoryError):
+        _memory.refuse_beyond_memory(17e6, "This", "Do that.")
+
+
 def test_samples_are_mapped_in_blocks_as_they_are_at_once(monkeypatch):
     X, y = blobs(500, 6, 3)
     model = mpda.LFDA().fit(X, y)

@@ -241,6 +241,7 @@ SOURCE = Path(mpda.__file__).parent
 CHANGES = {"append", "add", "update", "pop", "clear", "extend", "insert", "remove", "setdefault"}
 # What is remembered, and why nothing depends on who asked first.
 REMEMBERED = {
+    "_commands",  # what the command line has
     "_controller",  # the libraries that are loaded
     "_version",  # of packages
     "published",  # a file of the package
