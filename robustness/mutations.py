@@ -73,7 +73,6 @@ def verdict(path: Path, test: str, limit: float | None = None) -> Outcome:
     if Path(found.stdout.strip()).parent != path / "mpda":
         raise SystemExit(f"The tests would import {found.stdout.strip()}, not the copy at {path}.")
     options = ["-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
-    options += ["-p", "no:hypothesispytest"]  # takes as long to load as all else
     command = [sys.executable, "-m", "pytest", *options, str(ROOT / "tests" / test)]
     begin = time.monotonic()
     with subprocess.Popen(

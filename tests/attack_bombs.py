@@ -237,7 +237,7 @@ def images():
     from PIL import Image
 
     file = io.BytesIO()
-    Image.new("1", (20_000, 20_000)).save(file, "PNG")
+    Image.new("1", (20_000, 20_000)).save(file, "PNG", compress_level=1)
     pieces = [("obj1__0.png", file.getvalue())]
     many = [(f"{i}/obj1__0.png", b"") for i in range(21_000)]
     return {"a large picture": zipped(pieces), "many pictures": zipped(many, zipfile.ZIP_STORED)}

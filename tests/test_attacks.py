@@ -210,7 +210,7 @@ def test_what_is_large_and_honest_is_read(tmp_path, monkeypatch):
 
 
 def test_a_run_of_attacks_counts_how_they_end():
-    found = attack_runs.attack(4.0, seed=1)
+    found = attack_runs.attack(1.5, seed=1)
     assert found.faults == [], str(found)
     assert sum(found.ends.values()) > 0
     assert str(found).endswith("0 faults")

@@ -12,7 +12,7 @@ import mpda
 from cases import bent_classes
 from mpda.model_selection import DiscriminantSearchCV
 
-DATA = [bent_classes(seed, sizes=(24, 20, 22)) for seed in range(3)]
+DATA = [bent_classes(seed, sizes=(24, 20, 22)) for seed in range(2)]
 MODELS = {
     name: getattr(mpda, name) for name in mpda.__all__ if isinstance(getattr(mpda, name), type)
 }

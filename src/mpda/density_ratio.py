@@ -126,9 +126,10 @@ def squared_distances(Z: Floats, U: Floats) -> Floats:
 
 
 def _weights(H: Floats, h: Floats, ridge: float) -> Floats:
-    """(H + ridge I)^-1 h by a Cholesky factor; the ridge stays on H."""
-    np.einsum("ii->i", H)[:] += ridge
-    _, a, failed = dposv(H, h)
+    """(H + ridge I)^-1 h by a Cholesky factor."""
+    with_ridge = np.array(H, order="F")
+    with_ridge.ravel(order="K")[:: len(H) + 1] += ridge
+    _, a, failed = dposv(with_ridge, h, overwrite_a=True)
     if failed:
         raise ValueError(f"ridge={ridge:g} is too small for the bases to be told apart.")
     return a
@@ -227,6 +228,7 @@ def _class_scores(by_fold: list[_Sums], ridges: Sequence[float]) -> Floats:
     scores = np.zeros(len(ridges))
     for held_out in by_fold:
         rest = total.without(held_out)
-        a = np.array([_weights(rest.H, rest.h, ridge) for ridge in ridges])  # (q, b)
+        H, h = rest.H, rest.h
+        a = np.array([_weights(H, h, ridge) for ridge in ridges])  # (q, b)
         scores += 0.5 * np.einsum("qi,qi->q", a @ held_out.H, a) - a @ held_out.h
     return scores
