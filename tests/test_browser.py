@@ -130,7 +130,7 @@ def test_a_legend_click_hides_a_class(browser, pages):
     ) == ("legendonly")
 
 
-def test_hover_tells_class_and_row(browser, pages):
+def test_points_tell_of_themselves_and_components_can_be_chosen(browser, pages):
     opened(browser, pages["wine"])
     text = texts("#embedding-plane .hovertext") + ".join()"
     browser.execute_script("Plotly.Fx.hover('embedding-plane', [{curveNumber: 1, pointNumber: 0}])")
@@ -139,17 +139,15 @@ def test_hover_tells_class_and_row(browser, pages):
     assert "Barolo" in said
     assert "row 0" in said
     assert "1-NN gets it right" in said
-
-
-def test_no_button_sends_the_data_away(browser, pages):
-    opened(browser, pages["wine"])
-    browser.execute_script("document.querySelector('[data-view=embedding-space]').click()")
-    until(browser, "return document.querySelector('#embedding-space .modebar-btn') !== null")
-    titles = browser.execute_script(
-        "return Array.from(document.querySelectorAll('.modebar-btn')).map(e => e.dataset.title)"
-    )
-    assert any("Download" in title for title in titles)
-    assert not [title for title in titles if "loud" in title or "hart" in title or "hare" in title]
+    shown = "return document.getElementById('component-0').data[0].x[0]"
+    browser.execute_script("document.getElementById('component-0').scrollIntoView()")
+    until(browser, "return document.getElementById('component-0').data !== undefined")
+    weights = wine_results()["model"]["weights"]
+    largest = [max(row, key=abs) for row in weights]
+    assert browser.execute_script(shown) == pytest.approx(largest[0], rel=1e-4)
+    Select(browser.find_element("id", "component-choice")).select_by_index(2)
+    until(browser, f"{shown} !== {float(f'{largest[0]:.5g}')}")
+    assert browser.execute_script(shown) == pytest.approx(largest[2], rel=1e-4)
 
 
 def test_views_in_two_and_three_dimensions(browser, pages):
@@ -168,22 +166,16 @@ def test_views_in_two_and_three_dimensions(browser, pages):
         "return document.getElementById('embedding-space').data.map(t => t.type)"
     )
     assert kinds == ["scatter3d"] * 3
+    # No button sends the data away.
+    until(browser, "return document.querySelector('#embedding-space .modebar-btn') !== null")
+    titles = browser.execute_script(
+        "return Array.from(document.querySelectorAll('.modebar-btn')).map(e => e.dataset.title)"
+    )
+    assert any("Download" in title for title in titles)
+    assert not [title for title in titles if "loud" in title or "hart" in title or "hare" in title]
     buttons[0].click()
     assert plane.is_displayed()
     assert faults(browser) == []
-
-
-def test_components_can_be_chosen(browser, pages):
-    opened(browser, pages["wine"])
-    shown = "return document.getElementById('component-0').data[0].x[0]"
-    browser.execute_script("document.getElementById('component-0').scrollIntoView()")
-    until(browser, "return document.getElementById('component-0').data !== undefined")
-    weights = wine_results()["model"]["weights"]
-    largest = [max(row, key=abs) for row in weights]
-    assert browser.execute_script(shown) == pytest.approx(largest[0], rel=1e-4)
-    Select(browser.find_element("id", "component-choice")).select_by_index(2)
-    until(browser, f"{shown} !== {float(f'{largest[0]:.5g}')}")
-    assert browser.execute_script(shown) == pytest.approx(largest[2], rel=1e-4)
 
 
 def test_light_and_dark(browser, pages):
