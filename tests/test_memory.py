@@ -12,6 +12,7 @@ import pytest
 import mpda
 from mpda import _memory
 from mpda.exceptions import NotEnoughMemoryError
+from mpda.model_selection import DiscriminantSearchCV
 
 SHAPES = {"many samples": (1200, 12, 3), "many features": (240, 80, 2), "wide": (75, 500, 3)}
 NAMES = ["MPDA", "PMPDA", "LFDA", "MFA", "LSDA", "LLTSA", "LPFE", "GraphDiscriminant", "GramPCA"]
@@ -157,11 +158,19 @@ def test_a_refusal_has_numbers_and_advice(monkeypatch):
     assert isinstance(caught.value, MemoryError)
 
 
-def test_small_steps_are_taken_without_asking(monkeypatch):
-    monkeypatch.setattr(_memory, "free_bytes", lambda: 0.0)
-    _memory.refuse_beyond_memory(16e6, "This", "Do that.")
-    with pytest.raises(NotEnoughMemoryError):
-        _memory.refuse_beyond_memory(17e6, "This", "Do that.")
+def test_a_search_takes_what_its_largest_point_takes(monkeypatch):
+    X, y = blobs(240, 5, 2)
+    few, many = (mpda.PMPDA(n_neighbors=k)._fit_bytes([60, 60], 5, 2) for k in (3, 40))
+    assert many > few
+    monkeypatch.setattr(_memory, "free_bytes", lambda: (few + many) / 2)
+
+    def search(*n_neighbors):
+        grid = {"n_neighbors": n_neighbors}
+        DiscriminantSearchCV(mpda.PMPDA(), grid, cv=2, refit=False).fit(X, y)
+
+    search(3)
+    with pytest.raises(NotEnoughMemoryError, match="PMPDA on 120 samples"):
+        search(3, 40, 4)
 
 
 def test_samples_are_mapped_in_blocks_as_they_are_at_once(monkeypatch):

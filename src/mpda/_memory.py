@@ -11,14 +11,10 @@ from mpda.exceptions import NotEnoughMemoryError
 
 # A limit of a control group that stands for none is larger.
 _NO_LIMIT = 2**60
-# Steps of fewer bytes are taken without asking, which would take longer than they do.
-_SMALL_STEP = 2.0**24
 
 
 def refuse_beyond_memory(needed: float, what: str, advice: str) -> None:
     """Refuse a step that takes about so many bytes, if there are not as many."""
-    if needed <= _SMALL_STEP:
-        return
     free = free_bytes()
     if needed > free:
         raise NotEnoughMemoryError(

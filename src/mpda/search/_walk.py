@@ -113,8 +113,12 @@ def _tangent_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterato
 
 def _refuse_beyond_memory(variants: list[_Variant], samples: LabelledSamples) -> None:
     """What is found out about a class is kept for other variants, so all classes count."""
-    for variant in variants:
-        variant.method._refuse_beyond_memory(samples.X, samples.sizes, len(samples.sizes))
+    (_, d), sizes = samples.X.shape, samples.sizes
+    neediest = max(
+        (variant.method for variant in variants),
+        key=lambda method: method._fit_bytes(sizes, d, len(sizes)),
+    )
+    neediest._refuse_beyond_memory(samples.X, sizes, len(sizes))
 
 
 def _eigen_walk(variants: list[_Variant], samples: LabelledSamples) -> Iterator[Solved]:
