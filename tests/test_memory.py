@@ -6,11 +6,13 @@ import sys
 import tracemalloc
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pytest
 
 import mpda
 from mpda import _memory
+from mpda.estimators._costs import BLOCKS
 from mpda.exceptions import NotEnoughMemoryError
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -156,6 +158,17 @@ def test_a_refusal_has_numbers_and_advice(monkeypatch):
         "This would take about 4.7 GiB of memory, and 2.8 GiB are free. Do that."
     )
     assert isinstance(caught.value, MemoryError)
+
+
+def test_as_many_classes_count_as_are_worked_on_at_once():
+    model, sizes, d = mpda.MPDA(), [30, 900, 400], 5
+    needed = [
+        model._fit_bytes(sizes, d, n) - BLOCKS * min(n, joblib.effective_n_jobs(-1))
+        for n in (1, 2, 3)
+    ]
+    assert needed[0] >= model._class_bytes(900, d)
+    assert needed[1] - needed[0] == pytest.approx(model._class_bytes(400, d))
+    assert needed[2] - needed[1] == pytest.approx(model._class_bytes(30, d))
 
 
 def test_a_search_takes_what_its_largest_point_takes(monkeypatch):
