@@ -46,7 +46,7 @@ def samples(seed=0, n=90, d=6):
 
 
 X, Y = samples()
-DIMENSIONS = np.array([2, 6])
+DIMENSIONS = np.array([1, 2, 6])
 GRIDS = [
     (MPDA(), {"n_neighbors": [4, 8], "gamma": [0.01, 1.0], "alpha": [0.01, 0.3]}),
     (
