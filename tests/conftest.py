@@ -6,9 +6,10 @@ import os
 os.environ["SCIPY_ARRAY_API"] = "1"
 # In other processes too, deprecations of dependencies are errors.
 os.environ["PYTHONWARNINGS"] = "error::DeprecationWarning,error::FutureWarning"
-# Several processes of tests share the cores, and their threads inside BLAS would wait by spinning.
+# Several processes of tests share the cores, and their threads inside would wait by spinning.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import joblib
 import numpy as np
@@ -42,9 +43,10 @@ class Library:
 
 @pytest.fixture(scope="module")
 def every_core():
-    """BLAS as it is where nobody said anything: here, and in the processes that are started."""
-    with pytest.MonkeyPatch.context() as patch, threadpool_limits(joblib.cpu_count(), "blas"):
+    """Threads as they are where nobody said anything: here, and in processes that are started."""
+    with pytest.MonkeyPatch.context() as patch, threadpool_limits(joblib.cpu_count()):
         patch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+        patch.delenv("OMP_NUM_THREADS", raising=False)
         yield
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import multiprocessing
 import os
 import re
 import signal
@@ -107,30 +108,63 @@ def carry_out(run):
     assert ended.value.code == 0
 
 
-def kill(run, moment):
-    """Begin or go on, and be killed."""
+class _Command:
+    """The program as it is started, which takes seconds."""
+
+    def __init__(self, run, jobs):
+        self._process = subprocess.Popen(
+            run.command(jobs),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env=environment(),
+        )
+        self.pid, self.poll = self._process.pid, self._process.poll
+
+    def ended(self):
+        # Ends when the last process that has the pipe does: workers do not outlive their parent.
+        said = self._process.communicate(timeout=PATIENCE)[1].decode()
+        return self._process.returncode, said
+
+
+class _Forked:
+    """The same from a process that has imported what it needs, and waits."""
+
+    def __init__(self, run, jobs):
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["killing", "mpda.reproduction"])
+        self._process = context.Process(target=_begin, args=[run.arguments(jobs)])
+        self._process.start()
+        self.pid = self._process.pid
+
+    def poll(self):
+        return self._process.exitcode
+
+    def ended(self):
+        self._process.join(PATIENCE)
+        return self._process.exitcode, ""
+
+
+def _begin(arguments):
+    os.setsid()
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        cli.run(arguments)
+
+
+def kill(run, moment, *, forked=False):
+    """Begin or go on, and be killed; with ``forked`` it need not start first."""
     path = run.path
     before = len(read(path))
-    process = subprocess.Popen(
-        run.command(moment.jobs),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        env=environment(),
-    )
+    process = (_Forked if forked else _Command)(run, moment.jobs)
     _wait_for_rows(process, path, before + moment.rows)
     time.sleep(moment.seconds)
     seen = path.read_bytes() if path.exists() else b""
-    if moment.whole or not _WORKERS_END:
-        os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    # Ends when the last process that has the pipe does: workers do not outlive their parent.
-    said = process.communicate(timeout=PATIENCE)[1].decode()
-    if process.returncode != -signal.SIGKILL:
-        assert process.returncode == 0, said
+    kill_it = os.killpg if moment.whole or not _WORKERS_END else os.kill
+    kill_it(process.pid, signal.SIGKILL)
+    code, said = process.ended()
+    assert code in (-signal.SIGKILL, 0), said
     found = path.read_bytes() if path.exists() else b""
-    return Kill(moment, process.returncode, before, len(read(path)), found.startswith(seen))
+    return Kill(moment, code, before, len(read(path)), found.startswith(seen))
 
 
 def environment():

@@ -9,10 +9,12 @@ import pytest
 
 from mpda.cli import joined as joined_lists
 from mpda.cli import run as command
+from mpda.datasets import load
 from mpda.report import read_results
 from mpda.reproduction import (
     Order,
     _demo,
+    _protocol,
     _runner,
     reproduce,
 )
@@ -24,6 +26,12 @@ from mpda.reproduction._store import read
 @pytest.fixture(autouse=True)
 def elsewhere(monkeypatch):
     monkeypatch.delenv("MPDA_DATA", raising=False)
+
+
+@pytest.fixture
+def few_digits(monkeypatch):
+    X, y = load("digits")
+    monkeypatch.setattr(_protocol, "_loaded", lambda name, directory: (X[:600], y[:600]))
 
 
 def test_figures_and_tables_are_written(tmp_path):
@@ -45,7 +53,7 @@ def test_figures_and_tables_are_written(tmp_path):
     assert len(read(tmp_path / "rows.jsonl")) == 6
 
 
-def test_sensitivity_draws_its_panels(tmp_path, monkeypatch):
+def test_sensitivity_draws_its_panels(tmp_path, few_digits, monkeypatch):
     from mpda.reproduction import _experiments
 
     few = {
@@ -172,7 +180,7 @@ def test_failed_tasks_are_an_exit_code(tmp_path, capsys, monkeypatch):
     assert "1 tasks failed; the first: PCA on digits" in capsys.readouterr().err
 
 
-def test_the_demo_prints_a_table_and_makes_a_page(tmp_path, capsys, monkeypatch):
+def test_the_demo_prints_a_table_and_makes_a_page(tmp_path, few_digits, capsys, monkeypatch):
     monkeypatch.setattr(_demo, "METHODS", ("1-NN", "MPDA"))
     monkeypatch.setattr(_demo, "N_SPLITS", 2)
     with pytest.raises(SystemExit) as ended:
@@ -186,8 +194,8 @@ def test_the_demo_prints_a_table_and_makes_a_page(tmp_path, capsys, monkeypatch)
     found = read_results(tmp_path)
     assert found["made"]["command"].startswith("mpda demo --out")
     # A page for the digits: which are mapped, what 1-NN makes of them, and the map as images.
-    assert len(found["embedding"]["points"]) == 1348
-    assert sum(map(sum, found["confusion"]["counts"])) == 1348
+    assert len(found["embedding"]["points"]) == 450
+    assert sum(map(sum, found["confusion"]["counts"])) == 450
     assert found["model"]["image_shape"] == [8, 8]
     assert len(found["partition"]["classes"]) == 10
     assert "Handwritten digits" in (tmp_path / "report.html").read_text()

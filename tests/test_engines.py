@@ -1,16 +1,18 @@
 """How the work on classes is carried out."""
 
+import signal
 import sys
 import threading
 
 import joblib
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from mpda import MPDA, _threads
 from mpda._threads import class_threads, one_blas_thread
-from mpda.engines import in_order, made_ahead
+from mpda.engines import in_order, made_ahead, workers_hear_no_ctrl_c
 
 
 def doubled(x):
@@ -86,6 +88,31 @@ def test_every_backend_of_joblib_will_do(backend):
 def test_an_error_in_the_work_comes_out(n_jobs):
     with pytest.raises(ValueError, match="negative"):
         list(in_order(doubled, [(1,), (-1,), (2,)], 3, n_jobs=n_jobs))
+
+
+def held_back():
+    return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no such masks here")
+def test_workers_leave_ctrl_c_to_their_parent():
+    get_reusable_executor().shutdown()  # that of other tests, which may hear it
+    assert list(in_order(held_back, [()] * 2, 2, n_jobs=2)) == [True, True]
+    assert not held_back()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    heard = []
+
+    def start():
+        with workers_hear_no_ctrl_c():
+            signal.raise_signal(signal.SIGINT)
+            heard.append("not yet")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            start()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert heard == ["not yet"]
 
 
 def blas_threads():

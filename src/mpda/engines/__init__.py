@@ -6,9 +6,23 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from mpda.engines._local import crew, in_order, made_ahead, one_by_one
+from mpda.engines._local import (
+    crew,
+    in_order,
+    made_ahead,
+    one_by_one,
+    workers_hear_no_ctrl_c,
+)
 
-__all__ = ["crew", "dask_engine", "in_order", "is_on_dask", "made_ahead", "one_by_one"]
+__all__ = [
+    "crew",
+    "dask_engine",
+    "in_order",
+    "is_on_dask",
+    "made_ahead",
+    "one_by_one",
+    "workers_hear_no_ctrl_c",
+]
 
 
 def is_on_dask(X: Any) -> bool:

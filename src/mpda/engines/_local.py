@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
+from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -81,10 +84,33 @@ def in_order(
         )
         results = iter(threads(delayed(working.sharing(work))(*a) for a in arguments))
     else:
-        streams = getattr(get_active_backend()[0], "supports_return_generator", False)
+        backend = get_active_backend()[0]
+        streams = getattr(backend, "supports_return_generator", False)
         pool = Parallel(n_jobs=working.n, return_as="generator" if streams else "list")
-        results = iter(pool(delayed(working.sharing(work))(*a) for a in arguments))
+        calls = (delayed(working.sharing(work))(*a) for a in arguments)
+        # Without streams all is done when it returns, and Ctrl-C must be heard.
+        starts = streams and not getattr(backend, "supports_sharedmem", False)
+        with workers_hear_no_ctrl_c() if starts else nullcontext():
+            results = iter(pool(calls))
     return results if report is None else reported(results, n, report, unit)
+
+
+@contextmanager
+def workers_hear_no_ctrl_c() -> Iterator[None]:
+    """Let processes that are started here leave Ctrl-C to their parent, which ends them.
+
+    A terminal sends it to all of them, and a worker between two tasks would print a traceback.
+    Held back from this thread, it is held back for good from what the thread starts.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    resource_tracker.ensure_running()  # which lets it through when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:  # and one that came meanwhile is heard now
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def one_by_one(

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,7 +19,7 @@ from joblib import Parallel, delayed
 
 from mpda._provenance import machine, versions
 from mpda._threads import CHANGING
-from mpda.engines import crew
+from mpda.engines import crew, workers_hear_no_ctrl_c
 from mpda.exceptions import DatasetError
 from mpda.reproduction._store import Row, Store, Task, finished
 from mpda.reproduction._tasks import errors
@@ -49,7 +49,7 @@ def run(
         working = crew(jobs)
         each = delayed(working.sharing(attempt) if working.n > 1 else attempt)
         calls = (each(i, left[i], directory) for i in range(len(left)))
-        with _closed(_pool(working.n)(calls)) as results:
+        with _closed(_begun(calls, working.n)) as results:
             for number, row in results:
                 store.append(row)
                 task = left[number]
@@ -58,6 +58,12 @@ def run(
                 report.step(task, row)
         report.end(failed)
         return finished(store.rows, tasks), failed
+
+
+def _begun(calls: Iterator[Any], jobs: int) -> Any:
+    """The results of calls, as they come."""
+    with workers_hear_no_ctrl_c() if jobs > 1 else nullcontext():
+        return _pool(jobs)(calls)
 
 
 def _pool(jobs: int) -> Any:
