@@ -21,13 +21,13 @@ def sheet(n, seed=0, noise=0.02):
 def cases():
     rng = np.random.default_rng(5)
     spread = rng.normal(size=(700, 4))
-    copies = np.repeat(rng.normal(size=(3, 4)), 150, axis=0)
+    copies = np.repeat(rng.normal(size=(3, 4)), 100, axis=0)
     return {
         "sheet": sheet(900),
         "spread": spread,
         "far apart": spread + 1e4 * rng.integers(0, 3, size=(700, 1)),
         "lattice": rng.integers(0, 5, size=(800, 3)).astype(float),
-        "one point": np.ones((300, 2)),
+        "one point": np.ones((150, 2)),
         "three points": copies,
         "with an outlier": np.vstack([spread, 1e6 * np.ones((1, 4))]),
         "line": np.arange(650.0)[:, None],

@@ -277,7 +277,7 @@ def test_no_method_makes_a_matrix_of_all_pairs():
     import tracemalloc
 
     rng = np.random.default_rng(6)
-    n = 6000
+    n = 4000
     y = np.arange(n) % 30
     X = rng.normal(size=(n, 3)) + 5.0 * rng.normal(size=(30, 3))[y]
     for estimator in (LFDA(), MFA(), LSDA(), LLTSA(2), LPFE(2), GraphDiscriminant()):
