@@ -15,6 +15,7 @@ from multiprocessing import resource_tracker
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
+from joblib.externals.loky.backend import resource_tracker as joblib_tracker
 from joblib.parallel import get_active_backend
 
 from mpda._threads import few_threads, own_threads
@@ -105,7 +106,8 @@ def workers_hear_no_ctrl_c() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    resource_tracker.ensure_running()  # which lets it through when it starts
+    for tracker in (resource_tracker, joblib_tracker):
+        tracker.ensure_running()  # which lets it through when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
