@@ -160,7 +160,8 @@ def kill(run, moment, *, forked=False):
     time.sleep(moment.seconds)
     seen = path.read_bytes() if path.exists() else b""
     kill_it = os.killpg if moment.whole or not _WORKERS_END else os.kill
-    kill_it(process.pid, signal.SIGKILL)
+    with contextlib.suppress(ProcessLookupError):  # it was faster
+        kill_it(process.pid, signal.SIGKILL)
     code, said = process.ended()
     assert code in (-signal.SIGKILL, 0), said
     found = path.read_bytes() if path.exists() else b""
