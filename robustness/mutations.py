@@ -183,6 +183,8 @@ def main() -> None:
         breaks = [each for each in breaks if arguments.only in f"{each.file} {each.name}"]
     if not breaks:
         raise SystemExit(f"--only {arguments.only!r} is in the name or file of no break.")
+    if arguments.out:  # before the work, not after it
+        arguments.out.mkdir(parents=True, exist_ok=True)
     begin = time.monotonic()
     found = outcomes(breaks, arguments.jobs, whole=not arguments.named)
     minutes = (time.monotonic() - begin) / 60.0

@@ -359,7 +359,7 @@ def test_products_by_the_rows_of_patches_are_products_with_the_block(together, m
     assert (form.dimensions == 0).sum() >= 2
     C = form.sparse_tangent_block(1.0, 0.0)
     V = np.random.default_rng(0).normal(size=(form.size, 5))
-    rows = reduction._row_blocks(form)
+    rows = reduction.row_blocks(form, 1.0)
     np.testing.assert_allclose(rows @ V, C @ V, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(rows.tocsr().toarray(), C.toarray())
     single = rows.single() @ V.astype(np.float32)

@@ -24,7 +24,7 @@ ORDER = [
     ["patch_rules", "tangents"],
     ["pairs", "scatter", "forms"],
     ["density_ratio", "grassmann"],
-    ["reduction", "contributions"],
+    ["reduction", "ridges", "contributions"],
     ["pencils", "alignment", "solutions", "engines"],
     ["passes", "recipes", "dependence", "discriminant", "sharing", "curves", "selection"],
     ["estimators"],

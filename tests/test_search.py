@@ -19,7 +19,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, sharing
+from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, ridges
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.search._grid import SearchGrid, _away, _ordered, _places
@@ -292,26 +292,18 @@ def test_points_without_an_answer_are_left_out():
     assert search.best_params_["alpha"] == 0.1
 
 
-@pytest.mark.parametrize(
-    ("size", "n_betas", "decomposed"),
-    [(100, 4, False), (100, 5, True), (500, 10, False), (500, 11, True), (5000, 50, False)],
-)
-def test_classes_are_decomposed_where_that_is_faster(size, n_betas, decomposed):
-    assert sharing._is_decomposed(size, n_betas) == decomposed
-
-
-def test_one_decomposition_serves_every_ridge(monkeypatch):
+def test_one_tridiagonal_form_serves_every_ridge(monkeypatch):
     calls = []
-    whole = sharing._decomposition
+    whole = ridges._by_tridiagonal_form
 
-    def counted(form, gamma):
-        calls.append(form.size)
-        return whole(form, gamma)
+    def counted(form, gamma, betas):
+        calls.append(len(betas))
+        return whole(form, gamma, betas)
 
-    monkeypatch.setattr(sharing, "_decomposition", counted)
+    monkeypatch.setattr(ridges, "_by_tridiagonal_form", counted)
     grid = {"alpha": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0], "gamma": [0.1, 1.0]}
     DiscriminantSearchCV(MPDA(), grid, cv=3, refit=False).fit(X, Y)
-    assert len(calls) == 3 * 2 * 3  # folds, gammas, classes
+    assert calls == [6] * (3 * 2 * 3)  # folds, gammas, classes
 
 
 def test_progress(capsys):

@@ -50,7 +50,9 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
             stop = min(r, max(done + 1, int(done * _GROWTH)))
             further = distances + _added(columns, block, done, stop)
             within = (further.min(axis=1) + 2.0 * slack)[:, None]
-            pairs = _Pairs(Z, block, *np.nonzero(distances <= within))
+            # In one dimension, where NumPy finds them several times faster than in two.
+            places = np.flatnonzero(distances <= within)
+            pairs = _Pairs(Z, block, *np.divmod(places, len(Z)))
             nearest[done:stop, rows] = pairs.nearest(distances, done, stop, slack).T
             distances, done = further, stop
     return nearest[first - 1 :]

@@ -93,7 +93,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
 
     Works like scikit-learn's ``GridSearchCV`` with a 1-NN classifier behind the method, and gives
     the same scores, but does the work that grid points share only once: neighbours, patches and
-    tangent spaces, the forms of each k, one decomposition for all ridges of a gamma, one
+    tangent spaces, the forms of each k, one tridiagonal form for all ridges of a gamma, one
     eigenproblem for every number of components, and one sweep for the errors of all of them.
 
     Parameters
@@ -153,8 +153,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     Notes
     -----
     Memory: beside the samples a fold holds the forms of one plan at a time (for MPDA one block of
-    n_features x tangent dimension per patch, for PMPDA per sample), the decompositions of one
-    gamma, two n_features x n_features matrices for each k of the graph methods, and the scores.
+    n_features x tangent dimension per patch, for PMPDA per sample), an n_features x n_features
+    matrix for each ridge of one gamma, two for each k of the graph methods, and the scores.
 
     What each rule costs was measured for MPDA on seven data sets (``docs/guide/search.md``): with a
     few hundred samples the least mean error of a grid is mostly luck, and "robust" is the default

@@ -103,7 +103,7 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
     tolerance = _TIGHT_TOLERANCE if beta * size < _SMALL_RIDGE * trace else _TOLERANCE
     # With ones on the diagonal no scale is too large or too small for single precision.
     form = form.balanced(gamma, beta)
-    B, C = form.cross_columns(), _row_blocks(form)
+    B, C = form.cross_columns(), row_blocks(form, 1.0)
     del form  # what is no longer needed of a large class makes room
     for solver, max_steps in _attempts(C, B.shape[0]):
         if solver == "single":
@@ -147,7 +147,7 @@ def _eliminated_dense(C: Array, B: Array) -> Elimination:
     return Elimination(gram(vectors.T @ B.T / xp.sqrt(values)[:, None]), "range")
 
 
-def _attempts(C: _RowBlocks, d: int) -> Iterator[tuple[str, int]]:
+def _attempts(C: RowBlocks, d: int) -> Iterator[tuple[str, int]]:
     """The solvers to try in turn for d right sides, with the steps that an iteration may take."""
     if C.size <= _FACTOR_LIMIT and C.here:
         steps = int(C.size**3 / 3.0 / (_SPARSE_PRICE * 2.0 * C.nnz * d))
@@ -158,7 +158,7 @@ def _attempts(C: _RowBlocks, d: int) -> Iterator[tuple[str, int]]:
 
 
 def _corrected(
-    C: _RowBlocks, B: Array, solve: Solve, solver: str, tolerance: float
+    C: RowBlocks, B: Array, solve: Solve, solver: str, tolerance: float
 ) -> Elimination | None:
     """B C^-1 B' from rough solutions for what is left of the right sides; None if they fail.
 
@@ -188,7 +188,7 @@ def _corrected(
 
 
 def _solved(
-    C: _RowBlocks, rhs: Array, solve: Solve, tolerance: float
+    C: RowBlocks, rhs: Array, solve: Solve, tolerance: float
 ) -> tuple[Array, Array, float] | None:
     """Solutions (n, r) for right sides (n, r) of length one, their residuals, and the longest."""
     xp = namespace(rhs)
@@ -206,7 +206,7 @@ def _solved(
     return None
 
 
-def _factored(C: _RowBlocks) -> Solve | None:
+def _factored(C: RowBlocks) -> Solve | None:
     """Solutions by a dense factor; None where the block is singular in single precision."""
     dense = C.tocsr().astype(np.float32).toarray(order="F")
     factor, failed = spotrf(dense, lower=1, clean=0, overwrite_a=1)
@@ -215,7 +215,7 @@ def _factored(C: _RowBlocks) -> Solve | None:
     return lambda rhs: spotrs(factor, rhs, lower=1)[0]
 
 
-def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Array) -> Array | None:
+def _conjugate_gradients(C: RowBlocks, max_steps: int, rhs: Array) -> Array | None:
     """C^-1 rhs for all columns at once; None if it would take more steps."""
     xp = namespace(rhs)
     X = xp.zeros_like(rhs)
@@ -247,7 +247,7 @@ def _conjugate_gradients(C: _RowBlocks, max_steps: int, rhs: Array) -> Array | N
 
 
 @dataclass(frozen=True)
-class _RowBlocks:
+class RowBlocks:
     """A tangent block for products with many columns: the rows of patches as dense blocks.
 
     size : the number of rows
@@ -274,10 +274,10 @@ class _RowBlocks:
             product = put(product, numbers, blocks @ entries_at(X, columns))
         return product
 
-    def single(self) -> _RowBlocks:
+    def single(self) -> RowBlocks:
         """The same in single precision."""
         groups = [(rows, columns, as_floats(C, single=True)) for rows, columns, C in self.groups]
-        return _RowBlocks(self.size, groups)
+        return RowBlocks(self.size, groups)
 
     def tocsr(self) -> csr_array:
         """The same as a sparse matrix."""
@@ -290,11 +290,11 @@ class _RowBlocks:
         return coo_array((data, (row, column)), shape=(self.size, self.size)).tocsr()
 
 
-def _row_blocks(form: TangentForm) -> _RowBlocks:
-    """S_vv at gamma = 1, patches of one dimension and a like number of columns together."""
+def row_blocks(form: TangentForm, gamma: float) -> RowBlocks:
+    """S_vv, patches of one dimension and a like number of columns together."""
     xp = namespace(form.cross)
     layout, dimensions = form.layout(), form.dimensions
-    diagonal = form.diagonal_blocks(1.0, 0.0)
+    diagonal = form.diagonal_blocks(gamma, 0.0)
     first = np.cumsum(dimensions) - dimensions
     widths = np.add.reduceat(dimensions[layout.columns], layout.starts[:-1])
     numbers = first[:, None] + np.arange(form.used.shape[1])  # of the entries of v
@@ -313,7 +313,7 @@ def _row_blocks(form: TangentForm) -> _RowBlocks:
             present = np.arange(widths[patches].max()) < widths[patches, None]
             columns = np.zeros(present.shape, dtype=np.intp)
             columns[present] = numbers[others][used]
-            blocks = form.blocks_at(layout.blocks[entries], diagonal, 1.0)
+            blocks = form.blocks_at(layout.blocks[entries], diagonal, gamma)
             # The blocks of the rows, columns first.
             across = xp.permute_dims(blocks[:, :m, :], (0, 2, 1))[like(used, blocks)]
             whole = put(zeros((*present.shape, m), blocks), like(present, blocks), across)
@@ -324,4 +324,4 @@ def _row_blocks(form: TangentForm) -> _RowBlocks:
                     contiguous(xp.permute_dims(whole, (0, 2, 1))),
                 )
             )
-    return _RowBlocks(form.size, groups)
+    return RowBlocks(form.size, groups)

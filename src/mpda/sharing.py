@@ -1,13 +1,9 @@
 """MPDA and PMPDA at many parameters on the same samples, with their work shared.
 
 Neighbours are searched once at the largest k; patches once per way to cut; graphs, tangents and
-forms once per plan; and where there are many ridges, one eigendecomposition of S_vv per class and
-gamma serves every alpha and beta, since
-
-    S_tv (S_vv + beta I)^-1 S_tv' = sum_i h_i h_i' / (s_i + beta)
-
-with S_vv = V diag(s) V' and h_i the columns of S_tv V. The forms of one plan and the decompositions
-of one gamma are held at a time.
+forms once per plan; and where there are many ridges, a class at one gamma is brought once into a
+shape that serves every alpha and beta. The forms of one plan and what v takes off at one gamma are
+held at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +14,7 @@ from itertools import groupby
 
 import numpy as np
 
-from mpda._typing import Floats, Ints
+from mpda._typing import Ints
 from mpda.cells import FoundLists, class_lists
 from mpda.contributions import (
     ClassContribution,
@@ -35,13 +31,7 @@ from mpda.frames import Frame
 from mpda.graphs import ClassPoints
 from mpda.partition import Partition
 from mpda.pencils import Directions, signed
-from mpda.reduction import eliminated
-from mpda.scatter import symmetric
-
-# Up to this many unknowns a class may be decomposed; above, it is solved anew for every ridge.
-_DECOMPOSED_LIMIT = 2000
-# A decomposition takes the time of about so many factors: few up to so many unknowns, else many.
-_FEW_FACTORS, _FEW_UNKNOWNS, _MANY_FACTORS = 4, 200, 10
+from mpda.ridges import eliminated_at
 
 
 @dataclass(frozen=True)
@@ -93,12 +83,14 @@ def _with_gamma(
     used: dict[int, Strengths],
     gamma: float,
 ) -> Iterator[tuple[int, Directions | SingularFormError]]:
-    betas = {used[i].beta for i in numbers}
-    reductions = _Reductions(
-        [part.form for part in parts if isinstance(part.form, TangentForm)], gamma, len(betas)
-    )
-    for i in sorted(numbers, key=lambda i: used[i].beta):
-        pencil = reduced_pencil(totals, reductions.at(used[i].beta), used[i])
+    taken = {used[i].beta: np.zeros((view.dimension, view.dimension)) for i in numbers}
+    for part in parts:
+        assert isinstance(part.form, TangentForm)
+        each = eliminated_at(part.form, gamma, list(taken))
+        for beta, own in zip(taken, each, strict=True):
+            taken[beta] += own
+    for i in numbers:
+        pencil = reduced_pencil(totals, taken[used[i].beta], used[i])
         try:
             found = solved(pencil, used[i], settings[i].two_stage)
         except SingularFormError as error:
@@ -131,45 +123,3 @@ class _Shared:
         if part.patches is not None:
             self._patches[setting.cut, c] = part.patches
         return part
-
-
-class _Reductions:
-    """What eliminating v takes off S_tt, for one gamma and any beta."""
-
-    def __init__(self, forms: Sequence[TangentForm], gamma: float, n_betas: int) -> None:
-        self._gamma = gamma
-        d = forms[0].cross.shape[1]
-        self._values = np.empty(0)
-        self._columns = np.empty((d, 0))
-        self._others = []
-        pieces = []
-        for form in forms:
-            if _is_decomposed(form.size, n_betas):
-                pieces.append(_decomposition(form, gamma))
-            else:
-                self._others.append(form)
-        if pieces:
-            self._values = np.concatenate([values for values, _ in pieces])
-            self._columns = np.concatenate([columns for _, columns in pieces], axis=1)
-
-    def at(self, beta: float) -> Floats:
-        """The reduction (d, d), summed over classes."""
-        shifted = self._values + beta
-        weights = np.divide(1.0, shifted, out=np.zeros_like(shifted), where=shifted > 0.0)
-        taken = (self._columns * weights) @ self._columns.T
-        for form in self._others:
-            taken += eliminated(form, self._gamma, beta).taken
-        return symmetric(taken)
-
-
-def _is_decomposed(size: int, n_betas: int) -> bool:
-    """Whether one decomposition is faster than a solution for every beta."""
-    factors = _FEW_FACTORS if size <= _FEW_UNKNOWNS else _MANY_FACTORS
-    return size <= _DECOMPOSED_LIMIT and n_betas > factors
-
-
-def _decomposition(form: TangentForm, gamma: float) -> tuple[Floats, Floats]:
-    """The eigenvalues s (q,) of S_vv and S_tv V (d, q); s is 0 where it is rounding."""
-    values, vectors = np.linalg.eigh(form.tangent_block(gamma, 0.0))
-    rounding = len(values) * np.finfo(float).eps * values.max(initial=0.0)
-    return np.where(values > rounding, values, 0.0), form.cross_columns() @ vectors
