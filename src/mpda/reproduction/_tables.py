@@ -85,6 +85,8 @@ _PAIRS = (
     ("MPDA tuned", "MPDA"),
     ("MPDA tuned", "LFDA ridge"),
     ("PMPDA", "MPDA"),
+    ("PMPDA tuned", "PMPDA"),
+    ("PMPDA tuned", "MPDA tuned"),
 )
 
 
