@@ -365,3 +365,48 @@ def test_products_by_the_rows_of_patches_are_products_with_the_block(together, m
     single = rows.single() @ V.astype(np.float32)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, C @ V, rtol=1e-4, atol=1e-3)
+
+
+def test_conjugate_gradients_that_come_on_too_slowly_give_way_to_a_factor(monkeypatch):
+    # Along a curve of 100 patches a change at one end takes 100 steps to the other.
+    X = np.column_stack([np.arange(300.0), np.sin(np.arange(300.0) / 20), np.zeros(300)])
+    labels = np.arange(300) // 3
+    graph = class_graph(ClassPoints(X), 2)
+    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    exact = eliminated(form, 1e6, 1e-3).taken
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    monkeypatch.setattr(
+        reduction, "_attempts", lambda C, d: iter([("iterative", 8), ("single", 0)])
+    )
+    products = []
+    whole = reduction.RowBlocks.__matmul__
+    monkeypatch.setattr(
+        reduction.RowBlocks,
+        "__matmul__",
+        lambda self, V: products.append(V.dtype.name) or whole(self, V),
+    )
+    found = eliminated(form, 1e6, 1e-3)
+    assert found.solver == "single"
+    assert reduction._FEWEST_STEPS <= products.count("float32") < 8
+    np.testing.assert_allclose(found.taken, exact, atol=1e-8 * np.abs(exact).max())
+
+
+def test_a_block_that_is_singular_in_single_precision_has_no_factor_there(monkeypatch):
+    # Every tangent coordinate stands twice.
+    rng = np.random.default_rng(1)
+    lengths = rng.uniform(0.1, 2.0, size=(40, 2, 1))
+    form = TangentForm(
+        np.tile(rng.normal(size=(40, 3, 2)), 2),
+        np.tile(lengths * np.eye(2), (2, 2)),
+        np.zeros((40, 4, 4)),
+        np.empty((0, 2), dtype=int),
+        np.empty((0, 4, 4)),
+        np.ones((40, 4), dtype=bool),
+    )
+    exact = eliminated(form, 1.0, 0.0)
+    assert exact.solver == "range"
+    monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
+    assert reduction._factored(reduction.row_blocks(form, 1.0)) is None
+    found = eliminated(form, 1.0, 0.0)
+    assert found.solver == "iterative"
+    np.testing.assert_allclose(found.taken, exact.taken, atol=1e-8 * np.abs(exact.taken).max())
