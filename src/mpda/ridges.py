@@ -32,7 +32,7 @@ from mpda.scatter import symmetric
 _TRIDIAGONAL_LIMIT, _FEWEST_FACTORS, _UNKNOWNS_PER_FACTOR = 2000, 2, 600
 # Between so many unknowns steps take the time of fewer than four factors, if that is at least so
 # many times the columns of S_tv'.
-_FEWEST_STEPPED, _MOST_STEPPED, _FEWEST_RIDGES, _FEWEST_BLOCKS = 1500, 8192, 4, 8
+_FEWEST_STEPPED, _MOST_STEPPED, _FEWEST_RIDGES, _FEWEST_BLOCKS = 1500, 8192, 4, 16
 _MAX_STEPS = 60
 # Of the residual beside the right side; what is taken has the square of its error.
 _TOLERANCE = 1e-8
