@@ -362,6 +362,7 @@ def test_products_by_the_rows_of_patches_are_products_with_the_block(together, m
     rows = reduction.row_blocks(form, 1.0)
     np.testing.assert_allclose(rows @ V, C @ V, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(rows.tocsr().toarray(), C.toarray())
+    np.testing.assert_array_equal(rows.toarray(), C.toarray())
     single = rows.single() @ V.astype(np.float32)
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, C @ V, rtol=1e-4, atol=1e-3)

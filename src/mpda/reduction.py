@@ -39,7 +39,7 @@ from mpda._arrays import (
     zeros,
 )
 from mpda._memory import refuse_beyond_memory
-from mpda._typing import Array
+from mpda._typing import Array, Floats
 from mpda.forms import TangentForm
 from mpda.scatter import symmetric
 
@@ -121,7 +121,7 @@ def eliminated(form: TangentForm, gamma: float, beta: float) -> Elimination:
             f"The range of a singular block of {size} tangent coordinates",
             "Set a larger tangent_alpha (or alpha, which stands for it), which needs no range.",
         )
-        found = _eliminated_dense(C.tocsr().toarray(), sides)
+        found = _eliminated_dense(C.toarray(), sides)
         return replace(found, taken=like(found.taken, B))
     matrix = C.tocsr()
     X = splu(csc_array(matrix)).solve(np.ascontiguousarray(sides.T))
@@ -208,7 +208,7 @@ def _solved(
 
 def _factored(C: RowBlocks) -> Solve | None:
     """Solutions by a dense factor; None where the block is singular in single precision."""
-    dense = C.tocsr().astype(np.float32).toarray(order="F")
+    dense = C.single().toarray().T  # symmetric, and in the order of LAPACK
     factor, failed = spotrf(dense, lower=1, clean=0, overwrite_a=1)
     if failed:
         return None
@@ -278,6 +278,16 @@ class RowBlocks:
         """The same in single precision."""
         groups = [(rows, columns, as_floats(C, single=True)) for rows, columns, C in self.groups]
         return RowBlocks(self.size, groups)
+
+    def toarray(self) -> Floats:
+        """The same as a dense matrix on this machine."""
+        groups = [tuple(map(to_host, group)) for group in self.groups]
+        dense = np.zeros((self.size, self.size), dtype=groups[0][2].dtype)
+        for numbers, columns, blocks in groups:
+            dense[numbers[:, :, None], columns[:, None, :]] = blocks
+            # What fills up the columns has put 0 into column 0, which if used is the first.
+            dense[numbers, columns[:, :1]] = blocks[:, :, 0]
+        return dense
 
     def tocsr(self) -> csr_array:
         """The same as a sparse matrix."""
