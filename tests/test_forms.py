@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import oracles
-from cases import largest_angle, unequal_classes
+from cases import largest_angle, uncoupled_form, unequal_classes
 from mpda import forms, graphs, reduction, scatter
 from mpda.contributions import Plan, Totals, class_contribution
 from mpda.forms import TangentForm, tangent_form
@@ -123,10 +123,7 @@ def test_elimination_where_some_tangent_direction_is_never_used():
     gaps = rng.normal(size=(6, 4))
     along = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 3))  # of rank 2
     cross, first_order = gaps.T @ along, along.T @ along
-    nothing, no_pairs = np.zeros((1, 3, 3)), np.empty((0, 2), dtype=int)
-    form = TangentForm(
-        cross[None], first_order[None], nothing, no_pairs, nothing[:0], np.ones((1, 3), dtype=bool)
-    )
+    form = uncoupled_form(cross[None], first_order[None])
     found = eliminated(form, 0.3, 0.0)
     assert found.solver == "range"
     expected = cross @ np.linalg.pinv(first_order, rcond=1e-10, hermitian=True) @ cross.T
@@ -396,14 +393,8 @@ def test_a_block_that_is_singular_in_single_precision_has_no_factor_there(monkey
     # Every tangent coordinate stands twice.
     rng = np.random.default_rng(1)
     lengths = rng.uniform(0.1, 2.0, size=(40, 2, 1))
-    form = TangentForm(
-        np.tile(rng.normal(size=(40, 3, 2)), 2),
-        np.tile(lengths * np.eye(2), (2, 2)),
-        np.zeros((40, 4, 4)),
-        np.empty((0, 2), dtype=int),
-        np.empty((0, 4, 4)),
-        np.ones((40, 4), dtype=bool),
-    )
+    cross = np.tile(rng.normal(size=(40, 3, 2)), 2)
+    form = uncoupled_form(cross, np.tile(lengths * np.eye(2), (2, 2)))
     exact = eliminated(form, 1.0, 0.0)
     assert exact.solver == "range"
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cases import uncoupled_form
 from mpda import ridges
 from mpda._threads import one_blas_thread
 from mpda.forms import TangentForm, tangent_form
@@ -83,16 +84,9 @@ def test_the_scale_of_samples_decides_nothing(scale, way):
 def test_a_singular_block_is_met_on_its_range(way):
     # Every tangent coordinate stands twice, so S_vv is singular; S_tv lies in its range.
     rng = np.random.default_rng(1)
-    cross, lengths = rng.normal(size=(40, 3, 2)), rng.uniform(0.1, 2.0, size=(40, 2, 1))
-    pairs, couplings = np.empty((0, 2), dtype=int), np.empty((0, 4, 4))
-    twice = TangentForm(
-        np.tile(cross, 2),
-        np.tile(lengths * np.eye(2), (2, 2)),
-        np.zeros((40, 4, 4)),
-        pairs,
-        couplings,
-        np.ones((40, 4), dtype=bool),
-    )
+    lengths = rng.uniform(0.1, 2.0, size=(40, 2, 1))
+    cross = np.tile(rng.normal(size=(40, 3, 2)), 2)
+    twice = uncoupled_form(cross, np.tile(lengths * np.eye(2), (2, 2)))
     B = twice.cross_columns()
     for beta, taken in zip([0.0, 0.5], eliminated_at(twice, 1.0, [0.0, 0.5]), strict=True):
         C = twice.tangent_block(1.0, beta)
@@ -104,14 +98,7 @@ def test_a_pivot_of_rounding_is_no_pivot():
     for seed in range(20):  # in some of them every pivot is positive
         rng = np.random.default_rng(seed)
         A, W = rng.normal(size=(4, 2)), rng.normal(size=(3, 2))
-        form = TangentForm(
-            (W @ A.T)[None],
-            (A @ A.T)[None],
-            np.zeros((1, 4, 4)),
-            np.empty((0, 2), dtype=int),
-            np.empty((0, 4, 4)),
-            np.ones((1, 4), dtype=bool),
-        )
+        form = uncoupled_form((W @ A.T)[None], (A @ A.T)[None])
         alone, ridged = ridges._by_tridiagonal_form(form, 1.0, [0.0, 0.1])
         assert alone is None
         assert ridged is not None
