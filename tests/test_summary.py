@@ -5,9 +5,15 @@ import re
 import numpy as np
 from scipy import stats
 
-from mpda.assessment import Cell, best_and_ties, cells, differs
+from mpda.assessment import Cell, best_and_ties, cells, costs, differs
 from mpda.reproduction._summary import published, published_cell
-from mpda.reproduction._tables import comparison, difference_table, error_table, summary_csv
+from mpda.reproduction._tables import (
+    comparison,
+    cost_table,
+    difference_table,
+    error_table,
+    summary_csv,
+)
 
 
 def cell(errors, seeds=None):
@@ -34,6 +40,17 @@ def test_both_readings_of_a_row():
     # A dimension that the whole training part does not have: the largest below it.
     rows = [row("digits", "NCA", 1, [9, 4], 20, dimensions=[5, 10])]
     assert cells(rows, "cv")["digits", "NCA"].dimensions == [10]
+
+
+def test_a_pause_is_no_time_of_a_fit():
+    """A run that was halted and went on has one fit that seems to have taken minutes."""
+    cost = [(0.5, 10.0), (400.0, 12.0), (0.7, 90.0)]
+    rows = [
+        {**row("digits", "LFDA", seed, [9], 1), "fit_seconds": seconds, "fit_mib": mib}
+        for seed, (seconds, mib) in enumerate(cost)
+    ]
+    assert costs(rows) == {("digits", "LFDA"): (0.7, 12.0)}
+    assert "| LFDA | 0.700 s, 12 MiB |" in cost_table(rows, ["digits"], ["LFDA"])
 
 
 def test_intervals_are_students():

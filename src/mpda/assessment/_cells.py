@@ -97,14 +97,17 @@ def differs(one: Cell, other: Cell) -> bool:
 
 
 def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
-    """Mean seconds and mean MiB of a fit, by problem and method; nan MiB where not measured."""
+    """Seconds and MiB of a fit by problem and method, the medians; nan MiB where not measured.
+
+    A mean would take a pause of the machine, or of the run, for the time of a fit.
+    """
     found: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
     for row in rows:
         if "fit_seconds" in row:
             memory = row.get("fit_mib", np.nan)
             found[row["problem"], row["method"]].append((row["fit_seconds"], memory))
-    means = {key: np.mean(values, axis=0) for key, values in found.items()}
-    return {key: (float(mean[0]), float(mean[1])) for key, mean in means.items()}
+    middle = {key: np.median(values, axis=0) for key, values in found.items()}
+    return {key: (float(seconds), float(mib)) for key, (seconds, mib) in middle.items()}
 
 
 def error_curves(rows: Iterable[Row]) -> dict[tuple[str, str], ErrorCurve]:

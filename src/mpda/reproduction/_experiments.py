@@ -242,7 +242,7 @@ def _errors(
     if compared.count("\n") > 1:
         parts.append(f"## Beside the paper's numbers\n\n{compared}")
     cost = _tables.cost_table(rows, chosen, names)
-    parts.append(f"## Mean time and peak memory of a fit with the chosen parameters\n\n{cost}")
+    parts.append(f"## Median time and peak memory of a fit with the chosen parameters\n\n{cost}")
     parts.append("\n".join(_notes(chosen, names)))
     outcome = _written(order, name, "\n\n".join([_HOW_TO_READ, *parts]), failed, rows)
     path = order.out / f"{name}.csv"

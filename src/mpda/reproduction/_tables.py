@@ -87,6 +87,7 @@ _PAIRS = (
     ("PMPDA", "MPDA"),
     ("PMPDA tuned", "PMPDA"),
     ("PMPDA tuned", "MPDA tuned"),
+    ("PMPDA tuned", "LFDA ridge"),
 )
 
 
@@ -111,7 +112,7 @@ def difference_table(found: Cells, problems: Sequence[str], methods: Sequence[st
 
 
 def cost_table(rows: Sequence[Row], problems: Sequence[str], methods: Sequence[str]) -> str:
-    """Mean seconds of a fit with the chosen parameters, and its peak memory."""
+    """Median seconds of a fit with the chosen parameters, and its peak memory."""
     found = costs(rows)
     lines = []
     for name in methods:
