@@ -14,6 +14,7 @@ from sklearn.datasets import load_iris
 
 from mpda import load
 from mpda.cli import run
+from mpda.datasets import DATASETS
 from mpda.persistence import header
 from mpda.report import read_results
 
@@ -316,6 +317,7 @@ def test_datasets(capsys):
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["digits"]
     assert found["digits"]["n_samples"] == 1797
+    assert found["digits"]["checksum"] == DATASETS["digits"].checksum
     assert call("datasets", "digits", "--out", "d.npy") == 0
     assert np.load("d.npy").shape == (1797, 65)
 

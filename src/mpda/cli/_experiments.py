@@ -149,9 +149,9 @@ def _lines(entry: Any) -> list[str]:
 
 
 def _about(entry: Any) -> dict[str, Any]:
-    counts = {name: getattr(entry, name) for name in ("n_samples", "n_features", "n_classes")}
-    words = {"title": entry.title, "licence": entry.licence, "citation": entry.citation}
-    return {**words, **counts, "source": _source(entry)}
+    words = ("title", "licence", "citation", "checksum")
+    counts = ("n_samples", "n_features", "n_classes")
+    return {name: getattr(entry, name) for name in words + counts} | {"source": _source(entry)}
 
 
 def _source(entry: Any) -> str:
