@@ -56,11 +56,12 @@ def test_the_comparison():
     assert (lda["components"], mpda["components"], one_nn["components"]) == (2.0, 2.0, 4.0)
     assert mpda["seconds"] == 0.5
     curves = {each["method"]: each for each in problem["curves"]}
+    assert list(curves) == ["LDA", "MPDA"]  # 1-NN, without components, is a level
     assert curves["MPDA"]["dimensions"] == [1, 2, 3]
     assert curves["MPDA"]["error"] == pytest.approx([9.0, 16 / 3, 7.0])
     assert curves["MPDA"]["chosen"] == 2.0
     assert curves["MPDA"]["chosen_error"] == pytest.approx(16 / 3)
-    alone = collect.comparison_section(ROWS[:1], "how", {})["problems"][0]
+    alone = collect.comparison_section(ROWS[-1:], "how", {})["problems"][0]
     assert alone["rows"][0]["low"] is None
     assert alone["curves"][0]["low"] is None
 
@@ -192,3 +193,20 @@ def test_results_of_the_experiments_are_those_of_finished_tasks(tmp_path):
     path.write_text(json.dumps(rows[3]) + "\n")
     with pytest.raises(ReportError, match="no row of a finished task"):
         results_at(path)
+
+
+def test_a_method_with_one_parameter_varied_is_not_beside_the_others(tmp_path):
+    about = {"problem": "semeion", "status": "done", "task": "a", "seed": 1}
+    about |= {"dimensions": [1], "wrong": [9], "n_test": 100, "cv_dimension": 1}
+    varied = [{**about, "method": f"MPDA, k = {k}"} for k in (1, 5)]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in varied))
+    (problem,) = results_at(path)["comparison"]["problems"]
+    assert [each["method"] for each in problem["rows"]] == ["MPDA, k = 1", "MPDA, k = 5"]
+    with path.open("a") as file:
+        file.write(json.dumps({**about, "method": "MPDA"}) + "\n")
+    found = results_at(path)
+    (problem,) = found["comparison"]["problems"]
+    assert [each["method"] for each in problem["rows"]] == ["MPDA"]
+    assert found["summary"][0].startswith("1 method, 1 problem, 1 split;")
+    assert "varied (2 values) are not on this page" in found["summary"][1]

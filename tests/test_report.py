@@ -263,6 +263,13 @@ def test_curves_have_bands_marks_and_levels(wine):
     assert [trace["x"] for trace in marks] == [[c["chosen"]] for c in problem["curves"]]
 
 
+def test_lines_of_thirty_methods_differ():
+    curve = {"dimensions": [1, 2], "error": [9.0, 7.0]}
+    curves = [{**curve, "method": f"method {i}"} for i in range(30)]
+    data = curve_chart({"name": "p", "rows": [], "curves": curves})["data"]
+    assert len({(trace["line"]["color"], trace["line"]["dash"]) for trace in data}) == 30
+
+
 def test_components_are_bars_or_images(wine, digits):
     bars = component_charts(wine["model"])[0]["data"][0]
     weights = np.array(wine["model"]["weights"][0])

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from mpda._typing import Floats
-from mpda.plotting._styles import COLORS, MARKERS
+from mpda.plotting._styles import COLORS, LINES, styles
 from mpda.plotting._tallies import row_shares, wide
 from mpda.report._marks import SYMBOLS, Chart, axis, rounded, shown_text
 
-_DASHES = ("solid", "dash", "dashdot", "dot")
+_DASHES = dict(zip(LINES, ("solid", "dash", "dashdot", "dot"), strict=True))
 _MOST_COMPONENTS = 30
 _MOST_BARS = 15
 
@@ -20,7 +20,8 @@ def curve_chart(problem: dict[str, Any]) -> Chart:
     """Error against the number of components, and level lines for methods without any."""
     traces: list[Chart] = []
     longest = max((max(c["dimensions"], default=1) for c in problem["curves"]), default=1)
-    for i, curve in enumerate(problem["curves"]):
+    drawn = styles(len(problem["curves"]))
+    for i, (curve, style) in enumerate(zip(problem["curves"], drawn, strict=True)):
         color = f"@{i % len(COLORS)}"
         name = shown_text(curve["method"])
         dimensions = curve["dimensions"]
@@ -35,11 +36,11 @@ def curve_chart(problem: dict[str, Any]) -> Chart:
                 "x": dimensions,
                 "y": rounded(curve["error"], 4),
                 "customdata": _intervals(curve),
-                "line": {"color": color, "width": 2.2, "dash": _DASHES[i % len(_DASHES)]},
+                "line": {"color": color, "width": 2.2, "dash": _DASHES[style.line]},
                 "marker": {
                     "color": color,
                     "size": 6 if len(dimensions) <= 20 else 4,
-                    "symbol": SYMBOLS[MARKERS[i % len(MARKERS)]],
+                    "symbol": SYMBOLS[style.marker],
                 },
                 "meta": [name],
                 "hovertemplate": "%{meta[0]}: %{y:.2f} %%{customdata}<extra></extra>",

@@ -33,13 +33,15 @@ def _of_experiments(path: Path) -> dict[str, Any]:
     for row in read_rows(path):
         if row["status"] == "done":
             done.setdefault((row["problem"], row["method"], row["seed"]), row)
-    rows = list(done.values())
-    if not rows:
+    if not done:
         raise ReportError(f"{path} has no row of a finished task: run mpda reproduce first.")
-    unknown = sorted({row["problem"] for row in rows} - set(PROBLEMS))
+    unknown = sorted({problem for problem, _, _ in done} - set(PROBLEMS))
     if unknown:
         raise ReportError(f"{path} has rows of a problem that is not known: {unknown[0]!r:.40}.")
-    order = [*CONTENDERS, *sorted({row["method"] for row in rows} - set(CONTENDERS))]
+    # A method with one parameter varied is no method beside the others.
+    varied = sorted({method for _, method, _ in done} - set(CONTENDERS))
+    compared = [row for row in done.values() if row["method"] in CONTENDERS]
+    rows, order = compared or list(done.values()), [*CONTENDERS, *varied]
     problems = [*PROBLEMS]
     rows.sort(key=lambda row: (problems.index(row["problem"]), order.index(row["method"])))
     titles = {name: problem.title for name, problem in PROBLEMS.items()}
@@ -57,6 +59,11 @@ def _of_experiments(path: Path) -> dict[str, Any]:
         f"{counts}; the best of a problem and what a paired t-test at 0.05 does not tell from it "
         "are in bold."
     ]
+    if compared and varied:
+        summary.append(
+            f"Rows with one parameter varied ({len(varied)} values) are not on this page; "
+            "mpda reproduce sensitivity draws them."
+        )
     section = comparison_section(rows, how, titles)
     command = f"mpda report {path} --out report.html"
     return results_of("The paper's experiments", command, summary, {"comparison": section})

@@ -76,7 +76,12 @@ def comparison_section(rows: Sequence[Row], how: str, titles: Mapping[str, str])
                 "rows": [
                     _row(name, here, cost.get((problem, name)), name in best) for name in here
                 ],
-                "curves": [_curve(name, curves[problem, name], here[name]) for name in here],
+                # Raw 1-NN has no components and is drawn as a level, not at its many features.
+                "curves": [
+                    _curve(name, curves[problem, name], here[name])
+                    for name in here
+                    if name != BASELINE
+                ],
             }
         )
     return {"how": how, "problems": problems}

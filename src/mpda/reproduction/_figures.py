@@ -14,7 +14,7 @@ from mpda._beside import beside
 from mpda._typing import Floats
 from mpda.assessment import Cell, Row, error_curves
 from mpda.exceptions import ReproductionError
-from mpda.plotting._styles import COLORS, LINES
+from mpda.plotting._styles import COLORS, styles
 from mpda.reproduction._contenders import CONTENDERS
 from mpda.reproduction._illustrations import Curve
 from mpda.reproduction._protocol import PROBLEMS
@@ -43,10 +43,9 @@ def save(figure: Any, out: Path, name: str) -> list[Path]:
 
 
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    n = len(COLORS)
     return {
-        name: {"color": COLORS[i % n], "linestyle": LINES[(i // n + i) % len(LINES)]}
-        for i, name in enumerate(names)
+        name: {"color": style.color, "linestyle": style.line}
+        for name, style in zip(names, styles(len(names)), strict=True)
     }
 
 
