@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpda.assessment import cells, differs
+from mpda.assessment import best_and_ties, cells, differs
 from mpda.reproduction import CONTENDERS, read_rows
 from mpda.reproduction._protocol import SEEDS, TABLE2, USPS
 from mpda.reproduction._tables import (
@@ -100,3 +100,22 @@ def test_numbers_of_the_page_are_those_of_the_rows(rows):
             assert [number.strip("*") for number in numbers] == texts
         checked += 1
     assert checked == 14
+
+
+def test_the_page_says_of_usps_what_the_rows_say(rows):
+    found = {key: cell for key, cell in cells(rows, "cv").items() if cell.errors.size == len(SEEDS)}
+    best = [
+        best_and_ties({name: cell for (p, name), cell in found.items() if p == problem})
+        for problem in USPS
+    ]
+    table = (ROOT / "docs" / "reproduction.md").read_text().split("| even against odd |")[1]
+    lines = table.split("\n\n")[0].splitlines()[2:]
+    assert len(lines) >= 9
+    for line in lines:
+        label, *numbers = (word.strip() for word in line.strip("|").split("|"))
+        first, *more = label.split(" / ")
+        methods = [first, *(f"{first} {word.removeprefix('with a ')}" for word in more)]
+        for problem, ties, shown in zip(USPS, best, numbers, strict=True):
+            texts = [f"{found[problem, name].mean:.2f}" for name in methods]
+            bold = [f"**{t}**" if m in ties else t for m, t in zip(methods, texts, strict=True)]
+            assert shown == " / ".join(bold)
