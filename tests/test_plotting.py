@@ -30,6 +30,7 @@ from mpda.plotting import (
     plot_partition,
 )
 from mpda.plotting._canvas import new_figure
+from mpda.plotting._curve import top_error
 from mpda.plotting._styles import COLORS, MARKERS, luminance, neighbor_styles, styles
 
 WINE = load_wine()
@@ -246,6 +247,25 @@ def test_curves_of_arrays():
     np.testing.assert_allclose(axis.lines[2].get_ydata(), [10, 10])
     assert len(axis.collections) == 1
     assert len({line.get_linestyle() for line in axis.lines}) == 3
+
+
+def test_the_legend_of_many_curves_hides_none():
+    figure = plot_curve({f"method {i}": [0.5, 0.2, 0.1] for i in range(17)})
+    figure.draw_without_rendering()
+    (axis,) = figure.axes
+    legend = axis.get_legend().get_window_extent()
+    assert legend.x0 > axis.get_window_extent().x1
+    assert figure.bbox.x1 >= legend.x1
+    assert legend.y0 >= figure.bbox.y0
+    assert len({(line.get_color(), line.get_linestyle()) for line in axis.lines}) == 17
+
+
+def test_the_axis_of_errors_ends_a_little_above_what_matters():
+    one_component_is_far_worse = np.array([90.0, 40.0, np.nan, 10.0])
+    assert top_error([one_component_is_far_worse, np.array([80.0, 2.0])]) == 25.0
+    assert top_error([np.array([60.0, 1.0])]) == 11.0
+    assert top_error([np.array([6.0, 5.0])]) == pytest.approx(1.08 * 6.0)
+    assert top_error([np.zeros(3), np.empty(0), np.array([np.nan])]) == 1.0
 
 
 def test_curve_of_another_score_says_so():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,6 +13,9 @@ from scipy.special import stdtrit
 from mpda._typing import Floats
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._styles import Style, shown_name, styles
+
+# Curves whose legend has room among them; that of more stands beside the axes.
+_INSIDE = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +70,8 @@ class CurveDisplay:
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
         """Draw on the axes, or on those of a new figure."""
-        axis = axes_for(ax, width=6.0, height=4.2)
+        many = len(self.curves) > _INSIDE
+        axis = axes_for(ax, width=8.0 if many else 6.0, height=4.2)
         tidy(axis)
         axis.grid(alpha=0.25, linewidth=0.5)
         for curve, style in zip(self.curves, styles(len(self.curves)), strict=True):
@@ -78,10 +82,11 @@ class CurveDisplay:
                 axis.axhline(curve.error[0], color="0.45", linestyle=style.line, label=name)
         axis.set(xlabel="number of components", ylabel=f"{self.measure} in %")
         axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.set_ylim(*_limits(self.curves))
+        axis.set_ylim(0.0, top_error(curve.error for curve in self.curves))
         if title is not None:
             axis.set_title(title, fontsize=11)
-        axis.legend(frameon=False, fontsize=8)
+        beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
+        axis.legend(frameon=False, fontsize=8, **(beside if many else {}))
         self.ax_, self.figure_ = axis, figure_of(axis)
         return self
 
@@ -228,7 +233,7 @@ def _draw(axis: Any, curve: ErrorCurve, style: Style) -> None:
     sparse = {"marker": style.marker, "markersize": 4.5} if curve.dimensions.size <= 12 else {}
     label = shown_name(curve.name)
     if curve.chosen is not None:
-        label += f" (chosen: {curve.chosen:g})"
+        label += f" (chosen: {round(curve.chosen, 1):g})"
     axis.plot(
         curve.dimensions,
         curve.error,
@@ -257,10 +262,12 @@ def _draw(axis: Any, curve: ErrorCurve, style: Style) -> None:
         )
 
 
-def _limits(curves: Sequence[ErrorCurve]) -> tuple[float, float]:
-    """From 0 to a little above what matters: one component alone may be far worse than the rest."""
-    ends = np.concatenate([curve.error for curve in curves])
-    ends = ends[np.isfinite(ends)]
-    least = np.array([np.nanmin(curve.error) for curve in curves])
-    top = min(1.08 * float(ends.max()), max(5.0 * float(least.max()), float(least.max()) + 10.0))
-    return 0.0, max(top, 1.0)
+def top_error(errors: Iterable[Floats]) -> float:
+    """Where the axis of errors in per cent ends, one array a method: a little above what matters.
+
+    One component alone may be far worse than the rest.
+    """
+    finite = [each[np.isfinite(each)] for each in errors]
+    least = max((float(each.min()) for each in finite if each.size), default=1.0)
+    highest = max((float(each.max()) for each in finite if each.size), default=1.0)
+    return max(min(1.08 * highest, max(2.5 * least, least + 10.0)), 1.0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mpda._typing import Floats
+from mpda.plotting._curve import top_error
 from mpda.plotting._styles import COLORS, LINES, styles
 from mpda.plotting._tallies import row_shares, wide
 from mpda.report._marks import SYMBOLS, Chart, axis, rounded, shown_text
@@ -136,12 +137,9 @@ def _level(row: dict[str, Any], longest: float) -> Chart:
 
 
 def _top(problem: dict[str, Any]) -> float:
-    """Where the axis ends: one component alone may be far worse than what matters."""
-    lists = [[e for e in curve["error"] if e is not None] for curve in problem["curves"]]
-    lists += [[row["error"]] for row in problem["rows"] if row["error"] is not None]
-    worst_best = max((min(each) for each in lists if each), default=1.0)
-    highest = max((max(each) for each in lists if each), default=1.0)
-    return float(max(min(1.08 * highest, max(4.0 * worst_best, worst_best + 8.0)), 1.0))
+    errors = [curve["error"] for curve in problem["curves"]]
+    errors += [[row["error"]] for row in problem["rows"]]
+    return top_error(np.array(each, dtype=np.float64) for each in errors)  # None is nan
 
 
 def component_charts(model: dict[str, Any]) -> list[Chart]:
