@@ -60,7 +60,8 @@ def test_tables_are_those_of_the_rows(rows, name, problems):
         found = cells(rows, reading)
         assert error_table(found, problems, methods) in text
         assert difference_table(found, problems, methods) in text
-    assert comparison(cells(rows, "best"), problems, methods) in text or name == "usps"
+    if name == "table2":  # the paper has no numbers for USPS
+        assert comparison(cells(rows, "best"), problems, methods) in text
     assert cost_table(rows, problems, methods) in text
     lines = summary_csv(rows).splitlines()
     assert sorted(lines) == sorted((PLACE / f"{name}.csv").read_text().splitlines())
