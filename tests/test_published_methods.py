@@ -48,8 +48,8 @@ def test_lsda_with_an_indefinite_numerator():
     # itself and to two corners of the other side, so X'W_w X is negative there.
     square = np.array([[0.1, 0, 1], [-0.1, 1, 0], [0.1, 0, -1], [-0.1, -1, 0]])
     rng = np.random.default_rng(3)
-    places = np.repeat(10.0 * np.arange(9), 4)
-    X = np.column_stack([np.tile(square, (9, 1)), places]) + 1e-3 * rng.normal(size=(36, 4))
+    places = np.repeat(3.0 * np.arange(9), 4)
+    X = np.column_stack([np.tile(square, (9, 1)), places]) + 1e-2 * rng.normal(size=(36, 4))
     y = np.repeat(np.arange(9), 4)
     X = X @ rng.normal(size=(4, 4))
     numerator, denominator = oracles.lsda_forms(X, y, 2, 0.0)
