@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mpda
-from mpda.contributions import Plan
-from mpda.discriminant import Penalties
-from mpda.engines import in_order
-from mpda.frames import frame
-from mpda.patch_rules import CutRule
-from mpda.pencils import Directions
-from mpda.sharing import Setting, shared_directions
+from mpda._lib.coordinates import build_coordinates
+from mpda.discriminant.class_contribution import Plan
+from mpda.discriminant.eigenproblem import Directions
+from mpda.discriminant.fit import Penalties
+from mpda.discriminant.sharing import Setting, shared_directions
+from mpda.parallel import map_ordered
+from mpda.partition.rules import CutRule
 from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
 
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -53,7 +53,7 @@ def grid(method: str) -> list[Point]:
 
 def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
     """The error at the best dimension and with all directions, for every point of the grid."""
-    view = frame(part.X)
+    view = build_coordinates(part.X)
     classes = [np.flatnonzero(part.y == c) for c in np.unique(part.y)]
     rule = CutRule("geodesic", 10) if method == "MPDA" else None
     points = grid(method)
@@ -83,7 +83,7 @@ def study(
     for name in TRAIN_SHARE:
         begin = time.monotonic()
         work = [(method, part) for part in splits(directory, name, n_splits)]
-        found = in_order(grid_errors, work, n_splits, n_jobs=n_jobs)
+        found = map_ordered(grid_errors, work, n_splits, n_jobs=n_jobs)
         results[name] = np.mean([list(errors.values()) for errors in found], axis=0)
         print(f"{method} {name}: {time.monotonic() - begin:.0f} s", file=sys.stderr)
     return results

@@ -27,9 +27,9 @@ from scipy.linalg import subspace_angles
 from sklearn.neighbors import KNeighborsClassifier
 
 from mpda import LFDA, MPDA, PMPDA, GramPCA
-from mpda.contributions import planned_lists
+from mpda.discriminant.class_contribution import planned_lists
 from mpda.estimators._samples import LabelledSamples
-from mpda.graphs import ClassPoints
+from mpda.neighbors.graph import ClassPoints
 from protocol import data_argument, load, provenance
 
 PARAMETERS: dict[str, Any] = {"n_components": 40, "n_neighbors": 12, "tangent_alpha": 0.1}

@@ -25,7 +25,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mpda.exceptions import SmallClassWarning
-from mpda.methods import METHODS, Method
+from mpda.model_selection.methods import METHODS, Method
 from protocol import Array, provenance
 
 MIDDLE = {"n": 1000, "d": 50, "C": 10}

@@ -1,6 +1,6 @@
 """What the studies share: data sets, splits, the PCA before a method, and 1-NN errors.
 
-Data sets are looked for as ``mpda.datasets`` does, with --data or MPDA_DATA. Seeds start at 1000;
+Data sets are looked for as ``mpda.experiments.datasets`` does, with --data or MPDA_DATA. Seeds start at 1000;
 the reproduction of the paper does not use them, so nothing is chosen on what it will be judged by.
 """
 
@@ -20,12 +20,11 @@ import sklearn
 from numpy.typing import NDArray
 
 import mpda
-from mpda import datasets
 from mpda.assessment import Split as Split
 from mpda.assessment import reduced
 from mpda.exceptions import DatasetError
-from mpda.reproduction import PROBLEMS
-from mpda.reproduction._protocol import stratified
+from mpda.experiments import PROBLEMS, datasets
+from mpda.experiments._protocol import stratified
 
 FIRST_SEED = 1000
 _SETS = ("coil20", "coil100", "face_detection", "mnist_2k2k", "optdigits", "semeion", "vehicle")

@@ -22,9 +22,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid, StratifiedKFold
 
 from mpda.exceptions import SingularFormError, SmallClassWarning
-from mpda.methods import Method, method
+from mpda.experiments._summary import published_cell
 from mpda.model_selection import classification_curve
-from mpda.reproduction._summary import published_cell
+from mpda.model_selection.methods import Method, method
 from protocol import FIRST_SEED, TRAIN_SHARE, Array, Split, data_argument, load, provenance, split
 
 NAMES = ("PCA", "LDA", "LFDA", "MFA", "LSDA", "LLTSA")

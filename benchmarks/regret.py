@@ -26,16 +26,14 @@ import numpy as np
 from scipy.fft import dctn, idctn
 from sklearn.exceptions import FitFailedWarning
 
-from mpda._typing import Floats, Ints
-from mpda.engines import in_order
+from mpda._lib.array_types import Floats, Ints
 from mpda.estimators._samples import LabelledSamples
 from mpda.exceptions import SmallClassWarning
-from mpda.methods import METHODS, method
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.search._fold import PointScores
-from mpda.search._grid import SearchGrid, wanted_dimensions
-from mpda.search._walk import walk
-from mpda.selection import (
+from mpda.model_selection.fold_scores import PointScores
+from mpda.model_selection.grid import SearchGrid, wanted_dimensions
+from mpda.model_selection.methods import METHODS, method
+from mpda.model_selection.selection_rules import (
     RULES,
     Choice,
     GridScores,
@@ -44,6 +42,8 @@ from mpda.selection import (
     _pooled_means,
     robust,
 )
+from mpda.model_selection.walk import walk
+from mpda.parallel import map_ordered
 from protocol import FIRST_SEED, TRAIN_SHARE, Split, data_argument, load, provenance, split
 
 SETS = ("vehicle", "semeion", "coil20", "face_detection", "mnist_2k2k", "optdigits", "coil100")
@@ -358,7 +358,7 @@ def main() -> None:
             for seed in range(FIRST_SEED, FIRST_SEED + arguments.splits)
             for name in arguments.sets
         ]
-        for line in in_order(collected, work, len(work), n_jobs=arguments.n_jobs):
+        for line in map_ordered(collected, work, len(work), n_jobs=arguments.n_jobs):
             print(line, file=sys.stderr, flush=True)
         return
     lines = [*report(study), "", provenance()]

@@ -34,12 +34,12 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 import mpda
 from mpda import LFDA, MPDA, PMPDA, ManifoldPartition
-from mpda import reduction as reductions
-from mpda.cells import class_lists
-from mpda.geodesics import geodesic_distances
-from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists
-from mpda.partition import known_partition
-from mpda.patch_rules import CutRule
+from mpda.discriminant import schur_complement as reductions
+from mpda.neighbors.cells import class_lists
+from mpda.neighbors.graph import ClassPoints, NeighborLists, find_neighbors
+from mpda.partition.geodesics import geodesic_distances
+from mpda.partition.rules import CutRule
+from mpda.partition.split import known_partition
 from protocol import Array, data_argument, highest_resident, load, provenance, resident
 
 # A number for tangent_alpha: with None the tangent block fades as classes grow.
@@ -275,7 +275,7 @@ def _linearity(X: Array, y: Array, labels: Array) -> float:
     found = []
     for c in np.unique(y):
         points = ClassPoints(X[y == c])
-        distances = geodesic_distances(points, neighbor_lists(points, 6))
+        distances = geodesic_distances(points, find_neighbors(points, 6))
         found.append(known_partition(distances, labels[y == c]).linearity)
     return float(np.concatenate(found).mean())
 
@@ -315,7 +315,7 @@ def _other_precisions(X: Array, y: Array) -> Iterator[tuple[str, Array]]:
     def uncorrected(C: Array, B: Array) -> Any:
         found = np.linalg.solve(C.astype(np.float32), B.T.astype(np.float32))
         taken = (B.astype(np.float32) @ found).astype(float)
-        return reductions.Elimination(0.5 * (taken + taken.T), "dense")
+        return reductions.EliminationResult(0.5 * (taken + taken.T), "dense")
 
     reductions._eliminated_dense = uncorrected
     yield "the same without corrections (not done)", fitted(X)

@@ -18,10 +18,7 @@ import pyarrow.parquet as pq
 import attack_values as values
 import attacks
 from model_cases import MODELS, NAMES, X, Y, fitted, refuse_difference
-from mpda import datasets
 from mpda.cli import run as command
-from mpda.datasets import _sources
-from mpda.datasets._catalogue import ImageArchive
 from mpda.exceptions import (
     DatasetError,
     DatasetWarning,
@@ -30,9 +27,12 @@ from mpda.exceptions import (
     ReportError,
     TableError,
 )
-from mpda.persistence import header, load, save
+from mpda.experiments import datasets
+from mpda.experiments.datasets import _sources
+from mpda.experiments.datasets._catalogue import ImageArchive
+from mpda.io.models import header, load, save
+from mpda.io.tables import read_table
 from mpda.report import render, results_at
-from mpda.tables import read_table
 
 # A file of this size is read in some hundredths of a second.
 MOST_SECONDS = 3.0

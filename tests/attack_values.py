@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from sklearn.svm import SVC
 
 from attacks import ARRAYS, BYTES, NAMES, PICKLE, any_of, members_of, one_of, zipped
-from mpda.persistence._archive import write_archive
+from mpda.io.models._archive import write_archive
 
 # --- JSON -----------------------------------------------------------------------------------------
 
@@ -25,9 +25,19 @@ VALUES = (
     *(None, True, -1, 0, 3, 2.5, 10**30, 10**400, 1e308, -1e308, "", "x", "\ud800", "<script>"),
     *("a\nb\x1b[2J", "x" * 5000, [], {}, [[]], [0, 1], [None], [{}], {"a": {}}, [10**12, 10**12]),
     *("os:system", "builtins:eval", "sklearn.base:BaseEstimator", "mpda:MPDA", "<O8", "|V9", "1.5"),
-    *("sklearn.cluster:KMeans", "mpda.trees:SplitTree", "__class__", "_fit_X", "\0", [1e308] * 3),
+    *(
+        "sklearn.cluster:KMeans",
+        "mpda.partition.tree:SplitTree",
+        "__class__",
+        "_fit_X",
+        "\0",
+        [1e308] * 3,
+    ),
     *({"tuple": []}, {"array": 0}, {"array": [0]}, {"int": "0x1"}, {"float": "inf"}, {"a": 1}),
-    *({"estimator": {}}, {"record": {"class": "mpda.contributions:Plan", "fields": {}}}),
+    *(
+        {"estimator": {}},
+        {"record": {"class": "mpda.discriminant.class_contribution:Plan", "fields": {}}},
+    ),
     *(
         {"numpy": ["<f8", ""]},
         {"numpy": ["<U1", "ffffffff"]},
@@ -35,7 +45,7 @@ VALUES = (
         {"items": [[[], 1]]},
     ),
     {"masked": {"data": ["x" * 20_000, *"y" * 20_000], "mask": None}},
-    {"function": ["mpda.selection:RULES", "robust"]},
+    {"function": ["mpda.model_selection.selection_rules:RULES", "robust"]},
     {"objects": {"shape": [3], "values": []}},
     {"objects": {"shape": [10**15, 0], "values": []}},
 )
@@ -181,7 +191,11 @@ def other_names_in_model(whole, rng):
 FOREIGN = (
     *("os:system", "builtins:eval", "subprocess:Popen", "pickle:Unpickler", "mpda:load", "x"),
     *("sklearn.svm:SVC", "sklearn.pipeline:FeatureUnion", "sklearn.base:BaseEstimator", "os:path"),
-    *("mpda.persistence:load", "sklearn.preprocessing:FunctionTransformer", "mpda.trees:SplitTree"),
+    *(
+        "mpda.io.models:load",
+        "sklearn.preprocessing:FunctionTransformer",
+        "mpda.partition.tree:SplitTree",
+    ),
 )
 
 
@@ -199,7 +213,7 @@ def foreign_class(whole, rng):
         estimator["fitted"]["a_"] = [
             {"estimator": svm},
             {"estimator": {"class": path, "parameters": {}, "fitted": {}}},
-            {"record": {"class": "mpda.trees:Partition", "fields": patches}},
+            {"record": {"class": "mpda.partition.tree:Partition", "fields": patches}},
             {"record": {"class": path, "fields": {}}},
             {"function": ["os:environ", "PATH"]},
         ][rng.integers(5)]

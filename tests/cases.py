@@ -6,7 +6,7 @@ import numpy as np
 from scipy.linalg import subspace_angles
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from mpda.forms import TangentForm
+from mpda.discriminant.within_form import WithinForm
 
 
 def unequal_classes(seed, sizes=(23, 14, 9, 1), d=6, duplicates=3):
@@ -28,7 +28,7 @@ def uncoupled_form(cross, first_order):
     """A form (P, d, m), (P, m, m) in which no two patches are joined."""
     P, _, m = cross.shape
     turning, pairs = np.zeros((P, m, m)), np.empty((0, 2), dtype=int)
-    return TangentForm(cross, first_order, turning, pairs, turning[:0], np.ones((P, m), dtype=bool))
+    return WithinForm(cross, first_order, turning, pairs, turning[:0], np.ones((P, m), dtype=bool))
 
 
 def largest_angle(A, B):

@@ -83,7 +83,7 @@ def client():
     """
     dask = pytest.importorskip("dask", reason="needs mpda[dask]")
     distributed = pytest.importorskip("distributed", reason="needs mpda[dask]")
-    needed = ["distributed", "mpda.engines._dask", "mpda.estimators"]
+    needed = ["distributed", "mpda.parallel.dask_cluster", "mpda.estimators"]
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         distributed.utils.get_mp_context().set_forkserver_preload(needed)
         with (

@@ -17,7 +17,7 @@ import pytest
 from sklearn.utils.fixes import parse_version
 
 from mpda import cli
-from mpda.reproduction._store import read
+from mpda.experiments._store import read
 
 # What depends on the clock, in rows and in the last columns of the table.
 CLOCK = ("seconds", "search_seconds", "fit_seconds", "fit_mib", "at")
@@ -132,7 +132,7 @@ class _Forked:
 
     def __init__(self, run, jobs):
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["killing", "mpda.reproduction"])
+        context.set_forkserver_preload(["killing", "mpda.experiments"])
         self._process = context.Process(target=_begin, args=[run.arguments(jobs)])
         self._process.start()
         self.pid = self._process.pid

@@ -22,9 +22,9 @@ from sklearn.preprocessing import (
 
 import mpda
 from cases import bent_classes
+from mpda.io.models import save
 from mpda.model_selection import SCORES, DiscriminantSearchCV
-from mpda.persistence import save
-from mpda.selection import RULES
+from mpda.model_selection.selection_rules import RULES
 
 X, Y = bent_classes()
 NAMES = np.array(["ash", "birch", "yew"])

@@ -12,9 +12,12 @@ from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 
 import mpda
-from mpda import LFDA, MPDA, PMPDA, GramPCA, _arrays, graphs, reduction
+from mpda import LFDA, MPDA, PMPDA, GramPCA
+from mpda._lib import arrays as _arrays
+from mpda.discriminant import schur_complement as reduction
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.neighbors import graph as graphs
 
 
 def digits():
@@ -265,9 +268,9 @@ def test_neighbours_by_products_are_exact(kind, library, monkeypatch):
         X[50:] = X[rng.integers(0, 50, 100)]
     elif kind == "far from zero":
         X += 1e7
-    expected = graphs.neighbor_lists(graphs.ClassPoints(X), 7)
+    expected = graphs.find_neighbors(graphs.ClassPoints(X), 7)
     monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
-    found = graphs.neighbor_lists(graphs.ClassPoints(library(X)), 7)
+    found = graphs.find_neighbors(graphs.ClassPoints(library(X)), 7)
     np.testing.assert_array_equal(_arrays.to_host(found.indices), expected.indices)
     np.testing.assert_allclose(_arrays.to_host(found.distances), expected.distances, rtol=1e-9)
 

@@ -31,7 +31,7 @@ from mpda.assessment import (
 from mpda.assessment._nested import _assessed_once
 from mpda.assessment._scores import Choice, ScoreTable
 from mpda.assessment._split import better_scaled
-from mpda.methods import method
+from mpda.model_selection.methods import method
 
 NAMES = ("1-NN", "LDA", "MPDA")
 

@@ -37,12 +37,12 @@ from attack_targets import (
     table_targets,
 )
 from attack_values import model_file
-from mpda import _unpacked
 from mpda.exceptions import ModelFileError, ModelVersionWarning, TableError
-from mpda.persistence import load
-from mpda.reproduction import read_rows
-from mpda.tables import _frames, read_table
-from mpda.tables._pages import claimed_by_pages
+from mpda.experiments import read_rows
+from mpda.io import unpacked as _unpacked
+from mpda.io.models import load
+from mpda.io.tables import _frames, read_table
+from mpda.io.tables._pages import claimed_by_pages
 
 
 @pytest.fixture(autouse=True)
@@ -287,7 +287,7 @@ MODELS = {
         effective_metric_params_={"dict": {"sample_weight": [1.0]}}
     ),
     "a function as metric": lambda said: knn_said(said)["fitted"].update(
-        effective_metric_={"function": ["mpda.selection:RULES", "robust"]}
+        effective_metric_={"function": ["mpda.model_selection.selection_rules:RULES", "robust"]}
     ),
     "no character": lambda said: knn_said(said)["fitted"].update(a_={"numpy": ["<U1", "ffffffff"]}),
     "jobs": lambda said: knn_said(said)["parameters"].update(n_jobs=10**9),

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from mpda import LFDA, load, save
-from mpda._beside import beside, refuse_unwritable, written
+from mpda._lib.atomic_write import beside, refuse_unwritable, written
 from mpda.exceptions import ReproductionError
-from mpda.reproduction import Order, reproduce
+from mpda.experiments import Order, reproduce
 
 
 def test_a_link_stays_and_its_file_is_replaced(tmp_path):
@@ -32,7 +32,7 @@ def test_long_names_have_room_beside(tmp_path):
 WRITER = """
 import sys, time
 from pathlib import Path
-from mpda._beside import beside
+from mpda._lib.atomic_write import beside
 with beside(Path(sys.argv[1])) as made:
     made.write_text("half")
     print("writing", flush=True)

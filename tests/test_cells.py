@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from mpda import MPDA, PMPDA, cells, sharing
-from mpda.cells import cell_lists, class_lists
-from mpda.graphs import ClassPoints, neighbor_lists, searched_lists
+from mpda import MPDA, PMPDA
+from mpda.discriminant import sharing
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.neighbors import cells
+from mpda.neighbors.cells import cell_lists, class_lists
+from mpda.neighbors.graph import ClassPoints, find_neighbors, find_neighbors_blockwise
 
 
 def sheet(n, d=12, seed=0):
@@ -34,7 +36,7 @@ def test_few_neighbours_are_missed_and_the_recall_says_how_few(seed, small_cells
     X = sheet(3000, seed=seed)
     found = cell_lists(X, 8)
     lists, recall = found.lists, found.recall
-    exact = searched_lists(X, 8)
+    exact = find_neighbors_blockwise(X, 8)
     share = share_found(lists, exact)
     assert found.search == "cells"
     assert share >= 0.96
@@ -76,7 +78,7 @@ def test_where_cells_do_not_help_all_pairs_are_compared(small_cells):
     X = np.random.default_rng(0).normal(size=(800, 60))  # everything is equally far
     found = cell_lists(X, 8)
     lists, recall = found.lists, found.recall
-    exact = searched_lists(X, 8)
+    exact = find_neighbors_blockwise(X, 8)
     assert (found.search, recall) == ("exact", 1.0)
     np.testing.assert_array_equal(lists.indices, exact.indices)
 
@@ -93,7 +95,7 @@ def test_awkward_classes(kind, small_cells):
     }[kind]
     found = cell_lists(X, 5)
     lists, recall = found.lists, found.recall
-    exact = searched_lists(X, 5)
+    exact = find_neighbors_blockwise(X, 5)
     assert recall >= 0.97
     assert (lists.distances[:, -1] <= exact.distances[:, -1]).mean() >= 0.95
     assert (lists.indices != np.arange(len(X))[:, None]).all()
@@ -104,14 +106,14 @@ def test_small_classes_have_all_their_samples(n):
     X = sheet(n)
     found = cell_lists(X, 20)
     lists, recall = found.lists, found.recall
-    exact = neighbor_lists(ClassPoints(X), 20)
+    exact = find_neighbors(ClassPoints(X), 20)
     assert recall == 1.0
     np.testing.assert_array_equal(lists.indices, exact.indices)
 
 
 def test_auto_is_exact_up_to_its_size(monkeypatch, small_cells):
     points = ClassPoints(sheet(1500))
-    exact = neighbor_lists(points, 6).indices
+    exact = find_neighbors(points, 6).indices
     monkeypatch.setattr(cells, "EXACT_SIZE", 1500)
     found = class_lists(points, 6)
     assert (found.search, found.recall) == ("exact", 1.0)

@@ -14,8 +14,8 @@ from sklearn.datasets import load_iris
 
 from mpda import load
 from mpda.cli import run
-from mpda.datasets import DATASETS
-from mpda.persistence import header
+from mpda.experiments.datasets import DATASETS
+from mpda.io.models import header
 from mpda.report import read_results
 
 pytest.importorskip("plotly", reason="needs mpda[cli]")
@@ -132,7 +132,7 @@ def test_fit_for_machines(table, capsys):
 
 
 def test_fit_with_a_search(table, capsys, monkeypatch):
-    from mpda import methods
+    from mpda.model_selection import methods
 
     few = methods.Method("LFDA", "mpda:LFDA", "weighted", {"alpha": (0.0, 0.5)})
     monkeypatch.setattr(methods, "BY_NAME", {**methods.BY_NAME, "LFDA": few})

@@ -12,7 +12,7 @@ from mpda import MPDA, load
 from mpda.cli import run
 
 pytest.importorskip("distributed", reason="needs mpda[dask]")
-dask_engine = pytest.importorskip("mpda.engines._dask")
+dask_engine = pytest.importorskip("mpda.parallel.dask_cluster")
 
 # distributed leaves sockets of workers that are gone to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from mpda import MPDA, ManifoldPartition, coarse, coarse_cuts
-from mpda.coarse import CLASS_SIZE, coarse_partition
-from mpda.graphs import ClassPoints, neighbor_lists
-from mpda.patch_rules import CutRule
-from mpda.trees import Forest
+from mpda import MPDA, ManifoldPartition
+from mpda.neighbors.graph import ClassPoints, find_neighbors
+from mpda.partition import coarse, coarse_cuts
+from mpda.partition.coarse import CLASS_SIZE, coarse_partition
+from mpda.partition.rules import CutRule
+from mpda.partition.tree import Forest
 
 
 def sheet(n, seed=0, noise=0.02):
@@ -39,7 +40,7 @@ def cases():
 def test_patches_cover_the_class_and_the_tree_tells_how(kind, part_size):
     X = cases()[kind]
     points = ClassPoints(X)
-    lists = neighbor_lists(points, 6)
+    lists = find_neighbors(points, 6)
     found = coarse_partition(points, lists, 10, part_size)
     sizes = np.bincount(found.labels)
     assert sizes.min() >= 1
@@ -134,7 +135,7 @@ def test_a_coarse_cut_is_what_its_definition_says(seed, monkeypatch):
     X = sheet(150, seed) if seed % 2 else rng.normal(size=(120, 3))
     if seed > 7:  # in pieces, one of them larger than the others or not
         X = X + 1e3 * rng.integers(0, seed - 6, size=(len(X), 1))
-    lists = neighbor_lists(ClassPoints(X), 4)
+    lists = find_neighbors(ClassPoints(X), 4)
     cut = coarse_cuts._level(X, lists).cut()
     falls_right, linearity = literal_cut(X, lists)
     np.testing.assert_array_equal(cut.falls_right, falls_right)
@@ -143,7 +144,7 @@ def test_a_coarse_cut_is_what_its_definition_says(seed, monkeypatch):
 
 def test_no_part_is_larger_than_asked_for():
     X = sheet(300)
-    lists = neighbor_lists(ClassPoints(X), 5)
+    lists = find_neighbors(ClassPoints(X), 5)
     for limit in range(10, 30):
         whole = Forest([300]), np.array([0]), X, lists, np.array([300])
         parts = coarse_cuts.coarse_parts(*whole, limit)
@@ -153,7 +154,7 @@ def test_no_part_is_larger_than_asked_for():
 
 def test_parts_are_cut_as_if_each_were_alone():
     points = ClassPoints(sheet(900))
-    lists = neighbor_lists(points, 5)
+    lists = find_neighbors(points, 5)
     parts = np.array_split(np.argsort(points.X[:, 1]), [100, 400])
     parts = [np.sort(part) for part in parts]
     whole = coarse_cuts._level(points.X, lists)
@@ -180,7 +181,7 @@ def test_far_groups_are_never_in_one_patch():
     X = cases()["far apart"]
     group = np.rint(X[:, 0] / 1e4).astype(int)
     points = ClassPoints(X)
-    labels = coarse_partition(points, neighbor_lists(points, 6), 10, 40).labels
+    labels = coarse_partition(points, find_neighbors(points, 6), 10, 40).labels
     for patch in range(labels.max() + 1):
         assert np.unique(group[labels == patch]).size == 1
 
@@ -188,7 +189,7 @@ def test_far_groups_are_never_in_one_patch():
 @pytest.mark.parametrize("seed", range(3))
 def test_patches_are_as_flat_as_those_of_the_exact_rule(seed):
     points = ClassPoints(sheet(1500, seed))
-    lists = neighbor_lists(points, 6)
+    lists = find_neighbors(points, 6)
     exact = CutRule("geodesic", 10)(points, lists)
     found = coarse_partition(points, lists, 10)
     assert abs(found.linearity.size / exact.linearity.size - 1.0) < 0.15
@@ -199,7 +200,7 @@ def test_auto_is_the_exact_rule_up_to_its_size_and_not_beyond(monkeypatch):
     X = sheet(CLASS_SIZE + 1)
     for n, same in ((CLASS_SIZE, True), (CLASS_SIZE + 1, False)):
         points = ClassPoints(X[:n])
-        lists = neighbor_lists(points, 6)
+        lists = find_neighbors(points, 6)
         exact = CutRule("geodesic", 10)(points, lists)
         found = CutRule("auto", 10)(points, lists)
         assert np.array_equal(exact.labels, found.labels) == same
@@ -217,7 +218,7 @@ def test_the_partition_does_not_depend_on_scale_and_offset():
 
 def test_large_patches_are_allowed():
     points = ClassPoints(sheet(600))
-    lists = neighbor_lists(points, 6)
+    lists = find_neighbors(points, 6)
     found = coarse_partition(points, lists, 400, part_size=100)
     assert 100 < np.bincount(found.labels).max() <= 400
 
@@ -237,7 +238,7 @@ def test_memory_is_that_of_parts_and_lists():
     import tracemalloc
 
     points = ClassPoints(sheet(6000))
-    lists = neighbor_lists(points, 6)
+    lists = find_neighbors(points, 6)
     tracemalloc.start()
     coarse_partition(points, lists, 10)
     peak = tracemalloc.get_traced_memory()[1]

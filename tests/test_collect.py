@@ -11,9 +11,9 @@ from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA, ManifoldPartition
 from mpda.exceptions import ReportError
+from mpda.io.tables import Table
 from mpda.report import collect, results_at
 from mpda.report._results import checked
-from mpda.tables import Table
 
 
 @pytest.fixture(scope="module")

@@ -9,18 +9,18 @@ import pytest
 
 from mpda.cli import joined as joined_lists
 from mpda.cli import run as command
-from mpda.datasets import load
-from mpda.report import read_results
-from mpda.reproduction import (
+from mpda.experiments import (
     Order,
     _demo,
     _protocol,
     _runner,
     reproduce,
 )
-from mpda.reproduction._experiments import SENSITIVITY, SENSITIVITY_DEFAULTS
-from mpda.reproduction._illustrations import curve
-from mpda.reproduction._store import read
+from mpda.experiments._experiments import SENSITIVITY, SENSITIVITY_DEFAULTS
+from mpda.experiments._illustrations import curve
+from mpda.experiments._store import read
+from mpda.experiments.datasets import load
+from mpda.report import read_results
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_figures_and_tables_are_written(tmp_path):
 
 
 def test_sensitivity_draws_its_panels(tmp_path, few_digits, monkeypatch):
-    from mpda.reproduction import _experiments
+    from mpda.experiments import _experiments
 
     few = {
         name: (parameter, (SENSITIVITY_DEFAULTS[parameter], values[2]))

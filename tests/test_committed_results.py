@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mpda.assessment import best_and_ties, cells, differs
-from mpda.reproduction import CONTENDERS, read_rows
-from mpda.reproduction._protocol import SEEDS, TABLE2, USPS
-from mpda.reproduction._tables import (
+from mpda.experiments import CONTENDERS, read_rows
+from mpda.experiments._protocol import SEEDS, TABLE2, USPS
+from mpda.experiments._tables import (
     comparison,
     cost_table,
     difference_table,

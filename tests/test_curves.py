@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mpda import curves
-from mpda.curves import nearest_by_dimension
+from mpda.model_selection import nearest_by_dimension as curves
+from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 
 
 @pytest.mark.parametrize("first", [1, 3, 20])

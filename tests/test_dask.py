@@ -20,7 +20,7 @@ from mpda.model_selection import DiscriminantSearchCV
 da = pytest.importorskip("dask.array", reason="needs mpda[dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs mpda[dask]")
 distributed = pytest.importorskip("distributed", reason="needs mpda[dask]")
-dask_engine = pytest.importorskip("mpda.engines._dask")
+dask_engine = pytest.importorskip("mpda.parallel.dask_cluster")
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
@@ -360,7 +360,7 @@ def failing(*arguments):
 
 def test_a_fit_that_fails_leaves_nothing_on_the_cluster(client, monkeypatch):
     X, y = ten_classes()
-    monkeypatch.setattr("mpda.passes.class_reduction", failing)
+    monkeypatch.setattr("mpda.discriminant.passes.class_reduction", failing)
     for _ in range(2):
         with pytest.raises(ArithmeticError, match="on purpose"):
             MPDA(3, n_neighbors=6).fit(da.from_array(X, chunks=(100, -1)), y)

@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 
-from mpda.datasets import load as load_dataset
 from mpda.exceptions import DatasetError, DatasetWarning
+from mpda.experiments.datasets import load as load_dataset
 from places import VEHICLE, refused
 
 

@@ -16,11 +16,11 @@ import pytest
 import sklearn.datasets._openml as openml
 from sklearn.datasets import load_digits, load_wine
 
-from mpda import datasets
-from mpda.datasets import DATASETS, _catalogue, column_names, load
-from mpda.datasets._catalogue import Dataset, FirstOf, ImageArchive, OpenML
-from mpda.datasets._checksum import checksum
 from mpda.exceptions import DatasetError, DatasetWarning
+from mpda.experiments import datasets
+from mpda.experiments.datasets import DATASETS, _catalogue, column_names, load
+from mpda.experiments.datasets._catalogue import Dataset, FirstOf, ImageArchive, OpenML
+from mpda.experiments.datasets._checksum import checksum
 
 REAL = Path(os.environ.get("MPDA_DATA", "no data"))  # read before the tests hide the variable
 
@@ -387,7 +387,7 @@ def test_archives_that_are_none_are_refused(server, catalogue, tmp_path):
 
 
 def test_a_write_that_fails_leaves_nothing(catalogue, tmp_path, monkeypatch):
-    from mpda.datasets import _files
+    from mpda.experiments.datasets import _files
 
     def full(*arguments, **named):
         raise OSError("no space left on device")
@@ -399,7 +399,7 @@ def test_a_write_that_fails_leaves_nothing(catalogue, tmp_path, monkeypatch):
 
 
 def test_the_cache_is_where_the_user_has_it(monkeypatch, tmp_path):
-    from mpda.datasets._files import cache_directory
+    from mpda.experiments.datasets._files import cache_directory
 
     assert cache_directory() == tmp_path / "cache"
     monkeypatch.delenv("MPDA_CACHE")

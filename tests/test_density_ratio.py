@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cases import orthonormal_rows, unequal_classes
-from mpda.density_ratio import (
+from mpda.baselines.lsdr.density_ratio import (
     CentredSamples,
     Smoothing,
     chosen_smoothing,

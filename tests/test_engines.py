@@ -10,9 +10,10 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mpda import MPDA, _threads
-from mpda._threads import class_threads, one_blas_thread
-from mpda.engines import in_order, made_ahead, workers_hear_no_ctrl_c
+from mpda import MPDA
+from mpda._lib import threads as _threads
+from mpda._lib.threads import class_threads, one_blas_thread
+from mpda.parallel import map_ordered, prefetch, workers_hear_no_ctrl_c
 
 
 def doubled(x):
@@ -24,7 +25,7 @@ def doubled(x):
 @pytest.mark.parametrize("n_jobs", [None, 1, 2])
 def test_results_come_in_the_order_of_the_arguments(n_jobs):
     work = [(x,) for x in range(7)]
-    assert list(in_order(doubled, work, 7, n_jobs=n_jobs)) == [0, 2, 4, 6, 8, 10, 12]
+    assert list(map_ordered(doubled, work, 7, n_jobs=n_jobs)) == [0, 2, 4, 6, 8, 10, 12]
 
 
 def test_one_job_may_have_several_threads():
@@ -34,7 +35,7 @@ def test_one_job_may_have_several_threads():
         meeting.wait()  # ends only if two are at work at the same time
         return x, threading.current_thread() is threading.main_thread()
 
-    found = list(in_order(met, ((x,) for x in range(6)), 6, n_threads=2))
+    found = list(map_ordered(met, ((x,) for x in range(6)), 6, n_threads=2))
     assert [x for x, _ in found] == list(range(6))
     assert not any(in_main for _, in_main in found)
 
@@ -48,18 +49,18 @@ def test_the_next_item_is_made_while_one_is_used():
             yield i
 
     found = []
-    for item in made_ahead(items()):
+    for item in prefetch(items()):
         if item < 3:
             assert begun[item + 1].wait(30)
         found.append(item)
     assert found == [0, 1, 2, 3]
-    assert list(made_ahead(iter([]))) == []
+    assert list(prefetch(iter([]))) == []
 
 
 def test_an_error_in_what_is_made_ahead_comes_out_in_its_place():
     found = []
     with pytest.raises(ValueError, match="negative"):
-        found.extend(made_ahead(doubled(x) for x in (1, 2, -1)))
+        found.extend(prefetch(doubled(x) for x in (1, 2, -1)))
     assert found == [2, 4]
 
 
@@ -81,13 +82,13 @@ def test_threads_are_for_several_large_classes_in_the_main_thread(monkeypatch):
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_every_backend_of_joblib_will_do(backend):
     with joblib.parallel_config(backend=backend, n_jobs=2):
-        assert list(in_order(doubled, ((x,) for x in range(4)), 4)) == [0, 2, 4, 6]
+        assert list(map_ordered(doubled, ((x,) for x in range(4)), 4)) == [0, 2, 4, 6]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_error_in_the_work_comes_out(n_jobs):
     with pytest.raises(ValueError, match="negative"):
-        list(in_order(doubled, [(1,), (-1,), (2,)], 3, n_jobs=n_jobs))
+        list(map_ordered(doubled, [(1,), (-1,), (2,)], 3, n_jobs=n_jobs))
 
 
 def held_back():
@@ -97,7 +98,7 @@ def held_back():
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="no such masks here")
 def test_workers_leave_ctrl_c_to_their_parent():
     get_reusable_executor().shutdown()  # that of other tests, which may hear it
-    assert list(in_order(held_back, [()] * 2, 2, n_jobs=2)) == [True, True]
+    assert list(map_ordered(held_back, [()] * 2, 2, n_jobs=2)) == [True, True]
     assert not held_back()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     heard = []
@@ -142,7 +143,7 @@ def test_without_dask_its_collections_name_the_extra(monkeypatch):
             raise AssertionError("not to be looked at")
 
     monkeypatch.setitem(sys.modules, "dask", None)
-    monkeypatch.delitem(sys.modules, "mpda.engines._dask", raising=False)
-    monkeypatch.delattr("mpda.engines._dask", raising=False)
+    monkeypatch.delitem(sys.modules, "mpda.parallel.dask_cluster", raising=False)
+    monkeypatch.delattr("mpda.parallel.dask_cluster", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'mpda\[dask\]'"):
         MPDA(2).fit(Collection(), "label")

@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
 
 import mpda
 from cases import bent_classes
-from mpda.export import AffineMap, affine_map, export_matrix, export_onnx
+from mpda.io.export import AffineMap, affine_map, export_matrix, export_onnx
 from mpda.model_selection import DiscriminantSearchCV
 
 X, Y = bent_classes()
@@ -376,7 +376,7 @@ def test_what_a_graph_says_of_itself(tmp_path):
 
 def test_a_graph_that_is_too_large_is_refused(tmp_path, monkeypatch):
     pytest.importorskip("onnx", reason="onnx is not installed")
-    monkeypatch.setattr("mpda.export._onnx._LARGEST_FILE", 1000)
+    monkeypatch.setattr("mpda.io.export._onnx._LARGEST_FILE", 1000)
     model = make_pipeline(mpda.LFDA(2, n_neighbors=4), NEAREST).fit(X, Y)
     export_onnx(model, tmp_path / "m.onnx")
     with pytest.raises(ValueError, match="An ONNX file holds at most 2 GB"):

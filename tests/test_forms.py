@@ -5,14 +5,17 @@ import pytest
 
 import oracles
 from cases import largest_angle, uncoupled_form, unequal_classes
-from mpda import forms, graphs, reduction, scatter
-from mpda.contributions import Plan, Totals, class_contribution
-from mpda.forms import TangentForm, tangent_form
-from mpda.graphs import ClassPoints, PlacedGraph, class_graph
-from mpda.partition import known_partition
-from mpda.reduction import eliminated
-from mpda.scatter import full_affinity_scatter, graph_scatter
-from mpda.tangents import neighborhood_tangents, patch_tangents
+from mpda.discriminant import scatter
+from mpda.discriminant import schur_complement as reduction
+from mpda.discriminant import within_form as forms
+from mpda.discriminant.class_contribution import Plan, Totals, class_contribution
+from mpda.discriminant.scatter import full_affinity_scatter, graph_scatter
+from mpda.discriminant.schur_complement import eliminate_tangents
+from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
+from mpda.discriminant.within_form import WithinForm, tangent_form
+from mpda.neighbors import graph as graphs
+from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
+from mpda.partition.split import known_partition
 
 
 def case(seed, n=30, d=7, n_patches=6):
@@ -60,7 +63,7 @@ def test_identical_points_have_no_tangent_space():
 
 def test_neighbourhood_tangents_are_those_of_the_sample_and_its_neighbours():
     X, _ = case(1)
-    lists = class_graph(ClassPoints(X), 5).neighbors
+    lists = build_class_graph(ClassPoints(X), 5).neighbors
     bundle = neighborhood_tangents(X, lists, 0.9)
     for i, T in enumerate(bases_of(bundle)):
         expected = oracles.tangent_basis(X[[i, *lists.indices[i]]], 0.9)
@@ -70,11 +73,11 @@ def test_neighbourhood_tangents_are_those_of_the_sample_and_its_neighbours():
 
 def form_and_definition(X, labels, gamma):
     """The graph, the form and the same form as a sum of squares."""
-    graph = class_graph(ClassPoints(X), 4)
+    graph = build_class_graph(ClassPoints(X), 4)
     bundle = patch_tangents(X, labels, 0.9)
     W = oracles.union_weights(oracles.neighbors(oracles.distances(X), 4))
     S = oracles.within_form(X, W, labels, bases_of(bundle), gamma)
-    return graph, tangent_form(PlacedGraph(X, graph), labels, bundle), S
+    return graph, tangent_form(EmbeddedGraph(X, graph), labels, bundle), S
 
 
 @pytest.mark.parametrize("block", [0, 40, 128_000])
@@ -88,7 +91,9 @@ def test_blocks_of_the_form_are_those_of_the_sum_of_squares(seed, block, monkeyp
     gamma, beta = 0.37, 0.21
     graph, form, S = form_and_definition(X, labels, gamma)
     scale = np.abs(S).max()
-    np.testing.assert_allclose(graph_scatter(PlacedGraph(X, graph)), S[:d, :d], atol=1e-13 * scale)
+    np.testing.assert_allclose(
+        graph_scatter(EmbeddedGraph(X, graph)), S[:d, :d], atol=1e-13 * scale
+    )
     np.testing.assert_allclose(form.cross_columns(), -S[:d, d:], atol=1e-13 * scale)
     ridged = S[d:, d:] + beta * np.eye(form.size)
     np.testing.assert_allclose(form.tangent_block(gamma, beta), ridged, atol=1e-13 * scale)
@@ -111,7 +116,7 @@ def test_elimination_is_the_minimum_over_v(gamma, beta, solver, monkeypatch):
     _, form, S = form_and_definition(X, labels, gamma)
     C = S[d:, d:] + beta * np.eye(form.size)
     expected = S[:d, d:] @ np.linalg.pinv(C, rcond=1e-12) @ S[d:, :d]
-    found = eliminated(form, gamma, beta)
+    found = eliminate_tangents(form, gamma, beta)
     np.testing.assert_allclose(found.taken, expected, atol=1e-9 * np.abs(expected).max())
     assert (found.taken == found.taken.T).all()
     if beta == 0.2:
@@ -124,7 +129,7 @@ def test_elimination_where_some_tangent_direction_is_never_used():
     along = rng.normal(size=(6, 2)) @ rng.normal(size=(2, 3))  # of rank 2
     cross, first_order = gaps.T @ along, along.T @ along
     form = uncoupled_form(cross[None], first_order[None])
-    found = eliminated(form, 0.3, 0.0)
+    found = eliminate_tangents(form, 0.3, 0.0)
     assert found.solver == "range"
     expected = cross @ np.linalg.pinv(first_order, rcond=1e-10, hermitian=True) @ cross.T
     np.testing.assert_allclose(found.taken, expected, rtol=1e-9)
@@ -133,8 +138,8 @@ def test_elimination_where_some_tangent_direction_is_never_used():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_packed_form_is_the_same_form(seed, monkeypatch):
     X, labels = case(seed)
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     assert form.packed() is form  # too small to be worth it
     monkeypatch.setattr(forms, "_SMALL_BYTES", 0)
     packed = form.packed()
@@ -151,8 +156,8 @@ def test_a_packed_form_is_the_same_form(seed, monkeypatch):
 def test_the_sparse_block_does_not_depend_on_the_rows_made_at_a_time(rows, monkeypatch):
     monkeypatch.setattr(forms, "_ROWS", rows)
     X, labels = case(1)
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     sparse = form.sparse_tangent_block(0.3, 0.1).toarray()
     np.testing.assert_array_equal(sparse, form.tangent_block(0.3, 0.1))
 
@@ -161,29 +166,29 @@ def test_what_corrections_do_not_bring_close_goes_to_a_sparse_factor(monkeypatch
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     monkeypatch.setattr(reduction, "_SPARSE_PRICE", 1e-9)  # so that iterations seem cheap
     X, labels = case(3)
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
-    assert eliminated(form, 0.3, 0.01).solver == "iterative"
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    assert eliminate_tangents(form, 0.3, 0.01).solver == "iterative"
     monkeypatch.setattr(reduction, "_TOLERANCE", 1e-7)  # below what single precision leaves
     monkeypatch.setattr(reduction, "_MAX_CORRECTIONS", 1)
-    found = eliminated(form, 0.3, 1e-9)
+    found = eliminate_tangents(form, 0.3, 1e-9)
     assert found.solver == "sparse"
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 10**6)
-    exact = eliminated(form, 0.3, 1e-9).taken
+    exact = eliminate_tangents(form, 0.3, 1e-9).taken
     np.testing.assert_allclose(found.taken, exact, atol=1e-9 * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("solver", ["single", "iterative"])
 def test_small_ridges_are_solved_as_closely_as_by_a_dense_factor(solver, monkeypatch):
     X, labels = case(3)
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     beta = 1e-4 * np.diag(form.tangent_block(0.3, 0.0)).mean()
-    exact = eliminated(form, 0.3, beta).taken
+    exact = eliminate_tangents(form, 0.3, beta).taken
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     if solver == "iterative":
         monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
-    found = eliminated(form, 0.3, beta)
+    found = eliminate_tangents(form, 0.3, beta)
     assert found.solver == solver
     assert found.residual <= 1e-9
     np.testing.assert_allclose(found.taken, exact, atol=1e-14 * np.abs(exact).max())
@@ -192,22 +197,22 @@ def test_small_ridges_are_solved_as_closely_as_by_a_dense_factor(solver, monkeyp
 def test_nothing_is_eliminated_where_nothing_is_tied():
     # Two samples without edges: S_vv = 0, and no ridge.
     bundle = patch_tangents(np.eye(2), np.zeros(2, dtype=int), 0.95)
-    nothing = class_graph(ClassPoints(np.eye(2)), 0)
-    form = tangent_form(PlacedGraph(np.eye(2), nothing), np.zeros(2, dtype=int), bundle)
+    nothing = build_class_graph(ClassPoints(np.eye(2)), 0)
+    form = tangent_form(EmbeddedGraph(np.eye(2), nothing), np.zeros(2, dtype=int), bundle)
     assert form.size == 1
-    np.testing.assert_array_equal(eliminated(form, 0.0, 0.0).taken, np.zeros((2, 2)))
+    np.testing.assert_array_equal(eliminate_tangents(form, 0.0, 0.0).taken, np.zeros((2, 2)))
 
 
 def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
     X, labels = case(3)
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
-    exact = eliminated(form, 0.3, 0.01).taken
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    exact = eliminate_tangents(form, 0.3, 0.01).taken
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
     monkeypatch.setattr(reduction, "_TOLERANCE", 1e-3)
     monkeypatch.setattr(reduction, "_SMALL_RIDGE", 0.0)
-    loose = eliminated(form, 0.3, 0.01).taken
+    loose = eliminate_tangents(form, 0.3, 0.01).taken
     error = np.abs(loose - exact).max() / np.abs(exact).max()
     assert 1e-13 < error < 1e-5
 
@@ -232,14 +237,16 @@ def test_scatter_of_a_graph_with_edges_far_shorter_than_the_class(limit, monkeyp
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     X[20:] += 1e8
-    graph = class_graph(ClassPoints(X), 4)
+    graph = build_class_graph(ClassPoints(X), 4)
     gaps = X[graph.edges[:, 0]] - X[graph.edges[:, 1]]
-    np.testing.assert_allclose(graph_scatter(PlacedGraph(X, graph)), 2 * gaps.T @ gaps, rtol=1e-12)
+    np.testing.assert_allclose(
+        graph_scatter(EmbeddedGraph(X, graph)), 2 * gaps.T @ gaps, rtol=1e-12
+    )
     near = rng.normal(size=(40, 3))
-    graph = class_graph(ClassPoints(near), 4)
+    graph = build_class_graph(ClassPoints(near), 4)
     gaps = near[graph.edges[:, 0]] - near[graph.edges[:, 1]]
     np.testing.assert_allclose(
-        graph_scatter(PlacedGraph(near, graph)), 2 * gaps.T @ gaps, rtol=1e-12
+        graph_scatter(EmbeddedGraph(near, graph)), 2 * gaps.T @ gaps, rtol=1e-12
     )
 
 
@@ -247,8 +254,8 @@ def test_a_form_with_tangent_spaces_of_very_unequal_dimension():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(160, 30))
     labels = np.concatenate([np.zeros(60, dtype=int), np.arange(1, 101)])
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.95))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.95))
     assert form.used.size > 2 * form.size + 100
     dense = form.tangent_block(0.3, 0.1)
     np.testing.assert_array_equal(dense, form.sparse_tangent_block(0.3, 0.1).toarray())
@@ -258,13 +265,13 @@ def test_a_form_with_edges_far_shorter_than_the_class():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
     labels = np.arange(40) // 5
-    graph = class_graph(ClassPoints(X[:20]), 4)
+    graph = build_class_graph(ClassPoints(X[:20]), 4)
     near = tangent_form(
-        PlacedGraph(X[:20], graph), labels[:20], patch_tangents(X[:20], labels[:20], 0.9)
+        EmbeddedGraph(X[:20], graph), labels[:20], patch_tangents(X[:20], labels[:20], 0.9)
     )
     X[20:] += 1e8
-    graph = class_graph(ClassPoints(X), 4)
-    far = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    graph = build_class_graph(ClassPoints(X), 4)
+    far = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     m = near.first_order.shape[1]
     found = far.first_order[:4, :m, :m]
     np.testing.assert_allclose(found, near.first_order, rtol=1e-9, atol=1e-9)
@@ -272,20 +279,20 @@ def test_a_form_with_edges_far_shorter_than_the_class():
 
 def test_full_spread_in_blocks_is_the_whole(monkeypatch):
     X, _ = case(2)
-    graph = class_graph(ClassPoints(X), 4)
-    whole = full_affinity_scatter(PlacedGraph(X, graph), X).spread
+    graph = build_class_graph(ClassPoints(X), 4)
+    whole = full_affinity_scatter(EmbeddedGraph(X, graph), X).spread
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 50)
     np.testing.assert_allclose(
-        full_affinity_scatter(PlacedGraph(X, graph), X).spread, whole, rtol=1e-12
+        full_affinity_scatter(EmbeddedGraph(X, graph), X).spread, whole, rtol=1e-12
     )
 
 
 def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
     X, _ = case(4)
-    graph = class_graph(ClassPoints(X), 5)
+    graph = build_class_graph(ClassPoints(X), 5)
     bundle = neighborhood_tangents(X, graph.neighbors, 0.9)
     alone = known_partition(None, np.full(len(X), -1))
-    by_patch = tangent_form(PlacedGraph(X, graph), alone.labels, bundle)
+    by_patch = tangent_form(EmbeddedGraph(X, graph), alone.labels, bundle)
     plan = Plan(5, 0, 0.9, full_affinity=False, anchors=False)
     by_sample = class_contribution(X, X, plan, None).form
     np.testing.assert_array_equal(by_patch.cross, by_sample.cross)
@@ -297,23 +304,23 @@ def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
 @pytest.mark.parametrize("beta", [0.0, 0.2])
 def test_a_balanced_form_has_identities_on_its_diagonal_and_the_same_minimum(beta):
     X, labels = case(3)
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     balanced = form.balanced(0.3, beta)
     identities = np.eye(form.used.shape[1]) * form.used[:, None]
     np.testing.assert_allclose(balanced.first_order * form.used[:, None], identities, atol=1e-12)
-    taken = eliminated(form, 0.3, beta).taken
-    again = eliminated(balanced, 1.0, 0.0).taken
+    taken = eliminate_tangents(form, 0.3, beta).taken
+    again = eliminate_tangents(balanced, 1.0, 0.0).taken
     np.testing.assert_allclose(again, taken, atol=1e-12 * np.abs(taken).max())
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
 def test_the_scale_of_a_form_decides_nothing(scale, monkeypatch):
     X, labels = case(3)
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     assert len(np.unique(form.dimensions)) > 1
-    small = TangentForm(
+    small = WithinForm(
         scale * form.cross,
         scale**2 * form.first_order,
         form.turning,
@@ -322,8 +329,8 @@ def test_the_scale_of_a_form_decides_nothing(scale, monkeypatch):
         form.used,
     )
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
-    taken = eliminated(form, 0.3, 0.2).taken
-    again = eliminated(small, 0.3 * scale**2, 0.2 * scale**2).taken
+    taken = eliminate_tangents(form, 0.3, 0.2).taken
+    again = eliminate_tangents(small, 0.3 * scale**2, 0.2 * scale**2).taken
     np.testing.assert_allclose(again, taken, atol=1e-9 * np.abs(taken).max())
 
 
@@ -331,14 +338,14 @@ def test_the_scale_of_a_form_decides_nothing(scale, monkeypatch):
 def test_tangent_directions_of_very_unequal_length_all_count(solver, monkeypatch):
     X, labels = case(3)
     X = X * np.geomspace(1.0, 1e-3, X.shape[1])
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 1.0))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 1.0))
     beta = 1e-9 * np.diag(form.tangent_block(0.0, 0.0)).mean()
-    exact = eliminated(form, 0.0, beta).taken
+    exact = eliminate_tangents(form, 0.0, beta).taken
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     if solver == "iterative":
         monkeypatch.setattr(reduction, "_FACTOR_LIMIT", 0)
-    found = eliminated(form, 0.0, beta)
+    found = eliminate_tangents(form, 0.0, beta)
     assert found.solver == solver
     scale = np.sqrt(np.multiply.outer(np.diag(exact), np.diag(exact)))
     np.testing.assert_allclose(found.taken / scale, exact / scale, atol=1e-8)
@@ -350,8 +357,8 @@ def test_products_by_the_rows_of_patches_are_products_with_the_block(together, m
     X, labels = case(1)
     labels[:2] = labels.max() + 1, labels.max() + 2  # two patches without tangent vectors
     labels = np.unique(labels, return_inverse=True)[1]
-    graph = class_graph(ClassPoints(X), 4)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    graph = build_class_graph(ClassPoints(X), 4)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
     assert len(np.unique(form.dimensions)) > 2
     assert (form.dimensions == 0).sum() >= 2
     C = form.sparse_tangent_block(1.0, 0.0)
@@ -369,9 +376,9 @@ def test_conjugate_gradients_that_come_on_too_slowly_give_way_to_a_factor(monkey
     # Along a curve of 100 patches a change at one end takes 100 steps to the other.
     X = np.column_stack([np.arange(300.0), np.sin(np.arange(300.0) / 20), np.zeros(300)])
     labels = np.arange(300) // 3
-    graph = class_graph(ClassPoints(X), 2)
-    form = tangent_form(PlacedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
-    exact = eliminated(form, 10.0, 1e-3).taken
+    graph = build_class_graph(ClassPoints(X), 2)
+    form = tangent_form(EmbeddedGraph(X, graph), labels, patch_tangents(X, labels, 0.9))
+    exact = eliminate_tangents(form, 10.0, 1e-3).taken
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     monkeypatch.setattr(
         reduction, "_attempts", lambda C, d: iter([("iterative", 8), ("single", 0)])
@@ -383,7 +390,7 @@ def test_conjugate_gradients_that_come_on_too_slowly_give_way_to_a_factor(monkey
         "__matmul__",
         lambda self, V: products.append(V.dtype.name) or whole(self, V),
     )
-    found = eliminated(form, 10.0, 1e-3)
+    found = eliminate_tangents(form, 10.0, 1e-3)
     assert found.solver == "single"
     assert reduction._FEWEST_STEPS <= products.count("float32") < 8
     np.testing.assert_allclose(found.taken, exact, atol=1e-8 * np.abs(exact).max())
@@ -395,10 +402,10 @@ def test_a_block_that_is_singular_in_single_precision_has_no_factor_there(monkey
     lengths = rng.uniform(0.1, 2.0, size=(40, 2, 1))
     cross = np.tile(rng.normal(size=(40, 3, 2)), 2)
     form = uncoupled_form(cross, np.tile(lengths * np.eye(2), (2, 2)))
-    exact = eliminated(form, 1.0, 0.0)
+    exact = eliminate_tangents(form, 1.0, 0.0)
     assert exact.solver == "range"
     monkeypatch.setattr(reduction, "_DENSE_LIMIT", 0)
     assert reduction._factored(reduction.row_blocks(form, 1.0)) is None
-    found = eliminated(form, 1.0, 0.0)
+    found = eliminate_tangents(form, 1.0, 0.0)
     assert found.solver == "iterative"
     np.testing.assert_allclose(found.taken, exact.taken, atol=1e-8 * np.abs(exact.taken).max())

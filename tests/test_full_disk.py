@@ -18,9 +18,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 from mpda.cli import run
-from mpda.datasets import _files
-from mpda.reproduction import _demo
-from mpda.reproduction._store import read
+from mpda.experiments import _demo
+from mpda.experiments._store import read
+from mpda.experiments.datasets import _files
 
 ROOM = 200
 
@@ -203,8 +203,8 @@ from pathlib import Path
 import numpy as np
 from mpda import LFDA, save
 from mpda.exceptions import ReproductionError, TableError
-from mpda.reproduction._store import Store
-from mpda.tables import write_table
+from mpda.experiments._store import Store
+from mpda.io.tables import write_table
 
 disk = Path(sys.argv[1])
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", disk], check=True)

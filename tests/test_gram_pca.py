@@ -40,8 +40,8 @@ def test_a_share_is_held_by_the_fewest_components(share):
 def test_blocks_of_rows_add_up(monkeypatch):
     X = unequal_axes()
     whole = GramPCA(3).fit(X)
-    monkeypatch.setattr("mpda.scatter._BLOCK_ENTRIES", 35)
-    monkeypatch.setattr("mpda.frames._BLOCK_ENTRIES", 35)
+    monkeypatch.setattr("mpda.discriminant.scatter._BLOCK_ENTRIES", 35)
+    monkeypatch.setattr("mpda._lib.coordinates._BLOCK_ENTRIES", 35)
     parts = GramPCA(3).fit(X)
     assert largest_angle(whole.components_.T, parts.components_.T) < 1e-7
     np.testing.assert_allclose(parts.explained_variance_, whole.explained_variance_)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import oracles
-from mpda import graphs
-from mpda.graphs import ClassPoints, class_graph, local_affinity, neighbor_lists
+from mpda.neighbors import graph as graphs
+from mpda.neighbors.graph import ClassPoints, build_class_graph, find_neighbors, local_affinity
 
 
 def samples(kind, seed=0):
@@ -35,7 +35,7 @@ def test_lists_are_the_nearest_with_ties_by_index(kind, k, search, monkeypatch):
         monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 300)
         monkeypatch.setattr(graphs, "_SEARCH_ENTRIES", 300)
     D = oracles.distances(X)
-    lists = neighbor_lists(ClassPoints(X), k)
+    lists = find_neighbors(ClassPoints(X), k)
     assert lists.indices.tolist() == oracles.neighbors(D, k)
     np.testing.assert_allclose(
         lists.distances, np.take_along_axis(D, lists.indices, axis=1), rtol=1e-13
@@ -47,7 +47,7 @@ def test_a_search_by_gram_products_recovers_distances_it_cannot_see():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(1250, 200)) * 100
     X = np.concatenate([centres, centres + 1e-6 / np.sqrt(200)])
-    lists = neighbor_lists(ClassPoints(X), 2)
+    lists = find_neighbors(ClassPoints(X), 2)
     np.testing.assert_array_equal(lists.indices[:, 0], (np.arange(2500) + 1250) % 2500)
     np.testing.assert_allclose(lists.distances[:, 0], 1e-6, rtol=1e-6)
 
@@ -57,12 +57,12 @@ def test_candidates_keep_ties_of_numbers_that_are_not_whole(monkeypatch):
     monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
     X = np.random.default_rng(0).integers(0, 2, size=(300, 64)) * 0.1
     apart = (X[:, None] != X).sum(axis=2)
-    lists = neighbor_lists(ClassPoints(X), 12)
+    lists = find_neighbors(ClassPoints(X), 12)
     assert lists.indices.tolist() == oracles.neighbors(apart, 12)
 
 
 def test_one_sample_has_no_neighbours():
-    graph = class_graph(ClassPoints(np.ones((1, 3))), 5)
+    graph = build_class_graph(ClassPoints(np.ones((1, 3))), 5)
     assert graph.edges.shape == (0, 2)
     assert graph.neighbors.indices.shape == (1, 0)
 
@@ -73,7 +73,7 @@ def test_graph_is_the_union_of_the_lists(kind, dense_limit, monkeypatch):
     monkeypatch.setattr(graphs, "_DENSE_LIMIT", dense_limit)
     X = samples(kind)
     D = oracles.distances(X)
-    graph = class_graph(ClassPoints(X), 4)
+    graph = build_class_graph(ClassPoints(X), 4)
     W = np.zeros_like(D)
     np.add.at(W, tuple(graph.edges.T), 1.0)
     assert (graph.edges[:, 0] < graph.edges[:, 1]).all()
@@ -85,7 +85,7 @@ def test_graph_is_the_union_of_the_lists(kind, dense_limit, monkeypatch):
 @pytest.mark.parametrize("k", [3, 12])
 def test_affinity_is_scaled_by_the_kth_neighbour(kind, k):
     X = samples(kind)
-    graph = class_graph(ClassPoints(X), k)
+    graph = build_class_graph(ClassPoints(X), k)
     A = oracles.affinity(oracles.distances(X), k, full=False)
     np.testing.assert_allclose(local_affinity(graph), A[tuple(graph.edges.T)], atol=1e-14)
     if kind == "duplicates" and k == 3:

@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import subspace_angles
 
 from cases import largest_angle, orthonormal_rows
-from mpda.grassmann import Geodesic, ascend, tangent_part
+from mpda.baselines.lsdr.grassmann import Geodesic, ascend, tangent_part
 
 
 def test_geodesic_stays_orthonormal_and_leaves_along_the_tangent():

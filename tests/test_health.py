@@ -8,9 +8,14 @@ import pytest
 import mpda
 from cases import bent_classes, unequal_classes
 from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, MPDA, PMPDA, GraphDiscriminant
+from mpda.discriminant.eigenproblem import (
+    Directions,
+    solve_eigenproblem,
+    solve_least_squares,
+    solve_smallest_eigenproblem,
+)
+from mpda.discriminant.schur_complement import eliminate_tangents
 from mpda.exceptions import NumericalWarning, SingularFormError
-from mpda.pencils import Directions, solve_on_range, solve_pencil, solve_smallest
-from mpda.reduction import eliminated
 
 X, Y = bent_classes()
 METHODS = [
@@ -74,26 +79,26 @@ def test_the_condition_is_that_of_the_scaled_matrix():
     expected = np.linalg.cond(scaled)
     between = np.outer(units, units) * np.eye(6)
     for found in (
-        solve_pencil(between, np.outer(units, units) * M).condition,
-        solve_smallest(between, np.outer(units, units) * M).condition,
-        solve_on_range(np.outer(units, units) * M, units[:, None])[1],
+        solve_eigenproblem(between, np.outer(units, units) * M).condition,
+        solve_smallest_eigenproblem(between, np.outer(units, units) * M).condition,
+        solve_least_squares(np.outer(units, units) * M, units[:, None])[1],
     ):
         assert expected / 3.0 < found < 3.0 * expected
 
 
 def test_a_matrix_that_is_not_seen_whole_is_measured_on_its_range():
     M = np.diag([4.0, 4.0, 0.0])
-    assert solve_pencil(np.diag([1.0, 2.0, 0.0]), M).condition == pytest.approx(1.0)
+    assert solve_eigenproblem(np.diag([1.0, 2.0, 0.0]), M).condition == pytest.approx(1.0)
 
 
 def test_a_difference_is_right_to_the_size_of_what_it_is_a_difference_of():
     """1 - (1 - 1e-13) has three digits, and its condition number says so; 1 - 1 has none."""
     between, whole = np.diag([2.0, 1.0]), np.eye(2)
-    found = solve_pencil(between, 1e-13 * np.eye(2), whole=whole)
+    found = solve_eigenproblem(between, 1e-13 * np.eye(2), whole=whole)
     assert found.condition == pytest.approx(1e13)
     with pytest.raises(SingularFormError, match="rank 0 of 2"):
-        solve_pencil(between, 1e-16 * np.eye(2), whole=whole)
-    assert solve_pencil(between, 1e-16 * np.eye(2)).condition == pytest.approx(1.0)
+        solve_eigenproblem(between, 1e-16 * np.eye(2), whole=whole)
+    assert solve_eigenproblem(between, 1e-16 * np.eye(2)).condition == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
@@ -112,23 +117,23 @@ def test_entries_that_are_wrong_show_as_negative_eigenvalues():
     M = np.diag([1.0, 1.5e-6, -1e-6])
     whole = np.eye(3)
     with pytest.raises(SingularFormError, match="rank 1 of 3"):
-        solve_pencil(np.diag([1.0, 1.0, 0.0]), M, whole=whole)
-    assert solve_pencil(np.diag([1.0, 0.0, 0.0]), M, whole=whole).eigenvalues.shape == (1,)
+        solve_eigenproblem(np.diag([1.0, 1.0, 0.0]), M, whole=whole)
+    assert solve_eigenproblem(np.diag([1.0, 0.0, 0.0]), M, whole=whole).eigenvalues.shape == (1,)
 
 
 def test_a_ridge_that_is_nothing_is_none():
     between = np.diag([2.0, 1.0, 0.0])
     with pytest.raises(SingularFormError):
-        solve_pencil(between, np.diag([1.0, 0.0, 0.0]), ridge=5e-324)
+        solve_eigenproblem(between, np.diag([1.0, 0.0, 0.0]), ridge=5e-324)
     M = np.diag([1.0, 1e-290, 1.0])
-    found = solve_pencil(between, M, ridge=1e-290)
+    found = solve_eigenproblem(between, M, ridge=1e-290)
     assert np.isfinite(found.eigenvalues).all()
 
 
 def test_class_residuals_come_from_the_solver(monkeypatch):
     model = MPDA(n_neighbors=5).fit(X, Y)
     np.testing.assert_array_equal(model.class_residuals_, np.zeros(3))  # dense factors
-    monkeypatch.setattr("mpda.reduction._DENSE_LIMIT", 1)
+    monkeypatch.setattr("mpda.discriminant.schur_complement._DENSE_LIMIT", 1)
     model = MPDA(n_neighbors=5).fit(X, Y)
     assert set(model.class_solvers_) <= {"single", "iterative"}
     assert (model.class_residuals_ > 0.0).all()
@@ -140,15 +145,15 @@ def test_class_residuals_come_from_the_solver(monkeypatch):
 
 def test_a_sparse_factor_is_measured_and_corrected(monkeypatch):
     """What it leaves is told, and taken into account as after any other solver."""
-    from mpda.contributions import Plan, class_contribution
+    from mpda.discriminant.class_contribution import Plan, class_contribution
 
     plan = Plan(5, 6, 0.95, full_affinity=False, anchors=False)
     part = class_contribution(X[Y == 0], X[Y == 0], plan, None)
-    expected = eliminated(part.form, 0.1, 0.5).taken
-    monkeypatch.setattr("mpda.reduction._DENSE_LIMIT", 1)
-    monkeypatch.setattr("mpda.reduction._attempts", lambda C, d: iter(()))
+    expected = eliminate_tangents(part.form, 0.1, 0.5).taken
+    monkeypatch.setattr("mpda.discriminant.schur_complement._DENSE_LIMIT", 1)
+    monkeypatch.setattr("mpda.discriminant.schur_complement._attempts", lambda C, d: iter(()))
     rough = {"by": 0.0}
-    factor = mpda.reduction.splu
+    factor = mpda.discriminant.schur_complement.splu
 
     class Rough:
         def __init__(self, matrix):
@@ -157,20 +162,20 @@ def test_a_sparse_factor_is_measured_and_corrected(monkeypatch):
         def solve(self, sides):
             return (1.0 + rough["by"]) * self._factor.solve(sides)
 
-    monkeypatch.setattr("mpda.reduction.splu", Rough)
-    found = eliminated(part.form, 0.1, 0.5)
+    monkeypatch.setattr("mpda.discriminant.schur_complement.splu", Rough)
+    found = eliminate_tangents(part.form, 0.1, 0.5)
     assert found.solver == "sparse"
     assert found.residual < 1e-12
     np.testing.assert_allclose(found.taken, expected, rtol=1e-9, atol=1e-12)
     rough["by"] = 1e-4
-    found = eliminated(part.form, 0.1, 0.5)
+    found = eliminate_tangents(part.form, 0.1, 0.5)
     assert found.residual == pytest.approx(1e-4, rel=1e-6)
     np.testing.assert_allclose(found.taken, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_a_bad_solution_of_a_class_is_warned_of(monkeypatch):
     monkeypatch.setattr(
-        "mpda.passes.Passes._take", lambda self, part: _taken(self, part, residual=0.1)
+        "mpda.discriminant.passes.Passes._take", lambda self, part: _taken(self, part, residual=0.1)
     )
     with pytest.warns(NumericalWarning, match="only up to 0.01"):
         MPDA(n_neighbors=5).fit(X, Y)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from killing import Run, carry_out, environment, kill, moments, results, tables
-from mpda.reproduction._store import read
+from mpda.experiments._store import read
 
 METHODS = ("1-NN", "LDA")
 
@@ -94,7 +94,7 @@ def test_ctrl_c_is_one_line_and_a_code_and_rows_stay(tmp_path):
 
 SLOW = """
 import pathlib, sys, time
-import mpda.persistence._model_files as files
+import mpda.io.models._model_files as files
 whole = files.write_archive
 def slowly(file, members):
     whole(file, members)

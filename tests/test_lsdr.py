@@ -12,13 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from cases import largest_angle, orthonormal_rows, unequal_classes
-from mpda import LSDR, dependence
-from mpda.density_ratio import (
+from mpda import LSDR
+from mpda.baselines.lsdr import subspace_search as dependence
+from mpda.baselines.lsdr.density_ratio import (
     CentredSamples,
     Smoothing,
     smi_with_gradient,
 )
-from mpda.grassmann import tangent_part
+from mpda.baselines.lsdr.grassmann import tangent_part
 
 
 def rings(seed, n=200, d=8, spread=1.5):

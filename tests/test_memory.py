@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import mpda
-from mpda import _memory
+from mpda._lib import memory as _memory
 from mpda.estimators._costs import BLOCKS
 from mpda.exceptions import NotEnoughMemoryError
 from mpda.model_selection import DiscriminantSearchCV

@@ -13,7 +13,7 @@ import oracles
 from cases import apart, bent_classes, largest_angle, lda_subspace, same_rows, unequal_classes
 from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, GraphDiscriminant
 from mpda.exceptions import SingularFormError, SmallClassWarning
-from mpda.methods import METHODS, method
+from mpda.model_selection.methods import METHODS, method
 
 # Small classes and few iterations are what some of these data and settings mean to have; both
 # warnings have tests of their own.

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 import mpda
 from model_cases import NAMES, X, deep_list, fitted, refuse_difference, saved
 from mpda.exceptions import ModelFileError, ModelVersionWarning
-from mpda.persistence import _archive, header, load, save
+from mpda.io.models import _archive, header, load, save
 
 
 @pytest.fixture
@@ -89,9 +89,12 @@ ODD = [
         [10**12, 10**12],
     ),
     *({"tuple": []}, {"array": 0}, {"array": [0]}, {"int": "0x1"}, {"float": "inf"}, {"a": 1}),
-    *({"estimator": {}}, {"record": {"class": "mpda.contributions:Plan", "fields": {}}}),
+    *(
+        {"estimator": {}},
+        {"record": {"class": "mpda.discriminant.class_contribution:Plan", "fields": {}}},
+    ),
     *({"numpy": ["<f8", ""]}, {"bytes": "zz"}, {"items": [[[], 1]]}, {"masked": {"data": 1}}),
-    {"function": ["mpda.selection:RULES", "robust"]},
+    {"function": ["mpda.model_selection.selection_rules:RULES", "robust"]},
     {"objects": {"shape": [3], "values": []}},
 ]
 
@@ -173,7 +176,7 @@ CRAFTED = {
         "class that is not known: 'builtins:eval'",
     ),
     "class that is no estimator": (
-        lambda s: step_of(s, 0).update({"class": "mpda.trees:SplitTree"}),
+        lambda s: step_of(s, 0).update({"class": "mpda.partition.tree:SplitTree"}),
         "class that is not known",
     ),
     "method": (

@@ -5,9 +5,9 @@ import pytest
 
 import oracles
 from mpda import ManifoldPartition
-from mpda.geodesics import euclidean_distances, geodesic_distances
-from mpda.graphs import ClassPoints, neighbor_lists
-from mpda.partition import known_partition, manifold_partition
+from mpda.neighbors.graph import ClassPoints, find_neighbors
+from mpda.partition.geodesics import euclidean_distances, geodesic_distances
+from mpda.partition.split import known_partition, manifold_partition
 
 
 def random_case(seed):
@@ -55,7 +55,7 @@ def test_partition_is_the_literal_rule(seed, geodesic):
 def test_geodesics_join_components_by_their_shortest_edges(seed):
     X, k, _ = random_case(seed)
     points = ClassPoints(X)
-    found = geodesic_distances(points, neighbor_lists(points, k))
+    found = geodesic_distances(points, find_neighbors(points, k))
     np.testing.assert_allclose(
         found.lengths, oracles.geodesics(oracles.distances(X), k), rtol=1e-13
     )
@@ -67,7 +67,7 @@ def test_geodesics_of_components_that_are_far_apart():
     # Three groups on a line at 0, 100 and 300: the bridges are 0.2-100 and 100.2-300.
     X = np.array([0.0, 0.1, 0.2, 100.0, 100.1, 100.2, 300.0, 300.1])[:, None]
     points = ClassPoints(X)
-    found = geodesic_distances(points, neighbor_lists(points, 1))
+    found = geodesic_distances(points, find_neighbors(points, 1))
     np.testing.assert_allclose(found.lengths, np.abs(X - X.T))
 
 
@@ -75,7 +75,7 @@ def test_no_path_is_shorter_than_the_straight_line():
     # Sums of rounded steps fall below the rounded whole for some of these pairs.
     X = np.outer(np.arange(200) * 0.1, [0.3, 0.7])
     points = ClassPoints(X)
-    found = geodesic_distances(points, neighbor_lists(points, 2))
+    found = geodesic_distances(points, find_neighbors(points, 2))
     assert (found.lengths >= points.straight).all()
     assert (found.tortuosity >= 1.0).all()
 
@@ -127,7 +127,7 @@ def test_known_patches_keep_their_sets_and_minus_one_stands_alone():
     X = np.random.default_rng(0).normal(size=(10, 2))
     labels = np.array([-1, 7, -1, 3, 3, -1, 7, 3, 3, 7])
     points = ClassPoints(X)
-    found = known_partition(euclidean_distances(points, neighbor_lists(points, 3)), labels)
+    found = known_partition(euclidean_distances(points, find_neighbors(points, 3)), labels)
     sets = {frozenset(s) for s in ([1, 6, 9], [3, 4, 7, 8], [0], [2], [5])}
     assert as_sets(found.labels) == sets
 
@@ -143,5 +143,5 @@ def test_scale_and_offset_change_nothing():
 def test_one_patch_where_nothing_is_too_large():
     X = np.random.default_rng(0).normal(size=(10, 3))
     points = ClassPoints(X)
-    found = manifold_partition(geodesic_distances(points, neighbor_lists(points, 6)), 10)
+    found = manifold_partition(geodesic_distances(points, find_neighbors(points, 6)), 10)
     np.testing.assert_array_equal(found.labels, 0)

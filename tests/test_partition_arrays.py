@@ -6,13 +6,14 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mpda import coarse_cuts, patch_rules
-from mpda._arrays import to_host
-from mpda.coarse import coarse_partitions
-from mpda.geodesics import ClassDistances, euclidean_distances, geodesic_distances
-from mpda.graphs import ClassPoints, NeighborLists, neighbor_lists
-from mpda.partition import manifold_partition
-from mpda.patch_rules import CutRule, known_patches
+from mpda._lib.arrays import to_host
+from mpda.neighbors.graph import ClassPoints, NeighborLists, find_neighbors
+from mpda.partition import coarse_cuts
+from mpda.partition import rules as patch_rules
+from mpda.partition.coarse import coarse_partitions
+from mpda.partition.geodesics import ClassDistances, euclidean_distances, geodesic_distances
+from mpda.partition.rules import CutRule, known_patches
+from mpda.partition.split import manifold_partition
 
 LIBRARIES = ["torch", "array_api_strict"]
 
@@ -37,7 +38,7 @@ def random_class(seed):
 
 def given(X, n_neighbors=4):
     points = ClassPoints(X)
-    return points, neighbor_lists(points, n_neighbors)
+    return points, find_neighbors(points, n_neighbors)
 
 
 def moved(library, points, lists):

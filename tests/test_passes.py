@@ -5,7 +5,11 @@ import pytest
 from sklearn.base import clone
 
 from cases import unequal_classes
-from mpda import MPDA, PMPDA, contributions, forms, passes, reduction
+from mpda import MPDA, PMPDA
+from mpda.discriminant import class_contribution as contributions
+from mpda.discriminant import passes
+from mpda.discriminant import schur_complement as reduction
+from mpda.discriminant import within_form as forms
 
 # The smallest class of these data has one sample, so k is cut, and said to be, in every fit.
 pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")

@@ -30,8 +30,8 @@ from model_cases import (
     refuse_difference,
     saved,
 )
+from mpda.io.models import _classes, header, load, save
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.persistence import _classes, header, load, save
 
 
 @each_model

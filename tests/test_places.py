@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from mpda import LFDA, load
-from mpda._beside import written
-from mpda.datasets import load as load_dataset
+from mpda._lib.atomic_write import written
 from mpda.exceptions import DatasetError, TableError
-from mpda.export import export_matrix
-from mpda.reproduction._store import Store, read
-from mpda.tables import read_table
+from mpda.experiments._store import Store, read
+from mpda.experiments.datasets import load as load_dataset
+from mpda.io.export import export_matrix
+from mpda.io.tables import read_table
 from places import VEHICLE, call, refused, unprivileged
 
 DIGITS = ("--datasets", "digits", "--methods", "1-nn")

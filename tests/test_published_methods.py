@@ -13,7 +13,9 @@ X, Y = bent_classes()
 
 
 def test_lfda_is_lda_where_affinities_are_one(monkeypatch):
-    monkeypatch.setattr("mpda.scatter.scaled_affinity", lambda D, scales: np.ones(D.shape))
+    monkeypatch.setattr(
+        "mpda.discriminant.scatter.scaled_affinity", lambda D, scales: np.ones(D.shape)
+    )
     assert largest_angle(LFDA().fit(X, Y).components_.T, lda_subspace(X, Y)) < 1e-6
 
 
@@ -152,7 +154,7 @@ def test_lpfe_does_not_depend_on_the_order_where_fields_tie():
 def test_lpfe_finds_a_field_many_times_over_by_lanczos_too(monkeypatch):
     X, y = full_dimensional(1)
     dense = LPFE(3, tangent_energy=1.0).fit(X, y)
-    monkeypatch.setattr("mpda.alignment._DENSE_LIMIT", 0)
+    monkeypatch.setattr("mpda.baselines.alignment._DENSE_LIMIT", 0)
     sparse = LPFE(3, tangent_energy=1.0).fit(X, y)
     np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-6)
 
@@ -200,9 +202,9 @@ def test_mfa_pairs_on_more_samples_than_a_block():
     D[y[:, None] == y] = np.inf
     order = np.argsort(D, axis=None, kind="stable")[:31]
     wanted = {tuple(sorted(divmod(int(entry), 1500))) for entry in order}
-    from mpda.engines import in_order
-    from mpda.recipes import penalty_edges
+    from mpda.baselines.graph_methods import penalty_edges
+    from mpda.parallel import map_ordered
 
     classes = [np.flatnonzero(y == c) for c in range(3)]
-    edges = penalty_edges(X, classes, 31, "global", in_order)
+    edges = penalty_edges(X, classes, 31, "global", map_ordered)
     assert {tuple(edge) for edge in edges.tolist()} == wanted

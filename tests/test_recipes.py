@@ -7,12 +7,10 @@ import pytest
 
 import oracles
 from cases import unequal_classes
-from mpda import alignment, pairs, scatter
-from mpda.alignment import alignment_scatter, class_fields, energy_dimension
-from mpda.engines import in_order
-from mpda.frames import frame
-from mpda.graphs import searched_lists
-from mpda.recipes import (
+from mpda._lib.coordinates import build_coordinates
+from mpda.baselines import alignment
+from mpda.baselines.alignment import alignment_scatter, class_fields, energy_dimension
+from mpda.baselines.graph_methods import (
     class_codes,
     local_pencil,
     lsda_forms,
@@ -22,6 +20,10 @@ from mpda.recipes import (
     smoothest_fields,
     weighted_form,
 )
+from mpda.discriminant import scatter
+from mpda.neighbors import closest_pairs as pairs
+from mpda.neighbors.graph import find_neighbors_blockwise
+from mpda.parallel import map_ordered
 
 
 def with_duplicates(seed):
@@ -68,15 +70,15 @@ def close(form, view, wanted):
 @pytest.mark.parametrize("k", [3, 7])
 def test_local_fisher(X, y, kind, k):
     between, within = oracles.local_fisher_weights(X, y, k, kind)
-    view = frame(X)
-    pencil = local_pencil(view, members(y), k, kind, in_order)
+    view = build_coordinates(X)
+    pencil = local_pencil(view, members(y), k, kind, map_ordered)
     close(pencil.numerator, view, oracles.weighted_scatter(X, between))
     close(pencil.denominator, view, oracles.weighted_scatter(X, within))
 
 
 def test_with_all_affinities_one_the_scatters_are_fishers():
     X, y = with_duplicates(3)
-    pencil = local_pencil(frame(X), members(y), 3, "ones", in_order)
+    pencil = local_pencil(build_coordinates(X), members(y), 3, "ones", map_ordered)
     S_w, S_b = np.zeros((2, 6, 6))
     for c in np.unique(y):
         part = X[y == c]
@@ -84,16 +86,16 @@ def test_with_all_affinities_one_the_scatters_are_fishers():
         S_b += len(part) * np.outer(
             part.mean(axis=0) - X.mean(axis=0), part.mean(axis=0) - X.mean(0)
         )
-    close(pencil.numerator, frame(X), S_b)
-    close(pencil.denominator, frame(X), S_w)
+    close(pencil.numerator, build_coordinates(X), S_b)
+    close(pencil.denominator, build_coordinates(X), S_w)
 
 
 @pytest.mark.parametrize("step", [1, 60])
 def test_affinities_in_blocks(monkeypatch, step):
     X, y = with_duplicates(4)
-    whole = local_pencil(frame(X), members(y), 5, "full", in_order)
+    whole = local_pencil(build_coordinates(X), members(y), 5, "full", map_ordered)
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", step)
-    blocks = local_pencil(frame(X), members(y), 5, "full", in_order)
+    blocks = local_pencil(build_coordinates(X), members(y), 5, "full", map_ordered)
     np.testing.assert_allclose(blocks.denominator, whole.denominator, rtol=1e-12)
     np.testing.assert_allclose(blocks.numerator, whole.numerator, rtol=1e-12)
 
@@ -107,17 +109,17 @@ def test_near_pairs_of_a_class_in_far_groups_keep_their_digits(kind, block, monk
     X = np.concatenate([X, X + 3.0])
     y = np.repeat([0, 1], 24)
     within = oracles.local_fisher_weights(X, y, 4, kind)[1]
-    view = frame(X)
-    pencil = local_pencil(view, members(y), 4, kind, in_order)
+    view = build_coordinates(X)
+    pencil = local_pencil(view, members(y), 4, kind, map_ordered)
     close(pencil.denominator, view, oracles.weighted_scatter(X, within))
 
 
 @cases
 @pytest.mark.parametrize("k", [1, 4])
 def test_intrinsic_graph(X, y, k):
-    view = frame(X)
+    view = build_coordinates(X)
     intrinsic = oracles.marginal_weights(X, y, k, 1, "class")[1]
-    form = neighbor_form(view, members(y), k, in_order)
+    form = neighbor_form(view, members(y), k, map_ordered)
     close(form, view, oracles.weighted_scatter(X, intrinsic))
 
 
@@ -126,10 +128,10 @@ def test_intrinsic_graph(X, y, k):
 @pytest.mark.parametrize("n_pairs", [1, 7, 20, 10_000])
 def test_penalty_graph_has_the_pairs_that_brute_force_finds(X, y, penalty, n_pairs):
     W = oracles.marginal_weights(X, y, 3, n_pairs, penalty)[0]
-    edges = penalty_edges(X, members(y), n_pairs, penalty, in_order)
+    edges = penalty_edges(X, members(y), n_pairs, penalty, map_ordered)
     np.testing.assert_array_equal(edges, np.argwhere(np.triu(W)))
-    view = frame(X)
-    form = pair_form(view, members(y), n_pairs, penalty, in_order)
+    view = build_coordinates(X)
+    form = pair_form(view, members(y), n_pairs, penalty, map_ordered)
     close(form, view, oracles.weighted_scatter(X, W))
 
 
@@ -140,16 +142,16 @@ def test_closest_pairs_in_blocks_and_far_from_the_origin(monkeypatch, seed, offs
     X = 1e-3 * X + offset
     W = oracles.marginal_weights(X, y, 3, 9, "class")[0]
     monkeypatch.setattr(pairs, "_BLOCK_ENTRIES", 3 * len(X))
-    edges = penalty_edges(X, members(y), 9, "class", in_order)
+    edges = penalty_edges(X, members(y), 9, "class", map_ordered)
     np.testing.assert_array_equal(edges, np.argwhere(np.triu(W)))
 
 
 @cases
 @pytest.mark.parametrize("b", [0.0, 0.1, 0.8])
 def test_lsda(X, y, b):
-    view = frame(X)
+    view = build_coordinates(X)
     numerator, denominator = oracles.lsda_forms(X, y, 4, b)
-    pencil = lsda_forms(view, members(y), searched_lists(view.points, 4)).pencil(b)
+    pencil = lsda_forms(view, members(y), find_neighbors_blockwise(view.points, 4)).pencil(b)
     close(pencil.numerator, view, numerator)
     close(pencil.denominator, view, denominator)
 
@@ -157,10 +159,10 @@ def test_lsda(X, y, b):
 @pytest.mark.parametrize(("X", "y"), CASES[:2] + CASES[4:], ids=NAMES[:2] + NAMES[4:])
 @pytest.mark.parametrize("r", [1, 2, 4])
 def test_alignment(monkeypatch, X, y, r):
-    view = frame(X)
+    view = build_coordinates(X)
     centred = X - X.mean(axis=0)
     wanted = centred.T @ oracles.alignment_matrix(X, 7, r) @ centred
-    lists = searched_lists(view.points, 7).indices
+    lists = find_neighbors_blockwise(view.points, 7).indices
     form = alignment_scatter(view.all_coordinates, lists, r)
     close(form, view, wanted)
     monkeypatch.setattr(alignment, "_BLOCK_ENTRIES", 5 * 7 * X.shape[1])
@@ -173,7 +175,7 @@ def test_dimension_of_neighbourhoods_by_their_energy():
     rng = np.random.default_rng(6)
     plane = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 9))
     noisy = plane + 1e-3 * rng.normal(size=plane.shape)
-    lists = searched_lists(noisy, 10).indices
+    lists = find_neighbors_blockwise(noisy, 10).indices
     assert energy_dimension(noisy, lists, 0.95) == 2
     assert energy_dimension(noisy, lists, 1.0) == 9
     assert energy_dimension(plane, lists, 1.0) == 2
@@ -217,8 +219,8 @@ def test_smoothest_fields(monkeypatch):
 
 def test_fields_of_all_classes_come_by_energy():
     X, y = with_duplicates(8)
-    view = frame(X)
-    fields = smoothest_fields(view, members(y), 4, 0.9, 5, in_order)
+    view = build_coordinates(X)
+    fields = smoothest_fields(view, members(y), 4, 0.9, 5, map_ordered)
     alone = [class_fields(*view.part(each), 4, 0.9, 100).energies for each in members(y)]
     np.testing.assert_allclose(fields.energies, np.sort(np.concatenate(alone))[:5], rtol=1e-10)
 
@@ -230,21 +232,21 @@ def test_any_weights(X, y):
     rng = np.random.default_rng(9)
     W = rng.normal(size=(len(X), len(X))) * (rng.random((len(X), len(X))) < 0.2)
     W = W + W.T
-    view = frame(X)
+    view = build_coordinates(X)
     close(weighted_form(view, coo_array(W)), view, oracles.weighted_scatter(X, W))
 
 
 @pytest.mark.usefixtures("jobs_in_threads")
 def test_work_on_classes_may_be_shared_out():
     X, y = with_duplicates(10)
-    view = frame(X)
-    two = partial(in_order, n_jobs=2)
+    view = build_coordinates(X)
+    two = partial(map_ordered, n_jobs=2)
     for recipe in (
         lambda each: local_pencil(view, members(y), 4, "full", each).numerator,
         lambda each: neighbor_form(view, members(y), 4, each),
         lambda each: pair_form(view, members(y), 9, "class", each),
     ):
-        np.testing.assert_array_equal(recipe(two), recipe(in_order))
+        np.testing.assert_array_equal(recipe(two), recipe(map_ordered))
 
 
 def test_codes_of_classes():

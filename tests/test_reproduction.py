@@ -12,19 +12,19 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from mpda.assessment import Split, reduced
-from mpda.model_selection import classification_curve
-from mpda.reproduction import (
+from mpda.experiments import (
     CONTENDERS,
     PROBLEMS,
     SEEDS,
 )
-from mpda.reproduction._cost import cost
-from mpda.reproduction._experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, _variants
-from mpda.reproduction._protocol import equalized, split
-from mpda.reproduction._summary import (
+from mpda.experiments._cost import cost
+from mpda.experiments._experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, _variants
+from mpda.experiments._protocol import equalized, split
+from mpda.experiments._summary import (
     published,
 )
-from mpda.reproduction._tasks import errors
+from mpda.experiments._tasks import errors
+from mpda.model_selection import classification_curve
 
 DIGITS = PROBLEMS["digits"]
 LFDA_ROW = replace(CONTENDERS["LFDA"], grid={"n_neighbors": (5, 10)})
@@ -66,7 +66,9 @@ def test_usps_takes_a_hundred_of_each_digit_and_joins_them(tmp_path, monkeypatch
     X = rng.normal(size=(2500, 256)).astype(np.float32)
     X[:, 0] = y
     np.savez(tmp_path / "usps.npz", X=X, y=y)
-    monkeypatch.setattr("mpda.datasets._loading._checked", lambda entry, X, y, *a, **k: (X, y))
+    monkeypatch.setattr(
+        "mpda.experiments.datasets._loading._checked", lambda entry, X, y, *a, **k: (X, y)
+    )
     for name, small in (("usps_eo", {0, 2, 4, 6, 8}), ("usps_sl", {0, 1, 2, 3, 4})):
         part = split(PROBLEMS[name], tmp_path, 1)
         for X_part, y_part in ((part.X, part.y), (part.X_test, part.y_test)):

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from cases import uncoupled_form
-from mpda import ridges
-from mpda._threads import one_blas_thread
-from mpda.forms import TangentForm, tangent_form
-from mpda.graphs import ClassPoints, PlacedGraph, class_graph
-from mpda.ridges import eliminated_at
-from mpda.tangents import neighborhood_tangents, patch_tangents
+from mpda._lib.threads import one_blas_thread
+from mpda.discriminant import many_ridges as ridges
+from mpda.discriminant.many_ridges import eliminated_at
+from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
+from mpda.discriminant.within_form import WithinForm, tangent_form
+from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
 
 WAYS = ["tridiagonal", "steps"]
 
@@ -19,8 +19,8 @@ def forms():
     X = rng.normal(size=(60, 6)) * np.arange(1, 7)
     X[-4:] = X[:4]
     X[:, 2] = 1.0  # a feature without a say in S_tv
-    graph = class_graph(ClassPoints(X), 5)
-    placed = PlacedGraph(X, graph)
+    graph = build_class_graph(ClassPoints(X), 5)
+    placed = EmbeddedGraph(X, graph)
     own = np.arange(60)
     labels = rng.integers(0, 30, 60)
     labels = np.unique(labels, return_inverse=True)[1]
@@ -65,7 +65,7 @@ def test_what_is_taken_at_every_ridge_is_that_of_the_definition(form, gamma, way
 @pytest.mark.parametrize("scale", [1e-100, 1e-12, 1e12, 1e100])
 def test_the_scale_of_samples_decides_nothing(scale, way):
     form = forms()[0]
-    scaled = TangentForm(
+    scaled = WithinForm(
         scale * form.cross,
         scale**2 * form.first_order,
         scale**2 * form.turning,

@@ -19,11 +19,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant, ridges
+from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant
+from mpda.discriminant import many_ridges as ridges
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
-from mpda.search._grid import SearchGrid, _away, _ordered, _places
-from mpda.selection import (
+from mpda.model_selection.grid import SearchGrid, _away, _ordered, _places
+from mpda.model_selection.selection_rules import (
     RULES,
     Choice,
 )
@@ -313,7 +314,7 @@ def test_progress(capsys):
 
 def test_progress_inside_a_long_fold(capsys, monkeypatch):
     clock = itertools.count(step=0.7)
-    monkeypatch.setattr("mpda.search._fold.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("mpda.model_selection.fold_scores.time.perf_counter", lambda: next(clock))
     DiscriminantSearchCV(LFDA(), {"alpha": [0.1, 0.2, 0.3]}, verbose=1, refit=False).fit(X, Y)
     assert "fold 3: 2/3 grid points" in capsys.readouterr().err
 
@@ -405,7 +406,7 @@ def test_dimensions_end_where_the_centred_samples_do():
 
 def test_time_of_a_point_counts_all_its_dimensions(monkeypatch):
     clock = itertools.count()
-    monkeypatch.setattr("mpda.search._fold.time.perf_counter", lambda: next(clock))
+    monkeypatch.setattr("mpda.model_selection.fold_scores.time.perf_counter", lambda: next(clock))
     search = DiscriminantSearchCV(LLTSA(), {"n_neighbors": [8]}, cv=2, refit=False).fit(X, Y)
     assert search.cv_results_["mean_fit_time"][0] >= 3
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mpda.selection import (
+from mpda.model_selection.selection_rules import (
     Choice,
     GridScores,
     one_standard_error,

@@ -12,8 +12,7 @@ import pytest
 
 from mpda.cli import run as command
 from mpda.exceptions import DatasetError, ReproductionError
-from mpda.methods import method
-from mpda.reproduction import (
+from mpda.experiments import (
     CONTENDERS,
     PROBLEMS,
     Order,
@@ -21,9 +20,10 @@ from mpda.reproduction import (
     _store,
     reproduce,
 )
-from mpda.reproduction._protocol import data_checksum
-from mpda.reproduction._runner import run
-from mpda.reproduction._store import Store, Task, finished, read
+from mpda.experiments._protocol import data_checksum
+from mpda.experiments._runner import run
+from mpda.experiments._store import Store, Task, finished, read
+from mpda.model_selection.methods import method
 
 DIGITS = PROBLEMS["digits"]
 LFDA_ROW = replace(CONTENDERS["LFDA"], grid={"n_neighbors": (5, 10)})
@@ -169,7 +169,9 @@ def test_one_missing_data_set_leaves_the_others(tmp_path, capsys):
 
 
 def test_rows_of_other_data_are_not_mixed_in(tmp_path, monkeypatch):
-    monkeypatch.setattr("mpda.datasets._loading._checked", lambda entry, X, y, *a, **k: (X, y))
+    monkeypatch.setattr(
+        "mpda.experiments.datasets._loading._checked", lambda entry, X, y, *a, **k: (X, y)
+    )
     rng = np.random.default_rng(0)
     y = np.arange(120) % 4
     found = []

@@ -6,8 +6,8 @@ import numpy as np
 from scipy import stats
 
 from mpda.assessment import Cell, best_and_ties, cells, costs, differs
-from mpda.reproduction._summary import published, published_cell
-from mpda.reproduction._tables import (
+from mpda.experiments._summary import published, published_cell
+from mpda.experiments._tables import (
     comparison,
     cost_table,
     difference_table,

@@ -8,7 +8,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from mpda.exceptions import TableError
-from mpda.tables import columns_of, read_table, write_table
+from mpda.io.tables import columns_of, read_table, write_table
 
 
 @pytest.fixture

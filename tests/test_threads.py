@@ -16,13 +16,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from mpda import MPDA, graphs
-from mpda._threads import SMALL, few_threads, one_blas_thread
+from mpda import MPDA
+from mpda._lib.threads import SMALL, few_threads, one_blas_thread
 from mpda.assessment._expected import expected_warnings
-from mpda.engines import _local, crew, in_order
 from mpda.exceptions import SmallClassWarning
+from mpda.experiments import _runner
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.reproduction import _runner
+from mpda.neighbors import graph as graphs
+from mpda.parallel import _local, crew, map_ordered
 from thread_cases import (
     DATA,
     MODELS,
@@ -125,7 +126,9 @@ def test_two_searches_of_neighbours_leave_blas_as_it_was(monkeypatch):
     X = np.random.default_rng(0).normal(size=(300, 20))
     before = threads_now()
     with ThreadPoolExecutor(4) as threads:
-        lists = list(threads.map(lambda _: graphs.searched_lists(X, 5).indices, range(60)))
+        lists = list(
+            threads.map(lambda _: graphs.find_neighbors_blockwise(X, 5).indices, range(60))
+        )
     assert threads_now() == before
     assert all((each == lists[0]).all() for each in lists)
 
@@ -206,12 +209,12 @@ def test_jobs_and_their_threads_share_the_cores(monkeypatch):
 @pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
 def test_work_sees_its_share_of_the_threads(backend):
     with joblib.parallel_config(backend=backend), threadpool_limits(CORES):
-        found = list(in_order(threads_now, [()] * 4, 4, n_jobs=max(CORES, 2)))
+        found = list(map_ordered(threads_now, [()] * 4, 4, n_jobs=max(CORES, 2)))
     assert found == [{"blas": 1, "openmp": 1}] * 4
 
 
 def test_threads_over_classes_have_one_core_each():
-    found = list(in_order(threads_now, [()] * 4, 4, n_threads=max(CORES, 2)))
+    found = list(map_ordered(threads_now, [()] * 4, 4, n_threads=max(CORES, 2)))
     assert {each["openmp"] for each in found} == {1}
 
 
@@ -258,9 +261,9 @@ def test_jobs_inside_jobs_make_no_more_workers(backend, tmp_path):
 
 
 def test_experiments_with_jobs_stay_within_the_cores(tmp_path, monkeypatch):
-    from mpda.reproduction._contenders import CONTENDERS
-    from mpda.reproduction._protocol import PROBLEMS
-    from mpda.reproduction._store import Task
+    from mpda.experiments._contenders import CONTENDERS
+    from mpda.experiments._protocol import PROBLEMS
+    from mpda.experiments._store import Task
 
     attempt = RecordedAttempt(tmp_path / "record")
     monkeypatch.setattr(_runner, "attempt", attempt)
@@ -277,8 +280,8 @@ sys.path.insert(0, sys.argv[1])
 if sys.argv[2] == "affinity":
     os.sched_setaffinity(0, list(os.sched_getaffinity(0))[:1])
 from mpda import MPDA
-from mpda._threads import class_threads
-from mpda.engines import crew, in_order
+from mpda._lib.threads import class_threads
+from mpda.parallel import crew, in_order
 from thread_cases import threads_now
 found = list(in_order(threads_now, [()] * 2, 2, n_jobs=int(sys.argv[3])))
 print(json.dumps([crew(-1).n, crew(4).n, class_threads([5000] * 4), found[-1]]))

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_info
 
 import mpda
 from mpda.assessment import Protocol, assessed, contender
-from mpda.datasets import load
+from mpda.experiments.datasets import load
 from thread_cases import DATA, MODELS
 
 pytestmark = [
@@ -123,7 +123,8 @@ def test_without_a_seed_there_is_a_new_one_each_time(name):
 
 
 def test_threads_over_classes_end_with_the_fit(monkeypatch):
-    from mpda import _threads, passes
+    from mpda._lib import threads as _threads
+    from mpda.discriminant import passes
 
     monkeypatch.setattr(_threads, "_LARGE_CLASS", 10)
     monkeypatch.setattr(passes, "class_threads", lambda sizes: 2)
@@ -196,7 +197,7 @@ import sys, warnings
 warnings.simplefilter("error")  # not by -W, at which pyparsing warns of what it does itself
 sys.path.insert(0, sys.argv[1])
 from sklearn.exceptions import ConvergenceWarning
-from mpda.datasets import load
+from mpda.experiments.datasets import load
 from mpda.exceptions import SmallClassWarning
 from thread_cases import DATA, MODELS
 for category in (ConvergenceWarning, SmallClassWarning):

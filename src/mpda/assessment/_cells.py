@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._typing import Floats, Ints
+from mpda._lib.array_types import Floats, Ints
 from mpda.plotting import ErrorCurve
 from mpda.plotting._curve import curve_of_folds, half_width
 

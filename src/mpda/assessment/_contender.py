@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mpda.methods import Method
+from mpda.model_selection.methods import Method
 
 
 @dataclass(frozen=True)

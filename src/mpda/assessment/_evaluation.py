@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from mpda._typing import Array, Bools, Labels
+from mpda._lib.array_types import Array, Bools, Labels
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from mpda._threads import CHANGING
+from mpda._lib.threads import CHANGING
 
 
 class _Filters:

@@ -13,15 +13,15 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
-from mpda._typing import Floats, Ints, Labels
-from mpda._validation import check_count
+from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.validation import check_count
 from mpda.assessment._contender import Contender
 from mpda.assessment._expected import expected_warnings
 from mpda.assessment._scores import Choice, Row, compared, one_nn_row, score_table
 from mpda.assessment._split import Preparation, Split, better_scaled, one_nn, usual_energy
-from mpda.engines import in_order
-from mpda.methods import method
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection.methods import method
+from mpda.parallel import map_ordered
 
 BASELINE = "1-NN"
 # Tried where every number of components needs a fit of its own.
@@ -116,7 +116,7 @@ def assessed(
     work = [(each, fold) for each in range(len(contenders)) for fold in range(len(folds))]
     pieces = ((X, y, contenders[each], fold, folds[fold], protocol) for each, fold in work)
     found = []
-    for row in in_order(_assessed_once, pieces, len(work), n_jobs=n_jobs):
+    for row in map_ordered(_assessed_once, pieces, len(work), n_jobs=n_jobs):
         found.append(row)
         if progress is not None:
             progress(row["method"])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import ParameterGrid
 
-from mpda._typing import Floats, Ints, Labels
+from mpda._lib.array_types import Floats, Ints, Labels
 from mpda.assessment._contender import Contender
 from mpda.assessment._split import Split, one_nn
 from mpda.model_selection import DiscriminantSearchCV, classification_curve

@@ -10,10 +10,10 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from mpda._threads import one_blas_thread
-from mpda._typing import Floats, Labels
-from mpda.curves import nearest_by_dimension
-from mpda.frames import scale_exponent
+from mpda._lib.array_types import Floats, Labels
+from mpda._lib.coordinates import scale_exponent
+from mpda._lib.threads import one_blas_thread
+from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 
 # PCA to this share of the variance, fitted to the training part, where there are more features.
 ENERGY = 0.95

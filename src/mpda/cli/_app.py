@@ -144,7 +144,7 @@ def connected(scheduler: str | None) -> Iterator[None]:
     if scheduler is None:
         yield
         return
-    from mpda.engines import dask_engine
+    from mpda.parallel import dask_engine
 
     try:
         cluster = dask_engine().workers_of(scheduler)

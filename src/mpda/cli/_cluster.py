@@ -11,8 +11,8 @@ import numpy as np
 
 from mpda.cli._app import connected, stop
 from mpda.exceptions import TableError
-from mpda.methods import method
-from mpda.tables import named_in
+from mpda.io.tables import named_in
+from mpda.model_selection.methods import method
 
 # Methods that are sums over classes.
 _ABLE = ("MPDA", "PMPDA", "LFDA")
@@ -68,7 +68,7 @@ def _collections(order: ClusterOrder) -> tuple[Any, Any]:
     elif kind == ".parquet" or order.data.is_dir():
         frame = dd.read_parquet(place)
     else:
-        from mpda.tables import read_table
+        from mpda.io.tables import read_table
 
         table = read_table(order.data, label=order.label, skip_missing=order.skip_missing)
         return da.from_array(np.asarray(table.X), chunks=(_SENT, -1)), table.labels

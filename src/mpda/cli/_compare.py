@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda._beside import refuse_unwritable
+from mpda._lib.atomic_write import refuse_unwritable
 from mpda.cli._app import (
     app,
     connected,
@@ -53,7 +53,7 @@ from mpda.cli._words import (
 
 if TYPE_CHECKING:
     from mpda import ManifoldPartition
-    from mpda.tables import Table
+    from mpda.io.tables import Table
 
 _USUAL = "1-nn,pca,lda,shrinkage-lda,lfda,mpda"
 
@@ -88,7 +88,7 @@ def compare(
     """Methods side by side by nested cross-validation: one table, and one page."""
     energy = pca_energy(pca)
     with said_in_one_line(quiet=quiet):
-        from mpda.methods import BY_NAME
+        from mpda.model_selection.methods import BY_NAME
 
         known = ["1-NN", *BY_NAME]
         asked = known if methods.strip() == "all" else names(methods, known, "--methods") or []
@@ -103,8 +103,8 @@ def compare(
             n_steps,
         )
         from mpda.exceptions import TableError
+        from mpda.io.tables import read_table
         from mpda.report import collect
-        from mpda.tables import read_table
 
         label = label_of(data, label)
         refuse_input_as_output(data, out / "results.json", out / "report.html")
@@ -190,8 +190,8 @@ def partition(
         import numpy as np
 
         from mpda import ManifoldPartition
+        from mpda.io.tables import check_output, read_table, write_table
         from mpda.report import collect
-        from mpda.tables import check_output, read_table, write_table
 
         if out is not None:
             check_output(out)

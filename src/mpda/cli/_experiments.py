@@ -22,7 +22,7 @@ from mpda.cli._names import Experiment
 from mpda.cli._options import Json, Quiet
 
 if TYPE_CHECKING:
-    from mpda.reproduction import Outcome
+    from mpda.experiments import Outcome
 
 _AGAIN = "; the same command goes on from here"
 
@@ -55,7 +55,7 @@ def reproduce(
 ) -> None:
     """Repeat an experiment of the paper. A run that was stopped goes on where it was."""
     with said_in_one_line(_AGAIN, quiet=quiet):
-        from mpda.reproduction import CONTENDERS, PROBLEMS, Order, reproduce
+        from mpda.experiments import CONTENDERS, PROBLEMS, Order, reproduce
 
         order = Order(
             out=out,
@@ -120,7 +120,7 @@ def datasets(
 ) -> None:
     """List the data sets (shape, licence, source, citation), or write one as a table."""
     with said_in_one_line(quiet=quiet):
-        from mpda.datasets import DATASETS
+        from mpda.experiments.datasets import DATASETS
 
         if out is not None and name is None:
             stop(f"mpda: --out needs the name of a data set: {', '.join(DATASETS)}.", 2)
@@ -162,8 +162,8 @@ def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
     """As a table with the labels as text, or as an .npy whose last column has them as numbers."""
     import numpy as np
 
-    from mpda.datasets import column_names, load
-    from mpda.tables import check_output, write_table
+    from mpda.experiments.datasets import column_names, load
+    from mpda.io.tables import check_output, write_table
 
     check_output(out)
     X, y = load(name, directory)

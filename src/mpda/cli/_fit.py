@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda._beside import refuse_unwritable
+from mpda._lib.atomic_write import refuse_unwritable
 from mpda.cli._app import app, note, print_json, progress, said_in_one_line, stop
 from mpda.cli._names import Scale
 from mpda.cli._options import (
@@ -50,7 +50,7 @@ from mpda.cli._words import (
 if TYPE_CHECKING:
     from mpda.assessment import Assessment, Chosen, Contender, Protocol, Row
     from mpda.cli._cluster import ClusterOrder
-    from mpda.tables import Table
+    from mpda.io.tables import Table
 
 
 @app.command()
@@ -122,8 +122,8 @@ def fit(
         from mpda import save
         from mpda.assessment import Protocol, contender
         from mpda.exceptions import TableError
+        from mpda.io.tables import read_table
         from mpda.report import collect, plain
-        from mpda.tables import read_table
 
         with progress(1, f"reading {data.name}", quiet) as step:
             table = read_table(data, label=label, drop=drop or [], skip_missing=skip_missing)

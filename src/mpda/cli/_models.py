@@ -14,7 +14,7 @@ from mpda.cli._words import about, refuse_input_as_output, said, sentence, shown
 
 if TYPE_CHECKING:
     from mpda.assessment import Evaluation
-    from mpda.tables import Table
+    from mpda.io.tables import Table
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file, as fit writes it.")]
 
@@ -32,7 +32,7 @@ def transform(
     with said_in_one_line(quiet=quiet):
         import numpy as np
 
-        from mpda.tables import write_table
+        from mpda.io.tables import write_table
 
         _refuse_kind(out)
         refuse_input_as_output(data, out)
@@ -79,7 +79,7 @@ def evaluate(
     """The error of a model on the labelled samples of a file, which should be new to it."""
     with said_in_one_line(quiet=quiet):
         from mpda.assessment import evaluated
-        from mpda.tables import is_frame
+        from mpda.io.tables import is_frame
 
         fitted, notes = _loaded(model)
         if label is None and is_frame(data):
@@ -125,7 +125,7 @@ def export(
     if neighbors and onnx is None:
         stop("mpda: --neighbors is for --onnx.", 2)
     with said_in_one_line(quiet=quiet):
-        from mpda.export import export_matrix, export_onnx
+        from mpda.io.export import export_matrix, export_onnx
 
         fitted, _ = _loaded(model)
         if neighbors and not hasattr(fitted.steps[-1][1], "kneighbors"):
@@ -148,7 +148,7 @@ def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
     """The model of a file as a pipeline, and the notes that were kept with it."""
     from sklearn.pipeline import Pipeline
 
-    from mpda.persistence import header, load
+    from mpda.io.models import header, load
 
     model, notes = load(path), header(path).get("notes") or {}
     if not isinstance(model, Pipeline):
@@ -167,7 +167,7 @@ def _table_for(
 ) -> Table:
     """The samples of a file with the features that the model knows, in its order."""
     from mpda.exceptions import TableError
-    from mpda.tables import is_frame, read_table
+    from mpda.io.tables import is_frame, read_table
 
     known = getattr(model, "feature_names_in_", None)
     features = known.tolist() if known is not None and is_frame(data) else None
@@ -205,7 +205,7 @@ def _warnings(found: Evaluation) -> list[str]:
 def _refuse_kind(out: Path) -> None:
     """A name that does not say what to write is a wrong command."""
     from mpda.exceptions import TableError
-    from mpda.tables import check_output
+    from mpda.io.tables import check_output
 
     try:
         check_output(out)

@@ -34,6 +34,6 @@ FILES = (
 
 def method_names() -> list[str]:
     """For shell completion and help."""
-    from mpda.methods import BY_NAME
+    from mpda.model_selection.methods import BY_NAME
 
     return [name.lower().replace(" ", "-") for name in BY_NAME]

@@ -75,7 +75,7 @@ Image = Annotated[
 
 def label_of(data: Path, label: str | None) -> str | None:
     """The name of the labels; who gave none is told what there is."""
-    from mpda.tables import columns_of
+    from mpda.io.tables import columns_of
 
     if label is not None or data.suffix.lower() == ".npz":
         return label
@@ -84,7 +84,7 @@ def label_of(data: Path, label: str | None) -> str | None:
 
 
 def method_name(given: str) -> str:
-    from mpda.methods import BY_NAME
+    from mpda.model_selection.methods import BY_NAME
 
     found = names(given, BY_NAME, "--method")
     if found is None or len(found) != 1:

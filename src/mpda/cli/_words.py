@@ -10,7 +10,7 @@ from mpda.cli._app import stop
 
 if TYPE_CHECKING:
     from mpda.assessment import Chosen, Row
-    from mpda.tables import Table
+    from mpda.io.tables import Table
 
 STAR = (
     "* the least, and what a paired t-test at 0.05, corrected for folds that share samples, does "

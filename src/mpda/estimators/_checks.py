@@ -6,7 +6,7 @@ threads that do so at once, the second would put back what the first had made.
 
 from sklearn.utils import multiclass, validation
 
-from mpda._threads import one_at_a_time
+from mpda._lib.threads import one_at_a_time
 
 check_array = one_at_a_time(validation.check_array)
 check_X_y = one_at_a_time(validation.check_X_y)

@@ -10,22 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from mpda._arrays import (
-    as_type,
+from mpda._lib.array_types import Array, ArrayLike, Floats, Labels
+from mpda._lib.arrays import (
+    array_namespace,
+    astype,
     bits,
-    library,
-    like,
-    namespace,
-    numbers_like,
-    on_host,
-    slices,
+    describe_library,
+    is_numpy,
+    iter_slices,
+    numbers_to_device,
+    to_device,
     to_host,
 )
-from mpda._typing import Array, ArrayLike, Floats, Labels
-from mpda._validation import check_count, check_jobs, check_number, check_option
-from mpda.cells import SEARCHES
-from mpda.contributions import PatchRule, Plan
-from mpda.discriminant import (
+from mpda._lib.validation import check_count, check_jobs, check_number, check_option
+from mpda.discriminant.class_contribution import PatchRule, Plan
+from mpda.discriminant.fit import (
     Discriminant,
     Penalties,
     Sums,
@@ -33,13 +32,14 @@ from mpda.discriminant import (
     extended_discriminant,
     fit_discriminant,
 )
+from mpda.discriminant.passes import ClassWork
+from mpda.discriminant.sharing import Setting
 from mpda.estimators._costs import graph_bytes
 from mpda.estimators._health import narrowed, warn_of_trouble
 from mpda.estimators._linear_map import LinearMap
 from mpda.estimators._samples import LabelledSamples, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
-from mpda.passes import ClassWork
-from mpda.sharing import Setting
+from mpda.neighbors.cells import SEARCHES
 
 # Rows of a class that are marked at a time.
 _MARKED_ROWS = 1000
@@ -153,8 +153,8 @@ class TangentDiscriminant(LinearMap):
         return samples if new.all() else samples.only(new), samples.classes[new]
 
     def _refuse_other_library(self, samples: Samples) -> None:
-        came = library(samples.X) if isinstance(samples, LabelledSamples) else "numpy"
-        before = library(self.components_)
+        came = describe_library(samples.X) if isinstance(samples, LabelledSamples) else "numpy"
+        before = describe_library(self.components_)
         if came != before:
             raise TypeError(
                 f"X must be of the array library of earlier calls, {before}, got {came}: the sums "
@@ -207,15 +207,15 @@ class TangentDiscriminant(LinearMap):
             solvers, searches = self.class_solvers_ + solvers, self.neighbor_search_ + searches
             recalls = np.concatenate([to_host(self.neighbor_recall_), recalls])
             residuals = np.concatenate([to_host(self.class_residuals_), residuals])
-            dtype = namespace(self.components_).result_type(self.components_, dtype)
+            dtype = array_namespace(self.components_).result_type(self.components_, dtype)
         order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
-        self.classes_ = numbers_like(classes[order], found.mean)
+        self.classes_ = numbers_to_device(classes[order], found.mean)
         self.class_solvers_ = [solvers[c] for c in order]
         self.neighbor_search_ = [searches[c] for c in order]
-        self.neighbor_recall_ = like(recalls[order], found.mean)
-        self.class_residuals_ = like(residuals[order], found.mean)
-        self.mean_ = as_type(found.mean, dtype)
+        self.neighbor_recall_ = to_device(recalls[order], found.mean)
+        self.class_residuals_ = to_device(residuals[order], found.mean)
+        self.mean_ = astype(found.mean, dtype)
         self.components_ = narrowed(scale.applied(found.directions).T, dtype)
         self.eigenvalues_ = found.directions.eigenvalues
         self.residual_ = found.residual
@@ -250,10 +250,10 @@ def _marks(samples: Samples) -> dict[Any, bytes]:
 
 
 def _mark(samples: Array) -> bytes:
-    if not on_host(samples):
+    if not is_numpy(samples):
         return blake2b(to_host(_mixed(samples)).data, digest_size=16).digest()
     mark = blake2b(digest_size=16)
-    for rows in slices(len(samples), _MARKED_ROWS):
+    for rows in iter_slices(len(samples), _MARKED_ROWS):
         mark.update(np.ascontiguousarray(samples[rows], dtype=np.float64).data)
     return mark.digest()
 
@@ -263,11 +263,13 @@ def _mixed(samples: Array) -> Array:
 
     So that not all samples travel from a device.
     """
-    xp = namespace(samples)
+    xp = array_namespace(samples)
     limits = np.iinfo(np.int64)
     factors = np.random.default_rng(0).integers(limits.min, limits.max, (2, samples.shape[1])) | 1
     numbers = bits(samples)
-    return xp.stack([xp.sum(numbers * like(each, samples), axis=1) for each in factors], axis=1)
+    return xp.stack(
+        [xp.sum(numbers * to_device(each, samples), axis=1) for each in factors], axis=1
+    )
 
 
 def _kind(labels: Labels) -> str:

@@ -8,19 +8,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Self
 
-from mpda._arrays import as_type, numbers_like
-from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike
-from mpda._validation import check_count, check_flag, check_jobs, check_number
-from mpda.engines import in_order
+from mpda._lib.array_types import ArrayLike
+from mpda._lib.arrays import astype, numbers_to_device
+from mpda._lib.coordinates import Coordinates
+from mpda._lib.threads import SMALL, one_blas_thread
+from mpda._lib.validation import check_count, check_flag, check_jobs, check_number
+from mpda.baselines.graph_methods import Each
+from mpda.discriminant.solutions import Solution, largest
 from mpda.estimators._health import narrowed, warn_of_trouble
 from mpda.estimators._linear_map import LinearMap
 from mpda.estimators._samples import LabelledSamples
 from mpda.estimators._scale import Scale
-from mpda.frames import Frame
-from mpda.graphs import NeighborLists, searched_lists
-from mpda.recipes import Each
-from mpda.solutions import Solution, largest
+from mpda.neighbors.graph import NeighborLists, find_neighbors_blockwise
+from mpda.parallel import map_ordered
 
 Memo = dict[tuple[Any, ...], Any]
 # Where a memo has the largest number of neighbours that any of the fits will ask for.
@@ -55,7 +55,7 @@ class EigenMethod(LinearMap):
         view = samples.view()
         with one_blas_thread(view.dimension <= SMALL):
             solution = self._solution(view, self._forms(view, samples, {}))
-        self.classes_ = numbers_like(samples.classes, view.origin)
+        self.classes_ = numbers_to_device(samples.classes, view.origin)
         self._keep(view, solution)
         return self
 
@@ -75,24 +75,24 @@ class EigenMethod(LinearMap):
         """Warn of classes that are too small for the neighbours of this method, if any are."""
 
     @abstractmethod
-    def _forms(self, view: Frame, samples: Any, memo: Memo) -> Any:
+    def _forms(self, view: Coordinates, samples: Any, memo: Memo) -> Any:
         """What does not depend on alpha."""
 
-    def _solution(self, view: Frame, forms: Any) -> Solution:
+    def _solution(self, view: Coordinates, forms: Any) -> Solution:
         return largest(view, forms, self.alpha, self.n_components)
 
-    def _searched(self, view: Frame, n_neighbors: int, memo: Memo) -> NeighborLists:
+    def _searched(self, view: Coordinates, n_neighbors: int, memo: Memo) -> NeighborLists:
         """The neighbours among all samples; searched once for all fits that share the memo."""
         k = max(n_neighbors, memo.get(MOST_NEIGHBORS, 0))
 
         def search() -> NeighborLists:
             self._say(f"neighbours of {view.samples.shape[0]} samples")
-            return searched_lists(view.points, k)
+            return find_neighbors_blockwise(view.points, k)
 
         lists: NeighborLists = remembered(memo, ("lists", k), search)
         return lists.first(n_neighbors)
 
-    def _each(self, work: str, unit: str = "classes", carry_out: Each = in_order) -> Each:
+    def _each(self, work: str, unit: str = "classes", carry_out: Each = map_ordered) -> Each:
         """How the pieces of this work are carried out."""
         title = f"{type(self).__name__}, {work}" if self.verbose else None
         return partial(carry_out, n_jobs=self.n_jobs, report=title, unit=unit)
@@ -101,13 +101,13 @@ class EigenMethod(LinearMap):
         if self.verbose:
             print(f"{type(self).__name__}, {what}", file=sys.stderr)
 
-    def _keep(self, view: Frame, solution: Solution) -> None:
+    def _keep(self, view: Coordinates, solution: Solution) -> None:
         """Set the attributes that all these methods have."""
         dtype = view.samples.dtype
         scale = Scale(self.eigenvalue_power, self._unit_rows, self.orthonormal, self._increasing)
         self.components_ = narrowed(scale.applied(solution.directions).T, dtype)
         self.eigenvalues_ = solution.directions.eigenvalues
-        self.mean_ = as_type(view.mean, dtype)
+        self.mean_ = astype(view.mean, dtype)
         self.units_ = {"alpha": solution.ridge}
         self.residual_ = solution.residual
         self.condition_ = solution.directions.condition

@@ -8,17 +8,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._arrays import as_type, at_least, namespace, power_of_two, to_host
-from mpda._typing import ArrayLike, Floats
-from mpda._validation import check_count, check_number
-from mpda.engines import dask_engine, is_on_dask
+from mpda._lib.array_types import ArrayLike, Floats
+from mpda._lib.arrays import array_namespace, astype, ldexp, maximum, to_host
+from mpda._lib.coordinates import frame_exponent, scale_only
+from mpda._lib.validation import check_count, check_number
+from mpda.discriminant.eigenproblem import fix_signs
+from mpda.discriminant.scatter import total_scatter
 from mpda.estimators._checks import validate_data
 from mpda.estimators._costs import BLOCKS, solution_bytes
 from mpda.estimators._inputs import refuse_identical
 from mpda.estimators._linear_map import LinearMap
-from mpda.frames import frame_exponent, plain_frame
-from mpda.pencils import signed
-from mpda.scatter import total_scatter
+from mpda.parallel import dask_engine, is_dask_collection
 
 
 class GramPCA(LinearMap):
@@ -68,7 +68,7 @@ class GramPCA(LinearMap):
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the components from the samples X (n_samples, n_features); y is not used."""
         _check_components(self.n_components)
-        if is_on_dask(X):
+        if is_dask_collection(X):
             if np.isscalar(y):
                 raise TypeError(
                     f"y={y!r} is not used: what GramPCA makes are arrays, without columns for "
@@ -85,19 +85,19 @@ class GramPCA(LinearMap):
         else:
             X = self._unlabelled(X)
             self._refuse_beyond_memory(X, [X.shape[0]])
-            n, dtype, mean = X.shape[0], X.dtype, plain_frame(X).mean
+            n, dtype, mean = X.shape[0], X.dtype, scale_only(X).mean
             exponent = frame_exponent(X)
             scatter = total_scatter(X, exponent, mean)
-        xp = namespace(scatter)
+        xp = array_namespace(scatter)
         values, vectors = xp.linalg.eigh(scatter)
-        values, vectors = at_least(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
+        values, vectors = maximum(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
         ratios = values / xp.sum(values)
         kept = _number_kept(self.n_components, to_host(ratios), min(n, ratios.shape[0]))
         self.n_components_ = kept
-        self.components_ = as_type(signed(vectors[:, :kept]).T, dtype)
-        self.explained_variance_ = power_of_two(values[:kept] / (n - 1), 2 * exponent)
+        self.components_ = astype(fix_signs(vectors[:, :kept]).T, dtype)
+        self.explained_variance_ = ldexp(values[:kept] / (n - 1), 2 * exponent)
         self.explained_variance_ratio_ = ratios[:kept]
-        self.mean_ = as_type(mean, dtype)
+        self.mean_ = astype(mean, dtype)
         return self
 
     def _fit_bytes(self, sizes: Sequence[int], d: int, at_once: int) -> float:

@@ -9,14 +9,21 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
-from mpda._typing import Floats, Ints
-from mpda._validation import check_count, check_option
+from mpda._lib.array_types import Floats, Ints
+from mpda._lib.coordinates import Coordinates
+from mpda._lib.validation import check_count, check_option
+from mpda.baselines.graph_methods import (
+    PENALTIES,
+    Each,
+    local_pencil,
+    neighbor_form,
+    pair_form,
+    weighted_form,
+)
+from mpda.discriminant.solutions import Pencil
 from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
-from mpda.frames import Frame
-from mpda.recipes import PENALTIES, Each, local_pencil, neighbor_form, pair_form, weighted_form
-from mpda.solutions import Pencil
 
 _LARGEST_WEIGHT = 1e100
 _WITHIN = ("fisher", "local", "neighbors")
@@ -162,7 +169,7 @@ class GraphDiscriminant(EigenMethod):
         if self.within in ("local", "neighbors") or self.between == "local":
             warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Pencil:
         named = _NamedForms(
             view,
             samples.members,
@@ -188,7 +195,7 @@ class GraphDiscriminant(EigenMethod):
 class _NamedForms:
     """The forms of the named graphs, each made when it is asked for."""
 
-    view: Frame
+    view: Coordinates
     classes: list[Ints]
     n_neighbors: int
     n_pairs: int
@@ -224,7 +231,7 @@ class _NamedForms:
 
 
 def _weights_form(
-    view: Frame, samples: LabelledSamples, graph: Callable[..., Any], name: str
+    view: Coordinates, samples: LabelledSamples, graph: Callable[..., Any], name: str
 ) -> Floats:
     """The form of the weights that a callable returns, which are checked."""
     weights = graph(samples.X.astype(np.float64), samples.y.copy())

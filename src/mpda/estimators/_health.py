@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mpda._arrays import as_type, namespace
-from mpda._typing import Array
+from mpda._lib.array_types import Array
+from mpda._lib.arrays import array_namespace, astype
 from mpda.exceptions import NumericalWarning
 
 # Rounding, about 1e-16 of a matrix, grows by its condition number: four digits are left.
@@ -37,7 +37,7 @@ def warn_of_trouble(residual: float, condition: float) -> None:
 
 def narrowed(components: Array, dtype: Any) -> Array:
     """The components in the precision of the samples; refused if they do not fit in."""
-    xp = namespace(components)
+    xp = array_namespace(components)
     largest = float(xp.max(xp.abs(components)))
     if largest > float(xp.finfo(dtype).max):
         unit = 2 ** int(np.log2(largest))
@@ -45,4 +45,4 @@ def narrowed(components: Array, dtype: Any) -> Array:
             f"The components would be as large as {largest:.1g}, more than {dtype} can hold: the "
             f"samples of X hardly vary. Give X in double precision, or multiply it by {unit:.1g}."
         )
-    return as_type(components, dtype)
+    return astype(components, dtype)

@@ -7,22 +7,22 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 
-from mpda._arrays import (
-    can_be_changed,
+from mpda._lib.array_types import Array
+from mpda._lib.arrays import (
+    array_namespace,
+    describe_library,
     has_double_precision,
     is_complex,
-    is_foreign,
-    library,
-    namespace,
-    on_other_device,
+    is_device_array,
+    is_mutable,
+    is_on_accelerator,
 )
-from mpda._memory import refuse_beyond_memory
-from mpda._typing import Array
+from mpda._lib.memory import refuse_beyond_memory
 
 
 def is_dispatched(X: Any) -> bool:
     """Whether X is of another array library, and work on it is to be done there."""
-    return bool(get_config()["array_api_dispatch"]) and is_foreign(X)
+    return bool(get_config()["array_api_dispatch"]) and is_device_array(X)
 
 
 def refuse_device(estimator: Any, X: Any, *, able: bool) -> None:
@@ -30,24 +30,24 @@ def refuse_device(estimator: Any, X: Any, *, able: bool) -> None:
     name = type(estimator).__name__
     if is_dispatched(X) and not able:
         raise TypeError(
-            f"{name} works on NumPy arrays, and X is of {library(X)}. MPDA, PMPDA, LFDA and "
+            f"{name} works on NumPy arrays, and X is of {describe_library(X)}. MPDA, PMPDA, LFDA and "
             f"GramPCA work on such arrays where they are; for {name} give X as a NumPy array."
         )
-    if is_foreign(X) and is_complex(X):
+    if is_device_array(X) and is_complex(X):
         raise ValueError(f"Complex data not supported: X is of {X.dtype}.")
-    if is_dispatched(X) and not can_be_changed(X):
+    if is_dispatched(X) and not is_mutable(X):
         raise TypeError(
-            f"{name} changes arrays in place, which those of {library(X)} do not allow: give X as "
+            f"{name} changes arrays in place, which those of {describe_library(X)} do not allow: give X as "
             "a NumPy array, or of PyTorch or CuPy."
         )
     if is_dispatched(X) and not has_double_precision(X):
         raise TypeError(
-            f"{name} works in double precision, which {library(X)} does not have: move X to "
+            f"{name} works in double precision, which {describe_library(X)} does not have: move X to "
             "another device, or give it as a NumPy array."
         )
-    if is_foreign(X) and not is_dispatched(X) and on_other_device(X):
+    if is_device_array(X) and not is_dispatched(X) and is_on_accelerator(X):
         raise TypeError(
-            f"X is an array of {library(X)}. To have the work done there, set the environment "
+            f"X is an array of {describe_library(X)}. To have the work done there, set the environment "
             "variable SCIPY_ARRAY_API=1 before the first import of SciPy and call "
             "sklearn.set_config(array_api_dispatch=True); or give X as a NumPy array."
         )
@@ -65,16 +65,16 @@ def refuse_conversion(X: Any) -> None:
 
 def float_types(X: Any) -> list[Any]:
     """The types that are taken as they are; others become the first."""
-    xp = namespace(X) if is_dispatched(X) else np
+    xp = array_namespace(X) if is_dispatched(X) else np
     return [xp.float64, xp.float32]
 
 
 def limits(X: Array) -> tuple[Array, Array]:
     """The least and the largest value of each feature (d,)."""
-    xp = namespace(X)
+    xp = array_namespace(X)
     return xp.min(X, axis=0), xp.max(X, axis=0)
 
 
 def refuse_identical(low: Array, high: Array) -> None:
-    if bool(namespace(low).all(low == high)):
+    if bool(array_namespace(low).all(low == high)):
         raise ValueError("All samples of X are identical, so nothing can be learnt from them.")

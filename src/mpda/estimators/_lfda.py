@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mpda._validation import check_count, check_option
+from mpda._lib.coordinates import Coordinates
+from mpda._lib.validation import check_count, check_option
+from mpda.baselines.graph_methods import AFFINITIES, local_pencil
+from mpda.discriminant.solutions import Pencil
 from mpda.estimators._costs import graph_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._samples import Samples, warn_of_small_classes
-from mpda.frames import Frame
-from mpda.recipes import AFFINITIES, local_pencil
-from mpda.solutions import Pencil
 
 
 class LFDA(EigenMethod):
@@ -122,7 +122,7 @@ class LFDA(EigenMethod):
         if self.affinity != "ones":
             warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Frame, samples: Samples, memo: Memo) -> Pencil:
+    def _forms(self, view: Coordinates, samples: Samples, memo: Memo) -> Pencil:
         return remembered(
             memo,
             (self.n_neighbors, self.affinity),

@@ -13,22 +13,21 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mpda._arrays import (
-    as_type,
-    detached,
-    is_foreign,
+from mpda._lib.array_types import Array, ArrayLike, Floats, Labels
+from mpda._lib.arrays import (
+    array_namespace,
+    astype,
+    describe_library,
+    detach,
+    is_device_array,
+    is_numpy,
+    iter_slices,
     least_squares,
-    library,
-    moved,
-    namespace,
-    on_host,
-    slices,
+    move_to,
     to_host,
 )
-from mpda._memory import refuse_beyond_memory
-from mpda._threads import class_threads
-from mpda._typing import Array, ArrayLike, Floats, Labels
-from mpda.engines import dask_engine, is_on_dask
+from mpda._lib.memory import refuse_beyond_memory
+from mpda._lib.threads import class_threads
 from mpda.estimators._checks import (
     check_array,
     check_X_y,
@@ -44,6 +43,7 @@ from mpda.estimators._inputs import (
     refuse_identical,
 )
 from mpda.estimators._samples import LabelledSamples, Samples, distinct_labels
+from mpda.parallel import dask_engine, is_dask_collection
 
 # Entries of samples that are mapped at a time.
 _MAPPED_ENTRIES = 2_000_000
@@ -70,7 +70,7 @@ class LinearMap(
         Arrays of another library are mapped where they are.
         """
         check_is_fitted(self, "components_")
-        if is_on_dask(X):
+        if is_dask_collection(X):
             _refuse_containers(self)
             work = partial(_mapped, mean=self.mean_, components=self.components_)
             engine = dask_engine()
@@ -78,7 +78,7 @@ class LinearMap(
             return engine.mapped(X, work, self.components_.shape[0])
         self._refuse_elsewhere(X, "transform")
         refuse_device(self, X, able=True)
-        X = validate_data(self, detached(X), reset=False, dtype=float_types(X))
+        X = validate_data(self, detach(X), reset=False, dtype=float_types(X))
         return _mapped(X, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
@@ -87,7 +87,7 @@ class LinearMap(
         self._refuse_dask(X)
         self._refuse_elsewhere(X, "inverse_transform")
         refuse_device(self, X, able=True)
-        X = check_array(detached(X), dtype=float_types(X))
+        X = check_array(detach(X), dtype=float_types(X))
         n_components = self.components_.shape[0]
         if X.shape[1] != n_components:
             raise ValueError(
@@ -95,12 +95,12 @@ class LinearMap(
                 "components: give what transform returned."
             )
         # Components of length one: their lengths say nothing about which of them are independent.
-        components, mean = moved(self.components_, X), moved(self.mean_, X)
-        wide = namespace(X).result_type(X, components)
-        components = as_type(components, wide)
+        components, mean = move_to(self.components_, X), move_to(self.mean_, X)
+        wide = array_namespace(X).result_type(X, components)
+        components = astype(components, wide)
         lengths = _lengths(components)
-        offsets = least_squares(components / lengths[:, None], (as_type(X, wide) / lengths).T).T
-        return as_type(offsets + mean, X.dtype)
+        offsets = least_squares(components / lengths[:, None], (astype(X, wide) / lengths).T).T
+        return astype(offsets + mean, X.dtype)
 
     @property
     def _n_features_out(self) -> int:
@@ -115,7 +115,7 @@ class LinearMap(
 
     def _given(self, X: ArrayLike, y: ArrayLike, *, more: bool = False) -> Samples:
         """The samples and labels, here or on a cluster, as ``_labelled`` has them."""
-        if is_on_dask(X) and self._sum_over_classes:
+        if is_dask_collection(X) and self._sum_over_classes:
             return self._on_cluster(X, y, more=more)
         return self._labelled(X, y, more=more)
 
@@ -129,10 +129,10 @@ class LinearMap(
             "dtype": float_types(X),
             "ensure_min_samples": least,
         }
-        y = to_host(y) if is_foreign(y) else y
+        y = to_host(y) if is_device_array(y) else y
         refuse_conversion(X)
         if is_dispatched(X):
-            X = validate_data(self, detached(X), **options)
+            X = validate_data(self, detach(X), **options)
             y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)[1]
         else:
             X, y = validate_data(self, X, y, **options)
@@ -190,7 +190,7 @@ class LinearMap(
         self, X: Array, sizes: Sequence[int], at_once: int | None = None
     ) -> None:
         """Refuse a fit to samples X in classes of these sizes, if there is no memory for it."""
-        if not on_host(X):
+        if not is_numpy(X):
             return  # a device has its own limits
         n, d = X.shape
         if at_once is None:
@@ -203,7 +203,7 @@ class LinearMap(
         )
 
     def _refuse_dask(self, X: Any) -> None:
-        if is_on_dask(X):
+        if is_dask_collection(X):
             raise TypeError(
                 f"{type(self).__name__} needs all samples here and does not take Dask collections, "
                 "as fit of MPDA, PMPDA, LFDA and GramPCA does. If X fits into memory, give "
@@ -212,12 +212,12 @@ class LinearMap(
 
     def _refuse_elsewhere(self, X: Any, method: str) -> None:
         """With array API dispatch, what is mapped must be where the map is."""
-        came = library(X) if is_foreign(X) else "numpy"
-        if get_config()["array_api_dispatch"] and came != library(self.components_):
+        came = describe_library(X) if is_device_array(X) else "numpy"
+        if get_config()["array_api_dispatch"] and came != describe_library(self.components_):
             raise ValueError(
                 f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace "
                 f"and the same device as those passed to fit(): X is of {came}, the components "
-                f"are of {library(self.components_)}. Move X there; or, without "
+                f"are of {describe_library(self.components_)}. Move X there; or, without "
                 "array_api_dispatch, everything is brought to NumPy."
             )
 
@@ -232,7 +232,7 @@ class LinearMap(
         self._refuse_dask(X)
         refuse_device(self, X, able=self._on_devices)
         refuse_conversion(X)
-        X = validate_data(self, detached(X), dtype=float_types(X), ensure_min_samples=2)
+        X = validate_data(self, detach(X), dtype=float_types(X), ensure_min_samples=2)
         refuse_identical(*limits(X))
         return X
 
@@ -248,14 +248,14 @@ def _refuse_containers(model: LinearMap) -> None:
 
 
 def _mapped(X: Array, mean: Array, components: Array) -> Array:
-    if on_host(X) or not is_foreign(X):
+    if is_numpy(X) or not is_device_array(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
         if X.size > _MAPPED_ENTRIES:
             return _mapped_in_blocks(X, mean, components)
-    offsets = X - moved(mean, X)
+    offsets = X - move_to(mean, X)
     # Not every library multiplies matrices of different precision.
-    components = as_type(moved(components, X), offsets.dtype)
-    return as_type(offsets @ components.T, X.dtype)
+    components = astype(move_to(components, X), offsets.dtype)
+    return astype(offsets @ components.T, X.dtype)
 
 
 def _mapped_in_blocks(X: Array, mean: Array, components: Array) -> Array:
@@ -267,14 +267,14 @@ def _mapped_in_blocks(X: Array, mean: Array, components: Array) -> Array:
         "Map them in parts, for example X[:100000].",
     )
     found = np.empty(shape, dtype=X.dtype)
-    for rows in slices(X.shape[0], _MAPPED_ENTRIES // X.shape[1]):
+    for rows in iter_slices(X.shape[0], _MAPPED_ENTRIES // X.shape[1]):
         found[rows] = (X[rows] - mean) @ components.T
     return found
 
 
 def _lengths(components: Array) -> Array:
     """The length of each component (r,), 1 for one of zeros; squares stay in range."""
-    xp = namespace(components)
+    xp = array_namespace(components)
     largest = xp.max(xp.abs(components), axis=1)
     largest = xp.where(largest > 0.0, largest, 1.0)
     lengths = largest * xp.linalg.vector_norm(components / largest[:, None], axis=1)

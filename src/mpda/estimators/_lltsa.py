@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mpda._threads import SMALL, one_blas_thread
-from mpda._typing import ArrayLike, Floats, Ints
-from mpda._validation import check_count
-from mpda.alignment import energy_dimension
+from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.coordinates import Coordinates, build_coordinates
+from mpda._lib.threads import SMALL, one_blas_thread
+from mpda._lib.validation import check_count
+from mpda.baselines.alignment import energy_dimension
+from mpda.baselines.graph_methods import lltsa_pencil
+from mpda.discriminant.eigenproblem import numerical_rank
+from mpda.discriminant.solutions import Pencil, Solution, smallest
 from mpda.estimators._costs import graph_bytes, neighborhoods_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._samples import LabelledSamples
-from mpda.frames import Frame, frame
-from mpda.graphs import mean_offsets
-from mpda.pencils import rank
-from mpda.recipes import lltsa_pencil
-from mpda.solutions import Pencil, Solution, smallest
+from mpda.neighbors.graph import center
 
 _ENERGY = 0.95
 
@@ -125,7 +125,7 @@ class LLTSA(EigenMethod):
         X = self._unlabelled(X)
         self._check()
         self._refuse_beyond_memory(X, [len(X)])
-        view = frame(X)
+        view = build_coordinates(X)
         with one_blas_thread(view.dimension <= SMALL):
             forms = self._forms(view, None, {})
             solution = self._solution(view, forms)
@@ -147,7 +147,7 @@ class LLTSA(EigenMethod):
             check_count("tangent_dimension", self.tangent_dimension)
         super()._check()
 
-    def _forms(self, view: Frame, samples: LabelledSamples | None, memo: Memo) -> _Forms:
+    def _forms(self, view: Coordinates, samples: LabelledSamples | None, memo: Memo) -> _Forms:
         lists = self._searched(view, self.n_neighbors, memo).indices
         r = self._dimension(view.all_coordinates, lists)
         pencil = remembered(
@@ -159,13 +159,13 @@ class LLTSA(EigenMethod):
         )
         return _Forms(pencil, r)
 
-    def _solution(self, view: Frame, forms: _Forms) -> Solution:
+    def _solution(self, view: Coordinates, forms: _Forms) -> Solution:
         return smallest(view, forms.pencil, self.alpha, self.n_components)
 
     def _dimension(self, Z: Floats, lists: Ints) -> int:
         """r, the dimension of the tangent spaces of neighbourhoods (n, k)."""
-        offsets = mean_offsets(Z)
-        n_dimensions = rank(offsets.T @ offsets)
+        offsets = center(Z)
+        n_dimensions = numerical_rank(offsets.T @ offsets)
         most = max(1, min(lists.shape[1] - 2, n_dimensions - 1))
         if self.tangent_dimension is None:
             return min(self.n_components or energy_dimension(Z, lists, _ENERGY), most)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mpda._validation import check_count, check_number
-from mpda.alignment import Fields
+from mpda._lib.coordinates import Coordinates
+from mpda._lib.validation import check_count, check_number
+from mpda.baselines.alignment import Fields
+from mpda.baselines.graph_methods import FieldSource, followed_fields, smoothest_fields
+from mpda.discriminant.solutions import Solution
 from mpda.estimators._costs import fields_bytes, graph_bytes, tangent_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
-from mpda.frames import Frame
-from mpda.recipes import FieldSource, followed_fields, smoothest_fields
-from mpda.solutions import Solution
 
 
 class LPFE(EigenMethod):
@@ -129,7 +129,7 @@ class LPFE(EigenMethod):
     def _warn(self, samples: LabelledSamples) -> None:
         warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> FieldSource:
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> FieldSource:
         """The smoothest fields, made when it is known how many are needed."""
 
         def fields(n_fields: int) -> Fields:
@@ -148,5 +148,5 @@ class LPFE(EigenMethod):
 
         return fields
 
-    def _solution(self, view: Frame, forms: FieldSource) -> Solution:
+    def _solution(self, view: Coordinates, forms: FieldSource) -> Solution:
         return followed_fields(view, forms, self.alpha, self.n_components)

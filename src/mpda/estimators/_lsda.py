@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpda._validation import check_count, check_number
+from mpda._lib.coordinates import Coordinates
+from mpda._lib.validation import check_count, check_number
+from mpda.baselines.graph_methods import LsdaForms, lsda_forms
+from mpda.discriminant.solutions import Pencil
 from mpda.estimators._costs import graph_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._samples import LabelledSamples
-from mpda.frames import Frame
-from mpda.recipes import LsdaForms, lsda_forms
-from mpda.solutions import Pencil
 
 
 class LSDA(EigenMethod):
@@ -115,7 +115,7 @@ class LSDA(EigenMethod):
         check_number("between_share", self.between_share, below=1.0)
         super()._check()
 
-    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Pencil:
         forms: LsdaForms = remembered(
             memo,
             (self.n_neighbors,),

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from mpda._typing import ArrayLike
-from mpda._validation import check_count, check_number, own_seed
-from mpda.dependence import Progress, SearchPlan, most_dependent_subspace
+from mpda._lib.array_types import ArrayLike
+from mpda._lib.validation import check_count, check_number, resolve_seed
+from mpda.baselines.lsdr.subspace_search import Progress, SearchPlan, most_dependent_subspace
 from mpda.estimators._costs import kernels_bytes, samples_bytes
 from mpda.estimators._linear_map import LinearMap
 
@@ -208,7 +208,7 @@ class LSDR(LinearMap):
 
 def _seed(random_state: Any) -> int:
     try:
-        return int(check_random_state(own_seed(random_state)).randint(2**31 - 1))
+        return int(check_random_state(resolve_seed(random_state)).randint(2**31 - 1))
     except ValueError as error:
         raise ValueError(f"random_state cannot be a seed: {error}.") from error
 

@@ -8,20 +8,20 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClusterMixin
 
-from mpda._memory import refuse_beyond_memory
-from mpda._typing import ArrayLike, Floats, Ints
-from mpda._validation import check_count, check_jobs
-from mpda.coarse import CLASS_SIZE
-from mpda.contributions import PatchRule
-from mpda.engines import in_order, is_on_dask
+from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.coordinates import scale_exponent
+from mpda._lib.memory import refuse_beyond_memory
+from mpda._lib.validation import check_count, check_jobs
+from mpda.discriminant.class_contribution import PatchRule
 from mpda.estimators._checks import validate_data
 from mpda.estimators._costs import BLOCKS, all_pairs_bytes, graph_bytes, samples_bytes
 from mpda.estimators._inputs import refuse_device
 from mpda.estimators._partition_options import partition_rule
 from mpda.estimators._samples import distinct_labels
-from mpda.frames import scale_exponent
-from mpda.graphs import ClassPoints, neighbor_lists
-from mpda.partition import Partition, joined
+from mpda.neighbors.graph import ClassPoints, find_neighbors
+from mpda.parallel import is_dask_collection, map_ordered
+from mpda.partition.coarse import CLASS_SIZE
+from mpda.partition.split import Partition, joined
 
 
 class ManifoldPartition(ClusterMixin, BaseEstimator):
@@ -97,7 +97,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         neighbors = check_count("partition_neighbors", self.partition_neighbors)
         rule = partition_rule(self.partition, check_count("max_patch_size", self.max_patch_size))
         n_jobs = check_jobs(self.n_jobs)
-        if is_on_dask(X):
+        if is_dask_collection(X):
             raise TypeError(
                 "ManifoldPartition needs all samples here and does not take Dask collections. If X "
                 "fits into memory, give X.compute()."
@@ -115,7 +115,7 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
         self._refuse_beyond_memory(X, max(each.size for each in members))
         parts = list(
-            in_order(
+            map_ordered(
                 _class_partition,
                 ((points[each], neighbors, rule) for each in members),
                 len(members),
@@ -150,4 +150,4 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
 
 def _class_partition(points: Floats, n_neighbors: int, rule: PatchRule) -> Partition:
     samples = ClassPoints(points)
-    return rule(samples, neighbor_lists(samples, n_neighbors))
+    return rule(samples, find_neighbors(samples, n_neighbors))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpda._validation import check_count, check_option
+from mpda._lib.coordinates import Coordinates
+from mpda._lib.validation import check_count, check_option
+from mpda.baselines.graph_methods import PENALTIES, neighbor_form, pair_form
+from mpda.discriminant.solutions import Pencil
 from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
 from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
-from mpda.frames import Frame
-from mpda.recipes import PENALTIES, neighbor_form, pair_form
-from mpda.solutions import Pencil
 
 
 class MFA(EigenMethod):
@@ -129,7 +129,7 @@ class MFA(EigenMethod):
     def _warn(self, samples: LabelledSamples) -> None:
         warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Frame, samples: LabelledSamples, memo: Memo) -> Pencil:
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Pencil:
         within = remembered(
             memo,
             ("within", self.n_neighbors),

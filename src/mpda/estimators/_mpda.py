@@ -8,13 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._arrays import entries_at, is_foreign, like, numbers_like, to_host
-from mpda._typing import ArrayLike
-from mpda._validation import check_count, check_flag, check_jobs, check_option, check_patches
-from mpda.coarse import CLASS_SIZE
-from mpda.contributions import PatchRule, Plan
-from mpda.discriminant import Discriminant
-from mpda.engines import in_order, is_on_dask
+from mpda._lib.array_types import ArrayLike
+from mpda._lib.arrays import is_device_array, numbers_to_device, take, to_device, to_host
+from mpda._lib.validation import check_count, check_flag, check_jobs, check_option, check_patches
+from mpda.discriminant.class_contribution import PatchRule, Plan
+from mpda.discriminant.fit import Discriminant
 from mpda.estimators._costs import all_pairs_bytes, elimination_bytes, tangent_bytes
 from mpda.estimators._discriminant import TangentDiscriminant
 from mpda.estimators._partition_options import (
@@ -23,8 +21,10 @@ from mpda.estimators._partition_options import (
     partition_rule,
 )
 from mpda.estimators._samples import LabelledSamples, Samples
-from mpda.partition import joined
-from mpda.patch_rules import known_patches
+from mpda.parallel import is_dask_collection, map_ordered
+from mpda.partition.coarse import CLASS_SIZE
+from mpda.partition.rules import known_patches
+from mpda.partition.split import joined
 
 
 class MPDA(TangentDiscriminant):
@@ -232,7 +232,7 @@ class MPDA(TangentDiscriminant):
             Known patches, as in :meth:`fit`.
         """
         _refuse_given_patches(X, patches)
-        y, patches = (to_host(each) if is_foreign(each) else each for each in (y, patches))
+        y, patches = (to_host(each) if is_device_array(each) else each for each in (y, patches))
         more = hasattr(self, "components_")
         samples: Samples | None
         if more:
@@ -251,7 +251,7 @@ class MPDA(TangentDiscriminant):
         if patches is None:
             return self._patch_rules(samples)
         assert isinstance(samples, LabelledSamples)
-        labels = check_patches(to_host(patches) if is_foreign(patches) else patches, samples.y)
+        labels = check_patches(to_host(patches) if is_device_array(patches) else patches, samples.y)
         return [partial(known_patches, labels=labels[each]) for each in samples.members]
 
     def _keep_patches(self, samples: Samples, found: Discriminant, *, more: bool = False) -> None:
@@ -270,7 +270,7 @@ class MPDA(TangentDiscriminant):
         for name, values in kept.items():
             if more:
                 values = np.concatenate([to_host(getattr(self, name)), values])
-            setattr(self, name, numbers_like(values, found.mean))
+            setattr(self, name, numbers_to_device(values, found.mean))
 
     def _check_before(self) -> None:
         super()._check_before()
@@ -306,10 +306,12 @@ class MPDA(TangentDiscriminant):
         if hasattr(self.partition, "fit_predict"):
             assert isinstance(samples, LabelledSamples)
             work = (
-                (self.partition, to_host(entries_at(samples.X, like(each, samples.X))), label)
+                (self.partition, to_host(take(samples.X, to_device(each, samples.X))), label)
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
             )
-            found = in_order(clustered, work, len(samples.members), n_jobs=check_jobs(self.n_jobs))
+            found = map_ordered(
+                clustered, work, len(samples.members), n_jobs=check_jobs(self.n_jobs)
+            )
             return [partial(known_patches, labels=labels) for labels in found]
         rule = partition_rule(
             self.partition, max_patch_size, also=", or a clusterer with fit_predict"
@@ -323,5 +325,5 @@ class MPDA(TangentDiscriminant):
 
 
 def _refuse_given_patches(X: Any, patches: ArrayLike | None) -> None:
-    if patches is not None and is_on_dask(X):
+    if patches is not None and is_dask_collection(X):
         raise TypeError("patches cannot be given for samples on Dask: leave them to partition.")

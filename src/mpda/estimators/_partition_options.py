@@ -8,9 +8,9 @@ import numpy as np
 from sklearn import config_context
 from sklearn.base import clone
 
-from mpda._typing import Floats, Ints
-from mpda._validation import check_option
-from mpda.patch_rules import CutRule
+from mpda._lib.array_types import Floats, Ints
+from mpda._lib.validation import check_option
+from mpda.partition.rules import CutRule
 
 PARTITIONS = ("auto", "geodesic", "euclidean")
 

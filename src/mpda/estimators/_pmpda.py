@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Self
 
-from mpda._typing import ArrayLike
-from mpda.contributions import Plan
+from mpda._lib.array_types import ArrayLike
+from mpda.discriminant.class_contribution import Plan
 from mpda.estimators._costs import elimination_bytes, tangent_bytes
 from mpda.estimators._discriminant import TangentDiscriminant
 

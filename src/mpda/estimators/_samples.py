@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mpda._arrays import entries_at, like, on_host
-from mpda._memory import refuse_beyond_memory
-from mpda._typing import Array, Bools, Ints, Labels
-from mpda.engines import in_order, one_by_one
+from mpda._lib.array_types import Array, Bools, Ints, Labels
+from mpda._lib.arrays import is_numpy, take, to_device
+from mpda._lib.coordinates import Coordinates, build_coordinates
+from mpda._lib.memory import refuse_beyond_memory
 from mpda.estimators._checks import check_classification_targets
 from mpda.exceptions import SmallClassWarning
-from mpda.frames import Frame, frame
+from mpda.parallel import map_ordered, map_serial
 
 
 class Samples(Protocol):
@@ -37,7 +37,7 @@ class Samples(Protocol):
     def on_cluster(self) -> bool: ...
     @property
     def each(self) -> Callable[..., Iterator[Any]]: ...
-    def view(self) -> Frame: ...
+    def view(self) -> Coordinates: ...
     def only(self, kept: Bools) -> Samples: ...
     def marks(self, mark: Callable[[Array], bytes]) -> list[bytes]: ...
     def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None: ...
@@ -60,15 +60,15 @@ class LabelledSamples:
     @property
     def each(self) -> Callable[..., Iterator[Any]]:
         """How work on classes is carried out: a device has its own way to do things at once."""
-        return in_order if on_host(self.X) else one_by_one
+        return map_ordered if is_numpy(self.X) else map_serial
 
     @property
     def dtype(self) -> Any:
         return self.X.dtype
 
-    def view(self) -> Frame:
+    def view(self) -> Coordinates:
         """The frame of the samples."""
-        return frame(self.X)
+        return build_coordinates(self.X)
 
     @property
     def sizes(self) -> list[int]:
@@ -84,11 +84,11 @@ class LabelledSamples:
     def only(self, kept: Bools) -> LabelledSamples:
         """The samples of some classes, given by a mask (C,)."""
         chosen = np.flatnonzero(np.isin(self.y, self.classes[kept]))
-        return LabelledSamples.made(entries_at(self.X, like(chosen, self.X)), self.y[chosen])
+        return LabelledSamples.made(take(self.X, to_device(chosen, self.X)), self.y[chosen])
 
     def marks(self, mark: Callable[[Array], bytes]) -> list[bytes]:
         """What ``mark`` says of the samples of each class."""
-        return [mark(entries_at(self.X, like(each, self.X))) for each in self.members]
+        return [mark(take(self.X, to_device(each, self.X))) for each in self.members]
 
     def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
         """Refuse the largest class if what it needs, in bytes from its size, is not there."""

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._typing import ArrayLike, Floats, Ints
-from mpda._validation import check_count
+from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.validation import check_count
 from mpda.plotting import _fitted
 from mpda.plotting._canvas import figure_of, panels_for, tidy
 from mpda.plotting._styles import COLORS, shown_name

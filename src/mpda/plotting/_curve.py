@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import stdtrit
 
-from mpda._typing import Floats
+from mpda._lib.array_types import Floats
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._styles import Style, shown_name, styles
 

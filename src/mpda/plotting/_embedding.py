@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._typing import ArrayLike, Floats, Ints
+from mpda._lib.array_types import ArrayLike, Floats, Ints
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._fitted import component_names, host_array, mapped
 from mpda.plotting._styles import LEGEND_LIMIT, letters, shown_name, styles

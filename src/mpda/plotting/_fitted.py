@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from mpda._arrays import is_foreign, to_host
-from mpda._typing import Floats, Labels
+from mpda._lib.array_types import Floats, Labels
+from mpda._lib.arrays import is_device_array, to_host
 
 
 def mapped(estimator: Any, X: Any) -> Floats:
@@ -33,7 +33,7 @@ def mapped(estimator: Any, X: Any) -> Floats:
 
 def host_array(X: Any) -> Any:
     """An array of NumPy, wherever X was; data frames too."""
-    return np.asarray(to_host(X) if is_foreign(X) else X)
+    return np.asarray(to_host(X) if is_device_array(X) else X)
 
 
 def map_of(estimator: Any, *attributes: str) -> Any:

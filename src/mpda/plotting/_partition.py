@@ -6,8 +6,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._arrays import is_foreign, to_host
-from mpda._typing import ArrayLike, Bools, Floats, Ints, Labels
+from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints, Labels
+from mpda._lib.arrays import is_device_array, to_host
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._fitted import before, map_of, mapped
 from mpda.plotting._styles import COLORS, neighbor_styles, shown_name, styles
@@ -148,7 +148,7 @@ def plot_partition(
 
 
 def _host(values: Any) -> Any:
-    return np.asarray(to_host(values) if is_foreign(values) else values)
+    return np.asarray(to_host(values) if is_device_array(values) else values)
 
 
 def _shown(step: Any, patches: Ints, label: Any) -> tuple[Bools, str | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._typing import Floats, Ints
+from mpda._lib.array_types import Floats, Ints
 
 # Okabe and Ito's colours without yellow, which vanishes on white; black and grey in its place.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._typing import ArrayLike, Floats
+from mpda._lib.array_types import ArrayLike, Floats
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._fitted import host_array, map_of
 from mpda.plotting._styles import COLORS, shown_name

@@ -12,12 +12,12 @@ from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
 from mpda.assessment import evaluated
+from mpda.experiments import PROBLEMS, SEEDS, Outcome, split
+from mpda.experiments import demo as compared
+from mpda.io.tables import Table
 from mpda.report import collect
 from mpda.report._page import write_page
 from mpda.report._results import write_results
-from mpda.reproduction import PROBLEMS, SEEDS, Outcome, split
-from mpda.reproduction import demo as compared
-from mpda.tables import Table
 
 
 def demo(out: Path, jobs: int, progress: TextIO | None, command: str) -> Outcome:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mpda._beside import written
-from mpda._typing import Floats
+from mpda._lib.array_types import Floats
+from mpda._lib.atomic_write import written
 from mpda.plotting import (
     ComponentsDisplay,
     ConfusionDisplay,

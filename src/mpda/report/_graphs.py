@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._typing import Floats
+from mpda._lib.array_types import Floats
 from mpda.plotting._curve import top_error
 from mpda.plotting._styles import COLORS, LINES, styles
 from mpda.plotting._tallies import row_shares, wide

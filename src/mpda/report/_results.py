@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._beside import check_plain_file, written
+from mpda._lib.atomic_write import check_plain_file, written
 from mpda.exceptions import ReportError
 
 FORMAT, VERSION = "mpda results", 1

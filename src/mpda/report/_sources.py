@@ -7,9 +7,9 @@ from typing import Any
 
 from mpda.assessment import Row
 from mpda.exceptions import ReportError
+from mpda.experiments import CONTENDERS, PROBLEMS, read_rows
 from mpda.report._results import read_results
 from mpda.report.collect import comparison_section, results_of
-from mpda.reproduction import CONTENDERS, PROBLEMS, read_rows
 
 
 def results_at(path: str | Path) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mpda._provenance import machine, versions
-from mpda._typing import Array, Floats, Ints, Labels
+from mpda._lib.array_types import Array, Floats, Ints, Labels
+from mpda._lib.provenance import machine, versions
 from mpda.assessment import (
     BASELINE,
     Cell,
@@ -20,10 +20,10 @@ from mpda.assessment import (
     differs,
     error_curves,
 )
-from mpda.export import affine_map
+from mpda.io.export import affine_map
+from mpda.io.tables import Table
 from mpda.plotting import ErrorCurve
 from mpda.report._results import FORMAT, VERSION
-from mpda.tables import Table
 
 Results = dict[str, Any]
 _MOST_POINTS = 10_000

@@ -1,0 +1,1 @@
+"""The objective of MPDA, in reading order."""

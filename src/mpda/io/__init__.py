@@ -1,0 +1,1 @@
+"""Model files, tables and exports."""

@@ -1,0 +1,122 @@
+"""The nearest neighbour at every number of dimensions, from one sweep over the dimensions.
+
+Squared distances only grow with the dimensions. So whoever is nearest at one of the dimensions
+a + 1 .. b was, at a, no further away than the nearest one is at b: a product of matrices gives the
+distances at b, and only the few that remain are followed one dimension at a time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mpda._lib.array_types import Floats, Ints
+
+# Distances at a time, so that they stay in the cache.
+_BLOCK_ENTRIES = 50_000
+# So many dimensions go one by one, with all samples; then steps grow by this factor.
+_FIRST_STEPS = 6
+_GROWTH = 1.5
+# How far a squared distance from products may be off, in parts of |z|^2 + |z_test|^2. What differs
+# by less is decided by differences.
+_ROUNDING = 1e-11
+
+
+def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
+    """The nearest of Z (n, r) to each of Z_test (m, r) by the first f, f + 1, .. r columns.
+
+    Returns (r - f + 1, m), f being ``first``. Distances are sums of squared differences, in the
+    order of the columns; ties go to the lower index.
+    """
+    n_test, r = Z_test.shape
+    nearest = np.empty((r, n_test), dtype=np.intp)
+    # By a power of two, which rounds nothing, so that no square overflows.
+    largest = max(np.abs(Z).max(), np.abs(Z_test).max(initial=0.0))
+    scale = np.ldexp(1.0, -int(np.frexp(largest)[1]))
+    Z, Z_test = scale * Z, scale * Z_test
+    columns = np.ascontiguousarray(Z.T)
+    norm = np.einsum("ij,ij->i", Z, Z).max()
+    step = max(1, _BLOCK_ENTRIES // len(Z))
+    for start in range(0, n_test, step):
+        rows = slice(start, start + step)
+        block = np.ascontiguousarray(Z_test[rows])
+        slack = _ROUNDING * (np.einsum("ij,ij->i", block, block) + norm)
+        if first == 1:
+            done = min(r, _FIRST_STEPS)
+            distances = _one_by_one(columns[:done], block, nearest[:done, rows])
+        else:
+            done = first - 1
+            distances = _added(columns, block, 0, done)
+        while done < r:
+            stop = min(r, max(done + 1, int(done * _GROWTH)))
+            further = distances + _added(columns, block, done, stop)
+            within = (further.min(axis=1) + 2.0 * slack)[:, None]
+            # In one dimension, where NumPy finds them several times faster than in two.
+            places = np.flatnonzero(distances <= within)
+            pairs = _Pairs(Z, block, *np.divmod(places, len(Z)))
+            nearest[done:stop, rows] = pairs.nearest(distances, done, stop, slack).T
+            distances, done = further, stop
+    return nearest[first - 1 :]
+
+
+def _one_by_one(columns: Floats, block: Floats, nearest: Ints) -> Floats:
+    """Fills in the nearest by the first 1, 2, .. dimensions; returns the distances by all."""
+    distances = np.zeros((len(block), columns.shape[1]))
+    gaps = np.empty_like(distances)
+    for i, column in enumerate(columns):
+        np.subtract(block[:, i, None], column, out=gaps)
+        np.multiply(gaps, gaps, out=gaps)
+        np.add(distances, gaps, out=distances)
+        distances.argmin(axis=1, out=nearest[i])
+    return distances
+
+
+def _added(columns: Floats, block: Floats, done: int, stop: int) -> Floats:
+    """What the dimensions done .. stop - 1 add to the squared distances, from products."""
+    Z, T = columns[done:stop], block[:, done:stop]
+    left = np.column_stack([-2.0 * T, np.ones(len(T)), np.einsum("ij,ij->i", T, T)])
+    return np.asarray(left @ np.vstack([Z, np.einsum("ij,ij->j", Z, Z), np.ones(Z.shape[1])]))
+
+
+class _Pairs:
+    """Some samples for each test sample of a block, by test sample and then by index."""
+
+    def __init__(self, Z: Floats, block: Floats, tests: Ints, others: Ints) -> None:
+        self._Z, self._block = Z, block
+        self._tests, self._others = tests, others
+        self._starts = np.searchsorted(tests, np.arange(len(block)))
+
+    def nearest(self, distances: Floats, done: int, stop: int, slack: Floats) -> Ints:
+        """(tests, stop - done), the nearest by the first done + 1, .. stop dimensions."""
+        followed = self._squares(done, stop)
+        followed[:, 0] += distances[self._tests, self._others]
+        np.cumsum(followed, axis=1, out=followed)
+        near = followed <= self._least(followed, slack[:, None])
+        found = self._lowest(near)
+        counts = np.asarray(np.add.reduceat(near, self._starts, axis=0, dtype=np.intp))
+        close = np.asarray((counts > 1).any(axis=1))
+        if close.any():
+            chosen = np.flatnonzero(close[self._tests])
+            some = _Pairs(
+                self._Z,
+                self._block[close],
+                (np.cumsum(close) - 1)[self._tests[chosen]],
+                self._others[chosen],
+            )
+            exact = np.cumsum(some._squares(0, stop), axis=1)[:, done:]
+            found[close] = some._lowest(exact <= some._least(exact, 0.0))
+        return found
+
+    def _squares(self, done: int, stop: int) -> Floats:
+        gaps = self._Z[self._others, done:stop]
+        gaps -= self._block[self._tests, done:stop]
+        return np.asarray(np.multiply(gaps, gaps, out=gaps))
+
+    def _least(self, values: Floats, slack: Floats | float) -> Floats:
+        """For each pair the least value of its test sample, and some more."""
+        least = np.minimum.reduceat(values, self._starts, axis=0) + slack
+        return np.asarray(least[self._tests])
+
+    def _lowest(self, allowed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Ints:
+        """For each test sample the lowest index that is allowed."""
+        indices = np.where(allowed, self._others[:, None], len(self._Z))
+        return np.asarray(np.minimum.reduceat(indices, self._starts, axis=0))

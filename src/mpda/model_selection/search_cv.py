@@ -1,0 +1,357 @@
+"""A search over parameters and dimensions that shares its work between the points of a grid."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import balanced_accuracy_score, f1_score
+from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils.validation import (
+    assert_all_finite,
+    check_consistent_length,
+    check_is_fitted,
+    indexable,
+)
+
+from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
+from mpda._lib.threads import CHANGING, one_at_a_time, one_blas_thread
+from mpda._lib.validation import check_count, check_jobs, check_option, resolve_seed
+from mpda.estimators._checks import column_or_1d
+from mpda.estimators._inputs import refuse_device
+from mpda.estimators._samples import distinct_labels
+from mpda.exceptions import SmallClassWarning
+from mpda.model_selection.fold_scores import FoldScores, Score, fold_scores
+from mpda.model_selection.grid import Dimensions, SearchGrid, wanted_dimensions
+from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
+from mpda.model_selection.results_table import aligned, results_table
+from mpda.model_selection.selection_rules import RULES, GridScores
+from mpda.parallel import is_dask_collection, map_ordered
+
+__all__ = ["DiscriminantSearchCV", "classification_curve"]
+
+SCORES: dict[str, Score | None] = {
+    "accuracy": None,  # of all dimensions at once
+    "balanced_accuracy": balanced_accuracy_score,
+    "f1_macro": lambda y, predicted: float(f1_score(y, predicted, average="macro")),
+}
+
+
+def classification_curve(
+    estimator: Any, X: ArrayLike, y: ArrayLike, X_test: ArrayLike, y_test: ArrayLike
+) -> Floats:
+    """The 1-NN error on the test samples with the first 1, 2, .. components of a fitted estimator.
+
+    Parameters
+    ----------
+    estimator : fitted transformer
+        Its columns should be ordered, as those of every method here but LSDR are.
+    X, y : the labelled samples among which neighbours are sought
+    X_test, y_test : the samples to classify and their labels
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        Shares of wrong labels, 0 to 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mpda import MPDA
+    >>> from mpda.model_selection import classification_curve
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classification_curve(MPDA().fit(X[::2], y[::2]), X[::2], y[::2], X[1::2], y[1::2]).shape
+    (4,)
+    """
+    y, y_test = np.asarray(y), np.asarray(y_test)
+    Z, Z_test = np.asarray(estimator.transform(X)), np.asarray(estimator.transform(X_test))
+    check_consistent_length(Z, y)
+    check_consistent_length(Z_test, y_test)
+    nearest = nearest_by_dimension(Z, Z_test)
+    return np.asarray(np.mean(y[nearest] != y_test, axis=1))
+
+
+def _indices(chosen: Any) -> Ints:
+    """Samples of a fold, given by their indices or by a mask."""
+    chosen = np.asarray(chosen)
+    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+
+
+class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
+    """Search over the parameters and the number of components of a method, by cross-validation.
+
+    Works like scikit-learn's ``GridSearchCV`` with a 1-NN classifier behind the method, and gives
+    the same scores, but does the work that grid points share only once: neighbours, patches and
+    tangent spaces, the forms of each k, one tridiagonal form for all ridges of a gamma, one
+    eigenproblem for every number of components, and one sweep for the errors of all of them.
+
+    Parameters
+    ----------
+    estimator : MPDA, PMPDA, LFDA or another method of this package, or a Pipeline that ends in one
+        Earlier steps of a pipeline are fitted once per fold, on its training part.
+    param_grid : dict or list of dicts, default=None
+        Values to try for the parameters of the method; in a pipeline they may be named with or
+        without the name of its last step. None takes the grid of the method in
+        ``mpda.model_selection.methods.METHODS``.
+    cv : int, splitter or iterable, default=4
+        A number makes stratified folds, shuffled by ``random_state``.
+    n_repeats : int, default=1
+        How often folds are drawn where ``cv`` is a number.
+    n_components : "all", int or sequence of int, default="all"
+        Numbers of components to try: all, all up to a number, or those given.
+    selection : {"robust", "minimum", "pooled", "one-standard-error"} or callable, default="robust"
+        How the point and the number of components are chosen from the scores: "minimum" by the best
+        mean; "pooled" by the best mean over neighbouring dimensions and grid points; "robust" by
+        that, less a price for each step of the grid away from the usual parameters, so that noise
+        alone moves nothing (``mpda.model_selection.methods`` has usual parameters of MPDA and PMPDA; for other
+        methods it is the same as "pooled"); "one-standard-error" takes the fewest components, then
+        the strongest ridge, within one standard error of the best mean. A callable takes
+        ``selection.GridScores`` and returns a ``selection.Choice``.
+    scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
+        A callable takes true and predicted labels and returns a number, larger is better.
+    refit : bool, default=True
+        Whether the method is fitted to all samples with what was chosen.
+    n_jobs : int, default=None
+        Folds worked on at the same time, by joblib.
+    random_state : int, RandomState or None, default=0
+        Seed of the folds where ``cv`` is a number. None makes folds differ.
+    verbose : int, default=0
+        With 1, progress goes to stderr.
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays
+        One row for each grid point and number of components, as in ``GridSearchCV``:
+        ``params``, ``param_<name>``, ``split<i>_test_score``, ``mean_test_score``,
+        ``std_test_score``, ``rank_test_score``; ``mean_fit_time`` is what a grid point took, shared
+        work counted where it was done. Scores are nan where the method has no such component.
+    best_index_ : int
+        The row that was chosen.
+    best_params_ : dict
+        Its parameters, ``n_components`` among them.
+    best_score_ : float
+        Its mean score.
+    best_estimator_ : estimator
+        Fitted to all samples, with ``refit``.
+    classifier_ : KNeighborsClassifier
+        1-NN among all samples in the space that was found.
+    n_splits_ : int
+    refit_time_ : float
+    classes_ : ndarray of shape (n_classes,)
+
+    Notes
+    -----
+    Memory: beside the samples a fold holds the forms of one plan at a time (for MPDA one block of
+    n_features x tangent dimension per patch, for PMPDA per sample), an n_features x n_features
+    matrix for each ridge of one gamma, two for each k of the graph methods, and the scores.
+
+    What each rule costs was measured for MPDA on seven data sets (``docs/guide/search.md``): with a
+    few hundred samples the least mean error of a grid is mostly luck, and "robust" is the default
+    because it loses least there.
+
+    In a fold, classes may be too small for a number of neighbours; it is then cut to what there
+    is, and where ``param_grid`` was given a warning names the class and the fold.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mpda import MPDA
+    >>> from mpda.model_selection import DiscriminantSearchCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = DiscriminantSearchCV(MPDA(), {"n_neighbors": [5, 10], "alpha": [0.1, 1.0]})
+    >>> search.fit(X, y).predict(X[:3])
+    array([0, 0, 0])
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any = None,
+        *,
+        cv: Any = 4,
+        n_repeats: int = 1,
+        n_components: Any = "all",
+        selection: Any = "robust",
+        scoring: Any = "accuracy",
+        refit: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.cv = cv
+        self.n_repeats = n_repeats
+        self.n_components = n_components
+        self.selection = selection
+        self.scoring = scoring
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Search, choose, and fit what was chosen to all samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Class labels.
+        """
+        if is_dask_collection(X):
+            raise TypeError(
+                "DiscriminantSearchCV needs all samples here and does not take Dask collections; "
+                "give X.compute() and y.compute(). Its work goes to a cluster inside "
+                'joblib.parallel_config("dask").'
+            )
+        grid = SearchGrid.of(self.estimator, self.param_grid)
+        rule = self.selection
+        if not callable(rule):
+            rule = RULES[check_option("selection", rule, tuple(RULES), also=", or a callable")]
+        score = self.scoring
+        if not callable(score):
+            score = SCORES[check_option("scoring", score, tuple(SCORES), also=", or a callable")]
+        wanted = wanted_dimensions(self.n_components)
+        refuse_device(self, X, able=False)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
+        self.classes_ = distinct_labels(labels)[0]
+        X, labels = indexable(X, labels)
+        folds = self._folds(X, labels)
+        results = self._searched(X, labels, folds, grid, wanted, score)
+        self._report_failures(results)
+        scores = aligned([fold.scores for fold in results], wanted)
+        choice = rule(
+            GridScores(
+                scores.values,
+                scores.dimensions,
+                grid.axes,
+                grid.ridges,
+                grid.steps,
+                sum(test.size for _, test in folds) / len(labels),
+            )
+        )
+        self.n_splits_ = len(folds)
+        self.cv_results_ = results_table(grid, scores, np.array([fold.seconds for fold in results]))
+        self.best_index_ = choice.point * scores.dimensions.size + choice.place
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        if self.refit:
+            begin = time.perf_counter()
+            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+            Z = self.best_estimator_.fit(X, labels).transform(X)
+            self.classifier_ = one_at_a_time(KNeighborsClassifier(1).fit)(np.asarray(Z), labels)
+            self.refit_time_ = time.perf_counter() - begin
+        return self
+
+    def transform(self, X: ArrayLike) -> Floats:
+        """Map samples to the space that was found."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.transform(X)
+
+    def inverse_transform(self, X: ArrayLike) -> Floats:
+        """The samples that the estimator maps to X."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.inverse_transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Labels:
+        """Names of the components."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.get_feature_names_out(input_features)
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features of X, known after the search."""
+        check_is_fitted(self, "best_estimator_")
+        return int(self.best_estimator_.n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> Labels:
+        """Names of the features of X, where it had any."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.feature_names_in_
+
+    def predict(self, X: ArrayLike) -> Labels:
+        """The label of the nearest training sample in the space that was found."""
+        check_is_fitted(self, "classifier_")
+        Z = np.asarray(self.transform(X))
+        with one_blas_thread():  # as the search wants it: threads must not put it back by turns
+            return one_at_a_time(self.classifier_.predict)(Z)
+
+    def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
+        cv: Any = self.cv
+        if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
+            n_folds = check_count("cv", cv, least=2)
+            cv = RepeatedStratifiedKFold(
+                n_splits=n_folds,
+                n_repeats=check_count("n_repeats", self.n_repeats),
+                random_state=resolve_seed(self.random_state),
+            )
+        with CHANGING:  # by scikit-learn, of the filters of warnings, when it looks at y
+            folds = list(check_cv(cv, y, classifier=True).split(X, y))
+        return [(_indices(train), _indices(test)) for train, test in folds]
+
+    def _searched(
+        self,
+        X: Any,
+        y: Labels,
+        folds: list[tuple[Ints, Ints]],
+        grid: SearchGrid,
+        wanted: Dimensions,
+        score: Score | None,
+    ) -> list[FoldScores]:
+        work = (
+            (self.estimator, X, y, train, test, number, grid, wanted, score, bool(self.verbose))
+            for number, (train, test) in enumerate(folds)
+        )
+        title = f"{type(self).__name__}, {len(grid.points)} grid points"
+        return list(
+            map_ordered(
+                fold_scores,
+                work,
+                len(folds),
+                n_jobs=check_jobs(self.n_jobs),
+                report=title if self.verbose else None,
+                unit="folds",
+            )
+        )
+
+    def _report_failures(self, results: list[FoldScores]) -> None:
+        small = [line for fold in results for line in fold.small_classes]
+        if small and self.param_grid is not None:  # no one asked for the default grid's numbers
+            rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
+            warnings.warn(
+                f"n_neighbors is cut to the number of other samples in {', '.join(small[:5])}"
+                f"{rest}. Fewer neighbours in param_grid or fewer folds avoid this.",
+                SmallClassWarning,
+                stacklevel=3,
+            )
+        failed = [failure for fold in results for failure in fold.failures]
+        if not failed:
+            return
+        if len(failed) == sum(fold.n_points for fold in results):
+            raise ValueError(
+                f"No grid point has an answer in any fold. The first said: {failed[0]}"
+            )
+        warnings.warn(
+            f"{len(failed)} fits of a grid point to a fold have no answer; their scores are nan. "
+            f"The first said: {failed[0]}",
+            FitFailedWarning,
+            stacklevel=3,
+        )

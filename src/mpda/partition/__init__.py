@@ -1,0 +1,1 @@
+"""The manifold partition of a class into patches."""

@@ -1,1 +1,0 @@
-"""The parts of the search over parameters: its grid, the walk over it, and the scores."""
