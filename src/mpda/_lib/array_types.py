@@ -11,5 +11,6 @@ Bools: TypeAlias = NDArray[np.bool_]
 Labels: TypeAlias = NDArray[Any]
 # What users hand to estimators: arrays, data frames, lists; scikit-learn's validation reads them.
 ArrayLike: TypeAlias = Any
-# An array of NumPy, or of any library where a fit may be on another device.
-Array: TypeAlias = Any
+# A NumPy array, or a device array (PyTorch, CuPy) of the same shape. Device arrays have the part of
+# NumPy's interface that the array API standard defines; type checkers see NumPy's.
+Array: TypeAlias = NDArray[Any]

@@ -39,14 +39,14 @@ def is_device_array(X: Any) -> bool:
     return not is_numpy(X) and array_api_compat.is_array_api_obj(X)
 
 
-def is_on_accelerator(X: Array) -> bool:
+def is_on_accelerator(X: Any) -> bool:
     """Whether X is not in the memory of this machine."""
     if array_api_compat.is_cupy_array(X):
         return True
     return array_api_compat.is_torch_array(X) and X.device.type != "cpu"
 
 
-def has_double_precision(X: Array) -> bool:
+def has_double_precision(X: Any) -> bool:
     """Whether the device of X knows numbers in double precision."""
     return not array_api_compat.is_torch_array(X) or X.device.type != "mps"
 
@@ -74,7 +74,7 @@ def describe_library(X: Array) -> str:
     return f"{name} on {device(X)}"
 
 
-def to_host(X: Array) -> Any:
+def to_host(X: Any) -> Any:
     """X as an array of NumPy."""
     if is_numpy(X):
         return X
@@ -106,7 +106,7 @@ def numbers_to_device(values: Any, X: Array) -> Array:
         return values
 
 
-def detach(X: Array) -> Array:
+def detach(X: Any) -> Array:
     """X alone: what is computed from it is not remembered for derivatives."""
     return X.detach() if array_api_compat.is_torch_array(X) else X
 
@@ -153,7 +153,7 @@ def nbytes(X: Array) -> int:
     return int(array_api_compat.size(X) or 0) * array_namespace(X).finfo(X.dtype).bits // 8
 
 
-def as_contiguous(X: Array) -> Array:
+def as_contiguous(X: Any) -> Array:
     """X with its rows one after the other in memory, where that can be said."""
     if is_numpy(X):
         return np.ascontiguousarray(X)
@@ -202,7 +202,7 @@ def maximum(X: Array, least: float) -> Array:
     return np.maximum(X, least) if is_numpy(X) else array_namespace(X).clip(X, least, None)
 
 
-def safe_divide(X: Array, by: Array, otherwise: Array) -> Array:
+def safe_divide(X: Array | float, by: Array, otherwise: Array) -> Array:
     """X over what it is divided by where that is above 0; else ``otherwise``, of the same shape.
 
     May change ``otherwise``.
@@ -308,7 +308,7 @@ def sum_over_rows(X: Array) -> Array:
     return total
 
 
-def argsmallest(D: Array, k: int) -> Array:
+def argsmallest(D: Any, k: int) -> Array:
     """The places (r, k) of the k smallest entries in each row of D (r, n), in no order."""
     if is_numpy(D):
         return np.argpartition(D, k - 1, axis=1)[:, :k]
@@ -444,7 +444,7 @@ def places_where(mask: Array) -> Array:
     return mask.nonzero()[0] if is_numpy(mask) else array_namespace(mask).nonzero(mask)[0]
 
 
-def segment_sum(values: Array, owners: Array, n: int) -> Array:
+def segment_sum(values: Any, owners: Array, n: int) -> Array:
     """The sums (n, c) of the rows of values (v, c) that have one owner (v,)."""
     if array_api_compat.is_torch_array(values):
         return values.new_zeros((n, values.shape[1])).index_add_(0, owners, values)
@@ -458,7 +458,7 @@ def segment_sum(values: Array, owners: Array, n: int) -> Array:
     return to_device(np.stack(sums, axis=1), values)
 
 
-def put_smaller(X: Array, places: Array, values: Array) -> Array:
+def put_smaller(X: Any, places: Array, values: Array) -> Array:
     """X[places] = minimum of itself and of all values for that place, in place if it can be."""
     if array_api_compat.is_torch_array(X):
         return X.scatter_reduce_(0, places, values, "amin")
