@@ -1,7 +1,7 @@
 """What the studies share: data sets, splits, the PCA before a method, and 1-NN errors.
 
-Data sets are looked for as ``mpda.experiments.datasets`` does, with --data or MPDA_DATA. Seeds start at 1000;
-the reproduction of the paper does not use them, so nothing is chosen on what it will be judged by.
+Data sets are looked for as ``mpda.experiments.datasets`` does, with --data or MPDA_DATA. Seeds
+start at 1000; the reproduction of the paper does not use them, so nothing is chosen on what it will be judged by.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import mpda
 from mpda.assessment import Split as Split
-from mpda.assessment import reduced
+from mpda.assessment import reduce_by_pca
 from mpda.exceptions import DatasetError
 from mpda.experiments import PROBLEMS, datasets
 from mpda.experiments._protocol import stratified
@@ -61,7 +61,7 @@ def split(
     largest_test: int | None = _LARGEST_TEST,
 ) -> Split:
     """A stratified split after PCA; the test part is cut to 1500 samples unless said otherwise."""
-    part = reduced(stratified(X, y, train_share, seed))
+    part = reduce_by_pca(stratified(X, y, train_share, seed))
     kept = np.random.default_rng(seed).permutation(len(part.y_test))[:largest_test]
     return Split(part.X, part.y, part.X_test[kept], part.y_test[kept])
 

@@ -30,9 +30,10 @@ from mpda.exceptions import (
 from mpda.experiments import datasets
 from mpda.experiments.datasets import _sources
 from mpda.experiments.datasets._catalogue import ImageArchive
+from mpda.experiments.rows_report import load_results
 from mpda.io.models import header, load, save
 from mpda.io.tables import read_table
-from mpda.report import render, results_at
+from mpda.report import render
 
 # A file of this size is read in some hundredths of a second.
 MOST_SECONDS = 3.0
@@ -328,11 +329,11 @@ def report_targets():
     rows = values.rows()
 
     def page(path):
-        return render(results_at(path)).encode()
+        return render(load_results(path)).encode()
 
     return {
         "results": Target(
-            *("results.json", json.dumps(results).encode(), {"read": results_at, "page": page}),
+            *("results.json", json.dumps(results).encode(), {"read": load_results, "page": page}),
             {**attacks.BYTES, **values.DOCUMENTS},
         ),
         "rows": Target("rows.jsonl", rows, {"page": page}, {**attacks.BYTES, **values.LINES}),

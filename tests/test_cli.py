@@ -402,7 +402,7 @@ def test_mistakes_are_one_line_and_an_exit_code(model, arguments, code, message,
 def test_what_cannot_be_written_is_said_before_the_work(table, monkeypatch, capsys):
     from mpda import assessment
 
-    monkeypatch.setattr(assessment, "chosen_model", lambda *given, **named: pytest.fail("worked"))
+    monkeypatch.setattr(assessment, "select_model", lambda *given, **named: pytest.fail("worked"))
     assert call("fit", table, "--label", "species", "--out", "/dev/null/m") == 1
     assert sorted(path.name for path in Path().iterdir()) == ["iris.csv"]
 
@@ -429,7 +429,7 @@ def test_interrupted_it_stops_with_the_usual_code(table, capsys, monkeypatch):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(assessment, "chosen_model", interrupted)
+    monkeypatch.setattr(assessment, "select_model", interrupted)
     assert call("fit", table, "--label", "species") == 130
     assert capsys.readouterr().err == "mpda: stopped\n"
     assert not Path("iris.mpda").exists()
@@ -539,13 +539,13 @@ def test_warnings_are_notes_and_quiet_is_quiet(iris, capsys, monkeypatch):
 
     from mpda import assessment
 
-    whole = assessment.chosen_model
+    whole = assessment.select_model
 
     def warned(*given, **named):
         warnings.warn("Something is\n odd.", UserWarning, stacklevel=2)
         return whole(*given, **named)
 
-    monkeypatch.setattr(assessment, "chosen_model", warned)
+    monkeypatch.setattr(assessment, "select_model", warned)
     iris.to_csv("iris.csv", index=False)
     given = ("fit", "iris.csv", "--label", "species", "--folds", "0", "--components", "2")
     assert call(*given) == 0
@@ -565,7 +565,7 @@ def test_what_a_method_prints_does_not_spoil_json(table, capsys):
 def test_a_fault_of_the_program_is_a_line_too(table, capsys, monkeypatch):
     from mpda import assessment
 
-    monkeypatch.setattr(assessment, "chosen_model", lambda *given, **named: [][1])
+    monkeypatch.setattr(assessment, "select_model", lambda *given, **named: [][1])
     assert call("fit", table, "--label", "species") == 1
     assert capsys.readouterr().err.startswith("mpda: failed (IndexError: list index out of range)")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mpda.assessment import best_and_ties, cells, differs
+from mpda.assessment import differ_significantly, estimate_errors, find_best_methods
 from mpda.experiments import CONTENDERS, read_rows
 from mpda.experiments._protocol import SEEDS, TABLE2, USPS
 from mpda.experiments._tables import (
@@ -57,11 +57,11 @@ def test_tables_are_those_of_the_rows(rows, name, problems):
     methods = methods_of(text)
     rows = [row for row in rows if row["problem"] in problems and row["method"] in methods]
     for reading in READINGS:
-        found = cells(rows, reading)
+        found = estimate_errors(rows, reading)
         assert error_table(found, problems, methods) in text
         assert difference_table(found, problems, methods) in text
     if name == "table2":  # the paper has no numbers for USPS
-        assert comparison(cells(rows, "best"), problems, methods) in text
+        assert comparison(estimate_errors(rows, "best"), problems, methods) in text
     assert cost_table(rows, problems, methods) in text
     lines = summary_csv(rows).splitlines()
     assert sorted(lines) == sorted((PLACE / f"{name}.csv").read_text().splitlines())
@@ -76,7 +76,7 @@ def test_the_readme_has_rows_of_the_table():
 
 
 def test_numbers_of_the_page_are_those_of_the_rows(rows):
-    by_reading = {reading: cells(rows, reading) for reading in READINGS}
+    by_reading = {reading: estimate_errors(rows, reading) for reading in READINGS}
     reading, method, checked = "best", None, 0
     for line in (ROOT / "docs" / "reproduction.md").read_text().splitlines():
         if not line.startswith("|"):
@@ -92,7 +92,7 @@ def test_numbers_of_the_page_are_those_of_the_rows(rows):
         if label.startswith("beside "):
             pairs = [(found[problem, method], found[problem, other]) for problem in TABLE2]
             texts = [f"{one.mean - two.mean:+.2f}" for one, two in pairs]
-            told = [differs(*pair) for pair in pairs]
+            told = [differ_significantly(*pair) for pair in pairs]
             texts = [f"**{t}**" if apart else t for t, apart in zip(texts, told, strict=True)]
             assert numbers == texts
         else:
@@ -104,9 +104,13 @@ def test_numbers_of_the_page_are_those_of_the_rows(rows):
 
 
 def test_the_page_says_of_usps_what_the_rows_say(rows):
-    found = {key: cell for key, cell in cells(rows, "cv").items() if cell.errors.size == len(SEEDS)}
+    found = {
+        key: cell
+        for key, cell in estimate_errors(rows, "cv").items()
+        if cell.errors.size == len(SEEDS)
+    }
     best = [
-        best_and_ties({name: cell for (p, name), cell in found.items() if p == problem})
+        find_best_methods({name: cell for (p, name), cell in found.items() if p == problem})
         for problem in USPS
     ]
     table = (ROOT / "docs" / "reproduction.md").read_text().split("| even against odd |")[1]

@@ -31,7 +31,7 @@ from mpda.plotting import (
 )
 from mpda.plotting._canvas import new_figure
 from mpda.plotting._curve import top_error
-from mpda.plotting._styles import COLORS, MARKERS, luminance, neighbor_styles, styles
+from mpda.plotting.styles import COLORS, MARKERS, luminance, make_styles, neighbor_styles
 
 WINE = load_wine()
 X, Y = WINE.data, WINE.target_names[WINE.target]
@@ -101,12 +101,12 @@ def test_given_axes_are_drawn_on():
 
 
 def test_pairs_of_colour_and_marker_are_distinct_in_colour_and_in_grey():
-    looks = styles(88)
+    looks = make_styles(88)
     assert len({(s.color, s.marker) for s in looks}) == 88
     # A grey print keeps the brightness and the marker.
     assert len({(round(luminance(s.color), 2), s.marker) for s in looks}) == 88
     assert len({s.marker for s in looks[: len(MARKERS)]}) == len(MARKERS)
-    assert len({(s.color, s.line) for s in styles(32)}) == 32
+    assert len({(s.color, s.line) for s in make_styles(32)}) == 32
 
 
 def test_colours_stand_out_from_white():

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
-from mpda.assessment import Split, reduced
+from mpda.assessment import Split, reduce_by_pca
 from mpda.experiments import (
     CONTENDERS,
     PROBLEMS,
@@ -81,14 +81,14 @@ def test_pca_before_the_methods_sees_the_training_part_only():
     rng = np.random.default_rng(0)
     X, X_test = rng.normal(size=(60, 120)) * np.geomspace(1, 0.01, 120), rng.normal(size=(40, 120))
     labels = np.zeros(60), np.zeros(40)
-    found = reduced(Split(X, labels[0], X_test, labels[1]))
+    found = reduce_by_pca(Split(X, labels[0], X_test, labels[1]))
     pca = PCA().fit(X)
     n = int(np.searchsorted(np.cumsum(pca.explained_variance_ratio_), 0.95)) + 1
     np.testing.assert_allclose(np.abs(found.X), np.abs(pca.transform(X)[:, :n]), atol=1e-10)
     expected = np.abs(pca.transform(X_test)[:, :n])
     np.testing.assert_allclose(np.abs(found.X_test), expected, atol=1e-10)
     narrow = Split(X[:, :100], labels[0], X_test[:, :100], labels[1])
-    assert reduced(narrow) is narrow
+    assert reduce_by_pca(narrow) is narrow
 
 
 def test_equalized_histograms_are_the_textbooks():

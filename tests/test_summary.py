@@ -5,7 +5,13 @@ import re
 import numpy as np
 from scipy import stats
 
-from mpda.assessment import Cell, best_and_ties, cells, costs, differs
+from mpda.assessment import (
+    ErrorEstimate,
+    compute_fit_costs,
+    differ_significantly,
+    estimate_errors,
+    find_best_methods,
+)
 from mpda.experiments._summary import published, published_cell
 from mpda.experiments._tables import (
     comparison,
@@ -18,7 +24,9 @@ from mpda.experiments._tables import (
 
 def cell(errors, seeds=None):
     errors = np.asarray(errors, dtype=float)
-    return Cell(np.arange(errors.size) if seeds is None else np.asarray(seeds), errors, errors)
+    return ErrorEstimate(
+        np.arange(errors.size) if seeds is None else np.asarray(seeds), errors, errors
+    )
 
 
 def row(problem, method, seed, wrong, cv, n_test=100, dimensions=None):
@@ -31,7 +39,10 @@ def row(problem, method, seed, wrong, cv, n_test=100, dimensions=None):
 
 def test_both_readings_of_a_row():
     rows = [row("digits", "LFDA", 2, [9, 4, 6], 3), row("digits", "LFDA", 1, [8, 5, 5], 1)]
-    best, cv = cells(rows, "best")["digits", "LFDA"], cells(rows, "cv")["digits", "LFDA"]
+    best, cv = (
+        estimate_errors(rows, "best")["digits", "LFDA"],
+        estimate_errors(rows, "cv")["digits", "LFDA"],
+    )
     np.testing.assert_array_equal(best.seeds, [1, 2])
     np.testing.assert_array_equal(best.errors, [5, 4])
     np.testing.assert_array_equal(best.dimensions, [2, 2])
@@ -39,7 +50,7 @@ def test_both_readings_of_a_row():
     np.testing.assert_array_equal(cv.dimensions, [1, 3])
     # A dimension that the whole training part does not have: the largest below it.
     rows = [row("digits", "NCA", 1, [9, 4], 20, dimensions=[5, 10])]
-    assert cells(rows, "cv")["digits", "NCA"].dimensions == [10]
+    assert estimate_errors(rows, "cv")["digits", "NCA"].dimensions == [10]
 
 
 def test_a_pause_is_no_time_of_a_fit():
@@ -49,7 +60,7 @@ def test_a_pause_is_no_time_of_a_fit():
         {**row("digits", "LFDA", seed, [9], 1), "fit_seconds": seconds, "fit_mib": mib}
         for seed, (seconds, mib) in enumerate(cost)
     ]
-    assert costs(rows) == {("digits", "LFDA"): (0.7, 12.0)}
+    assert compute_fit_costs(rows) == {("digits", "LFDA"): (0.7, 12.0)}
     assert "| LFDA | 0.700 s, 12 MiB |" in cost_table(rows, ["digits"], ["LFDA"])
 
 
@@ -70,14 +81,14 @@ def test_ties_are_by_a_paired_test():
         "the same": cell(base.copy()),
         "shifted": cell(base + 1.0),
     }
-    assert best_and_ties(found) == {"best", "as good", "the same"}
+    assert find_best_methods(found) == {"best", "as good", "the same"}
     pvalue = stats.ttest_rel(found["best"].errors, found["as good"].errors).pvalue
-    assert differs(found["best"], found["as good"]) == (pvalue < 0.05)
+    assert differ_significantly(found["best"], found["as good"]) == (pvalue < 0.05)
     # Only splits that both have are compared.
-    assert differs(cell([1, 2, 3, 90]), cell([2.0, 3.0, 4.1], seeds=[0, 1, 2]))
+    assert differ_significantly(cell([1, 2, 3, 90]), cell([2.0, 3.0, 4.1], seeds=[0, 1, 2]))
     # Where two have no two splits in common, nothing says that they tie.
-    assert best_and_ties({"a": cell([1, 2, 3]), "b": cell([2.5], seeds=[0])}) == {"a"}
-    assert best_and_ties({}) == set()
+    assert find_best_methods({"a": cell([1, 2, 3]), "b": cell([2.5], seeds=[0])}) == {"a"}
+    assert find_best_methods({}) == set()
 
 
 def test_published_numbers_are_there_with_table_and_row():
@@ -98,7 +109,7 @@ def test_tables_mark_the_best_and_show_the_papers_numbers():
         rows.append(row("vehicle", "LFDA", seed, [30, 20 + jitter], 1))
         rows.append(row("vehicle", "PCA", seed, [40 + jitter, 38], 2))
         rows.append(row("vehicle", "NCA", seed, [15 + jitter], 1))
-    found = cells(rows, "best")
+    found = estimate_errors(rows, "best")
     text = error_table(found, ["vehicle"], ["LFDA", "PCA", "NCA", "MPDA"])
     lines = dict(line.strip("| ").split(" | ", 1) for line in text.splitlines()[2:5])
     assert re.fullmatch(r"21\.00 ± 0\.82 \(2\.0\) †", lines["LFDA"])
@@ -119,7 +130,7 @@ def test_differences_are_marked_where_a_test_tells_them_apart():
         *(row("digits", "LFDA", seed, [9 + (seed + 1) % 2], 1) for seed in range(6)),
         *(row("digits", "LFDA ridge", seed, [4 + 3 * (seed % 2)], 1) for seed in range(6)),
     ]
-    found = cells(rows, "cv")
+    found = estimate_errors(rows, "cv")
     text = difference_table(found, ["digits", "semeion"], ["MPDA", "LFDA", "LFDA ridge"])
     assert "| MPDA beside LFDA | **-4.00** |  |" in text
     assert "| MPDA beside LFDA ridge | +0.00 |  |" in text

@@ -20,7 +20,7 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 import mpda
-from mpda.assessment import Protocol, assessed, contender
+from mpda.assessment import AssessmentProtocol, assess_methods, make_contender
 from mpda.experiments.datasets import load
 from thread_cases import DATA, MODELS
 
@@ -134,14 +134,14 @@ def test_threads_over_classes_end_with_the_fit(monkeypatch):
 
 
 def test_comparisons_and_data_sets_leave_everything_as_it_was():
-    methods = [contender(name, search=False) for name in ("MPDA", "LDA")]
-    protocol = Protocol(n_folds=2, n_inner=2)
-    assessed(X, Y, methods, protocol)
+    methods = [make_contender(name, search=False) for name in ("MPDA", "LDA")]
+    protocol = AssessmentProtocol(n_folds=2, n_inner=2)
+    assess_methods(X, Y, methods, protocol)
     with nothing_changes():
         load("digits")
-        assert assessed(X, Y, methods, protocol).rows
+        assert assess_methods(X, Y, methods, protocol).rows
         with joblib.parallel_config(backend="threading"):
-            assert assessed(X, Y, methods, protocol, n_jobs=2).rows
+            assert assess_methods(X, Y, methods, protocol, n_jobs=2).rows
 
 
 def test_plots_leave_matplotlib_as_it_was():

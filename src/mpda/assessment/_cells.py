@@ -13,11 +13,11 @@ from mpda._lib.array_types import Floats, Ints
 from mpda.plotting import ErrorCurve
 from mpda.plotting._curve import curve_of_folds, half_width
 
-Row = dict[str, Any]
+FoldResult = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Cell:
+class ErrorEstimate:
     """Errors in per cent and dimensions by split, in the order of the seeds.
 
     shared : test over training samples, where splits share samples and tests are to know it, as
@@ -46,10 +46,12 @@ class Cell:
         return self.mean - half, self.mean + half
 
 
-Cells = Mapping[tuple[str, str], Cell]
+ErrorEstimates = Mapping[tuple[str, str], ErrorEstimate]
 
 
-def cells(rows: Iterable[Row], reading: str) -> dict[tuple[str, str], Cell]:
+def estimate_errors(
+    rows: Iterable[FoldResult], reading: str
+) -> dict[tuple[str, str], ErrorEstimate]:
     """One for each problem and method."""
     found: dict[tuple[str, str], list[tuple[int, float, int]]] = defaultdict(list)
     shared: dict[tuple[str, str], list[float]] = defaultdict(list)
@@ -63,24 +65,26 @@ def cells(rows: Iterable[Row], reading: str) -> dict[tuple[str, str], Cell]:
     for key, values in found.items():
         seeds, errors, dimensions = zip(*sorted(values), strict=True)
         numbers = np.array(seeds), np.array(errors), np.array(dimensions, dtype=float)
-        made[key] = Cell(*numbers, float(np.mean(shared[key])))
+        made[key] = ErrorEstimate(*numbers, float(np.mean(shared[key])))
     return made
 
 
-def _chosen(row: Row) -> int:
+def _chosen(row: FoldResult) -> int:
     """The place of the chosen dimension, or of the largest there is below it."""
     return int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
 
 
-def best_and_ties(cells: Mapping[str, Cell]) -> set[str]:
+def find_best_methods(cells: Mapping[str, ErrorEstimate]) -> set[str]:
     """The method of the least mean error, and those that a paired t-test does not tell from it."""
     if not cells:
         return set()
     best = min(cells, key=lambda name: cells[name].mean)
-    return {name for name in cells if name == best or not differs(cells[name], cells[best])}
+    return {
+        name for name in cells if name == best or not differ_significantly(cells[name], cells[best])
+    }
 
 
-def differs(one: Cell, other: Cell) -> bool:
+def differ_significantly(one: ErrorEstimate, other: ErrorEstimate) -> bool:
     """Whether the errors of two methods on the same splits differ, at the level 0.05.
 
     With fewer than two common splits nothing speaks for a tie. Where splits share training samples
@@ -96,7 +100,7 @@ def differs(one: Cell, other: Cell) -> bool:
     return bool(abs(gaps.mean()) > half)
 
 
-def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
+def compute_fit_costs(rows: Sequence[FoldResult]) -> dict[tuple[str, str], tuple[float, float]]:
     """Seconds and MiB of a fit by problem and method, the medians; nan MiB where not measured.
 
     A mean would take a pause of the machine, or of the run, for the time of a fit.
@@ -110,7 +114,7 @@ def costs(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[float, float]]:
     return {key: (float(seconds), float(mib)) for key, (seconds, mib) in middle.items()}
 
 
-def error_curves(rows: Iterable[Row]) -> dict[tuple[str, str], ErrorCurve]:
+def compute_error_curves(rows: Iterable[FoldResult]) -> dict[tuple[str, str], ErrorCurve]:
     """One for each problem and method, at the numbers of components that all splits have."""
     found: dict[tuple[str, str], list[dict[int, float]]] = defaultdict(list)
     shared: dict[tuple[str, str], list[float]] = defaultdict(list)

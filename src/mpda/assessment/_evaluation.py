@@ -56,7 +56,7 @@ class Evaluation:
         return 100.0 * float(found.low), 100.0 * float(found.high)
 
 
-def evaluated(model: Any, X: Any, y: Labels) -> Evaluation:
+def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
     """1-NN among the samples that a pipeline keeps, or among the others where it keeps none."""
     last = model.steps[-1][1]
     if not isinstance(last, KNeighborsClassifier):

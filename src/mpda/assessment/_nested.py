@@ -17,8 +17,14 @@ from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import check_count
 from mpda.assessment._contender import Contender
 from mpda.assessment._expected import expected_warnings
-from mpda.assessment._scores import Choice, Row, compared, one_nn_row, score_table
-from mpda.assessment._split import Preparation, Split, better_scaled, one_nn, usual_energy
+from mpda.assessment._scores import (
+    FoldResult,
+    Selection,
+    assess_baseline,
+    assess_split,
+    compute_scores,
+)
+from mpda.assessment._split import Preprocessing, Split, better_scaled, default_pca_energy, one_nn
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.methods import method
 from mpda.parallel import map_ordered
@@ -35,7 +41,7 @@ _USUAL: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Protocol:
+class AssessmentProtocol:
     """How methods are assessed and chosen.
 
     n_folds : of the outer cross-validation, which only measures
@@ -55,7 +61,7 @@ class Protocol:
     n_components: int | None = None
     seed: int = 0
 
-    def within(self, each: Contender, part: Split) -> Protocol:
+    def within(self, each: Contender, part: Split) -> AssessmentProtocol:
         """With no more components than a method of scikit-learn has."""
         if self.n_components is None or each.method is None or each.method.is_ours:
             return self
@@ -64,14 +70,14 @@ class Protocol:
             most = min(most, len(np.unique(part.y)) - 1)
         return replace(self, n_components=min(self.n_components, most))
 
-    def preparation(self, X: Floats, y: Labels) -> Preparation:
+    def preparation(self, X: Floats, y: Labels) -> Preprocessing:
         """What is done to the features, by the samples that train."""
         scaled = better_scaled(X, y, self.seed) if self.scaled is None else self.scaled
-        energy = usual_energy(X.shape[1]) if isinstance(self.energy, str) else self.energy
-        return Preparation(scaled, energy)
+        energy = default_pca_energy(X.shape[1]) if isinstance(self.energy, str) else self.energy
+        return Preprocessing(scaled, energy)
 
 
-def contender(name: str, *, search: bool) -> Contender:
+def make_contender(name: str, *, search: bool) -> Contender:
     """A method of the list, or 1-NN on the features; ``search`` opens its parameters too."""
     if name == BASELINE:
         return Contender(name)
@@ -85,8 +91,8 @@ def contender(name: str, *, search: bool) -> Contender:
 Progress = Callable[[str], None]
 
 
-def n_steps(contenders: Sequence[Contender], protocol: Protocol) -> int:
-    """How often ``assessed`` reports."""
+def count_steps(contenders: Sequence[Contender], protocol: AssessmentProtocol) -> int:
+    """How often ``assess_methods`` reports."""
     return len(contenders) * protocol.n_folds
 
 
@@ -94,15 +100,15 @@ def n_steps(contenders: Sequence[Contender], protocol: Protocol) -> int:
 class Assessment:
     """rows : as tables are made of; failed : what methods said that have no rows"""
 
-    rows: list[Row]
+    rows: list[FoldResult]
     failed: dict[str, str]
 
 
-def assessed(
+def assess_methods(
     X: Floats,
     y: Labels,
     contenders: Sequence[Contender],
-    protocol: Protocol,
+    protocol: AssessmentProtocol,
     *,
     n_jobs: int | None = None,
     progress: Progress | None = None,
@@ -125,8 +131,13 @@ def assessed(
 
 
 def _assessed_once(
-    X: Floats, y: Labels, each: Contender, number: int, fold: tuple[Ints, Ints], protocol: Protocol
-) -> Row:
+    X: Floats,
+    y: Labels,
+    each: Contender,
+    number: int,
+    fold: tuple[Ints, Ints],
+    protocol: AssessmentProtocol,
+) -> FoldResult:
     train, test = fold
     about = {"problem": "", "method": each.name, "seed": number}
     try:
@@ -139,8 +150,8 @@ def _assessed_once(
 
 
 def _fold_row(
-    X: Floats, y: Labels, each: Contender, fold: tuple[Ints, Ints], protocol: Protocol
-) -> Row:
+    X: Floats, y: Labels, each: Contender, fold: tuple[Ints, Ints], protocol: AssessmentProtocol
+) -> FoldResult:
     train, test = fold
     # A fit without an answer is an error and is told; small classes are named once.
     with expected_warnings():
@@ -148,13 +159,13 @@ def _fold_row(
         preparation = protocol.preparation(raw.X, raw.y)
         if each.method is None:
             # Neighbours among all features: PCA is for the methods.
-            part = Preparation(preparation.scaled).applied(raw)
-            row, predicted = one_nn_row(part), one_nn(part)
+            part = Preprocessing(preparation.scaled).applied(raw)
+            row, predicted = assess_baseline(part), one_nn(part)
         else:
             part = preparation.applied(raw)
             protocol = protocol.within(each, part)
             each = _measured_at(each, protocol.n_components)
-            row = compared(each, part, partial(chosen, protocol=protocol))
+            row = assess_split(each, part, partial(chosen, protocol=protocol))
             begin = time.perf_counter()
             fitted = each.estimator(row["parameters"], row["cv_dimension"]).fit(part.X, part.y)
             row["fit_seconds"] = time.perf_counter() - begin
@@ -170,12 +181,12 @@ def _measured_at(each: Contender, n_components: int | None) -> Contender:
     return replace(each, dimensions=tuple(sorted({*each.dimensions, n_components})))
 
 
-def chosen(each: Contender, X: Floats, y: Labels, *, protocol: Protocol) -> Choice:
+def chosen(each: Contender, X: Floats, y: Labels, *, protocol: AssessmentProtocol) -> Selection:
     """Parameters and number of components, by the inner folds of the samples given."""
     assert each.method is not None
     asked = protocol.n_components
     if asked is not None and not each.grid:
-        return Choice({}, asked)
+        return Selection({}, asked)
     n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
     grid = {name: list(values) for name, values in each.grid.items()}
     own = tuple(r for r in each.dimensions or () if r <= X.shape[1])
@@ -189,8 +200,8 @@ def chosen(each: Contender, X: Floats, y: Labels, *, protocol: Protocol) -> Choi
             random_state=protocol.seed,
         ).fit(X, y)
         point = dict(search.best_params_)
-        return Choice(point, point.pop("n_components"))
-    table = score_table(each, dict(each.grid), X, y, _folds(y, n_inner, protocol.seed))
+        return Selection(point, point.pop("n_components"))
+    table = compute_scores(each, dict(each.grid), X, y, _folds(y, n_inner, protocol.seed))
     if asked is not None:
         kept = table.dimensions == asked
         table = type(table)(table.points, table.dimensions[kept], table.scores[:, kept])
@@ -198,17 +209,17 @@ def chosen(each: Contender, X: Floats, y: Labels, *, protocol: Protocol) -> Choi
 
 
 @dataclass(frozen=True)
-class Chosen:
+class SelectedModel:
     """A model fitted to all samples, and what was chosen for it."""
 
     model: Pipeline
-    choice: Choice
-    preparation: Preparation
+    choice: Selection
+    preparation: Preprocessing
 
 
-def chosen_model(
-    X: Any, y: Labels, each: Contender, protocol: Protocol, *, neighbors: bool = True
-) -> Chosen:
+def select_model(
+    X: Any, y: Labels, each: Contender, protocol: AssessmentProtocol, *, neighbors: bool = True
+) -> SelectedModel:
     """Preparation, method and 1-NN as one pipeline, fitted to all samples.
 
     X may be a data frame, whose names of features the model keeps. ``neighbors`` says whether 1-NN
@@ -226,10 +237,10 @@ def chosen_model(
         steps = [*preparation.steps(), (name, each.estimator(choice.point, choice.dimension))]
         if neighbors:
             steps.append(("neighbors", KNeighborsClassifier(1, algorithm="brute")))
-        return Chosen(Pipeline(steps).fit(X, y), choice, preparation)
+        return SelectedModel(Pipeline(steps).fit(X, y), choice, preparation)
 
 
-def _refuse_more_than_there_are(each: Contender, protocol: Protocol, part: Split) -> None:
+def _refuse_more_than_there_are(each: Contender, protocol: AssessmentProtocol, part: Split) -> None:
     most = protocol.within(each, part).n_components
     if most != protocol.n_components:
         raise ValueError(

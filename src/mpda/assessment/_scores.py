@@ -15,19 +15,19 @@ from mpda.assessment._contender import Contender
 from mpda.assessment._split import Split, one_nn
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 
-Row = dict[str, Any]
+FoldResult = dict[str, Any]
 Folds = list[tuple[Ints, Ints]]
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """Parameters of a grid point, and a number of components."""
 
     point: dict[str, Any]
     dimension: int
 
 
-Chooser = Callable[[Contender, Floats, Labels], Choice]
+Chooser = Callable[[Contender, Floats, Labels], Selection]
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class ScoreTable:
     dimensions: Ints
     scores: Floats
 
-    def best(self) -> Choice:
+    def best(self) -> Selection:
         """The point and number of components of the best score; at a tie fewer components."""
         found = np.where(np.isnan(self.scores), -np.inf, self.scores)
         place = int(np.flatnonzero((found >= found.max() - 1e-12).any(axis=0))[0])
-        return Choice(self.points[int(np.argmax(found[:, place]))], int(self.dimensions[place]))
+        return Selection(self.points[int(np.argmax(found[:, place]))], int(self.dimensions[place]))
 
 
-def one_nn_row(part: Split) -> Row:
+def assess_baseline(part: Split) -> FoldResult:
     """The row of 1-NN on the samples as they are."""
     d = part.X.shape[1]
     wrong = int(np.count_nonzero(one_nn(part) != part.y_test))
@@ -53,7 +53,7 @@ def one_nn_row(part: Split) -> Row:
     return {**about, "dimensions": [d], "wrong": [wrong], "n_test": len(part.y_test)}
 
 
-def compared(contender: Contender, part: Split, choose: Chooser) -> Row:
+def assess_split(contender: Contender, part: Split, choose: Chooser) -> FoldResult:
     """Errors on the test part by number of components, with what is chosen on the training part."""
     begin = time.perf_counter()
     choice = choose(contender, part.X, part.y)
@@ -61,7 +61,7 @@ def compared(contender: Contender, part: Split, choose: Chooser) -> Row:
     both = np.concatenate([part.X, part.X_test]), np.concatenate([part.y, part.y_test])
     halves = np.split(np.arange(len(both[1])), [len(part.y)])
     grid = {name: (value,) for name, value in choice.point.items()}
-    test = score_table(contender, grid, *both, [(halves[0], halves[1])])
+    test = compute_scores(contender, grid, *both, [(halves[0], halves[1])])
     kept = np.isfinite(test.scores[0])
     wrong = np.rint((1.0 - test.scores[0][kept]) * len(part.y_test)).astype(int)
     return {
@@ -74,7 +74,7 @@ def compared(contender: Contender, part: Split, choose: Chooser) -> Row:
     }
 
 
-def score_table(
+def compute_scores(
     contender: Contender, grid: dict[str, tuple[Any, ...]], X: Floats, y: Labels, folds: Folds
 ) -> ScoreTable:
     """The share of right labels at every grid point and number of components, over the folds."""

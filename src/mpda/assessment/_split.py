@@ -16,8 +16,8 @@ from mpda._lib.threads import one_blas_thread
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 
 # PCA to this share of the variance, fitted to the training part, where there are more features.
-ENERGY = 0.95
-MOST_FEATURES = 100
+PCA_ENERGY = 0.95
+PCA_MIN_FEATURES = 100
 # As many samples decide whether features are standardised.
 _JUDGES = 4000
 
@@ -33,7 +33,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Preparation:
+class Preprocessing:
     """Steps before the method, fitted to the training part.
 
     scaled : whether every feature is brought to mean 0 and standard deviation 1
@@ -56,14 +56,14 @@ class Preparation:
         return part
 
 
-def usual_energy(n_features: int) -> float | None:
+def default_pca_energy(n_features: int) -> float | None:
     """As in the paper: PCA where there are many features."""
-    return ENERGY if n_features > MOST_FEATURES else None
+    return PCA_ENERGY if n_features > PCA_MIN_FEATURES else None
 
 
-def reduced(part: Split) -> Split:
+def reduce_by_pca(part: Split) -> Split:
     """After PCA fitted to the training part, where there are many features."""
-    return Preparation(energy=usual_energy(part.X.shape[1])).applied(part)
+    return Preprocessing(energy=default_pca_energy(part.X.shape[1])).applied(part)
 
 
 def better_scaled(X: Floats, y: Labels, seed: int) -> bool:

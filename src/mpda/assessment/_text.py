@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mpda.assessment._cells import Row, best_and_ties, cells, costs
+from mpda.assessment._cells import FoldResult, compute_fit_costs, estimate_errors, find_best_methods
 from mpda.assessment._nested import BASELINE
 
 
-def error_lines(rows: Sequence[Row], title: str) -> list[str]:
+def format_error_table(rows: Sequence[FoldResult], title: str) -> list[str]:
     """One line a method: its error, how it compares with raw 1-NN, at how many components.
 
     A star marks the least error and what a paired t-test at 0.05 does not tell from it.
     """
-    found = {name: cell for (_, name), cell in cells(rows, "cv").items()}
-    cost = {name: seconds for (_, name), (seconds, _) in costs(rows).items()}
-    best = best_and_ties(found) if len(found) > 1 else set()
+    found = {name: cell for (_, name), cell in estimate_errors(rows, "cv").items()}
+    cost = {name: seconds for (_, name), (seconds, _) in compute_fit_costs(rows).items()}
+    best = find_best_methods(found) if len(found) > 1 else set()
     baseline = found[BASELINE].mean if BASELINE in found else None
     width = max(10, *(len(name) + 2 for name in found))
     lines = [f"{'':{width}}{title:>18}{'beside 1-NN':>13}{'components':>12}{'fit':>10}"]

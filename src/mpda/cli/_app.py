@@ -205,6 +205,6 @@ def note(line: str, quiet: bool) -> None:
 
 def print_json(found: dict[str, Any]) -> None:
     """One line that other programs read; numbers that are none become null."""
-    from mpda.report import plain
+    from mpda.report import to_json_types
 
-    print(json.dumps(plain(found), allow_nan=False))
+    print(json.dumps(to_json_types(found), allow_nan=False))

@@ -46,12 +46,12 @@ def fitted_on_cluster(scheduler: str, order: ClusterOrder) -> Any:
     from sklearn.pipeline import Pipeline
 
     from mpda import GramPCA
-    from mpda.assessment import usual_energy
+    from mpda.assessment import default_pca_energy
 
     with connected(scheduler):
         X, y = _collections(order)
         n_features = X.shape[1] if hasattr(X, "chunks") else len(X.columns)
-        energy = usual_energy(n_features) if isinstance(order.energy, str) else order.energy
+        energy = default_pca_energy(n_features) if isinstance(order.energy, str) else order.energy
         first = [] if energy is None else [("pca", GramPCA(energy))]
         last = method(order.method).estimator(n_components=order.n_components, **order.parameters)
         return Pipeline([*first, (order.method.lower(), last)]).fit(X, y)

@@ -95,12 +95,12 @@ def compare(
         refuse_unwritable(out / "results.json", out / "report.html")
         from mpda.assessment import (
             BASELINE,
-            Protocol,
-            assessed,
-            chosen_model,
-            contender,
-            error_lines,
-            n_steps,
+            AssessmentProtocol,
+            assess_methods,
+            count_steps,
+            format_error_table,
+            make_contender,
+            select_model,
         )
         from mpda.exceptions import TableError
         from mpda.io.tables import read_table
@@ -113,16 +113,18 @@ def compare(
             step("")
         notes = check_classes(table, folds)
         scaled = None if scale is Scale.AUTO else scale is Scale.STANDARD
-        protocol = Protocol(folds, scaled=scaled, energy=energy, n_components=components, seed=seed)
-        contenders = [contender(name, search=search) for name in asked]
-        steps = n_steps(contenders, protocol)
+        protocol = AssessmentProtocol(
+            folds, scaled=scaled, energy=energy, n_components=components, seed=seed
+        )
+        contenders = [make_contender(name, search=search) for name in asked]
+        steps = count_steps(contenders, protocol)
         with (
             contextlib.redirect_stdout(sys.stderr),
             connected(scheduler),
             progress(steps, "comparing", quiet) as step,
         ):
             given = table.X, table.labels, contenders, protocol
-            measured = assessed(*given, n_jobs=jobs, progress=step)
+            measured = assess_methods(*given, n_jobs=jobs, progress=step)
         rows = measured.rows
         notes += [f"{name} has no result here: {why}" for name, why in measured.failed.items()]
         if not rows:
@@ -131,28 +133,28 @@ def compare(
         title = f"{table.name}: {len(asked)} methods"
         if left:
             best = min(left, key=lambda name: collect.mean_error(rows, name))
-            chosen = chosen_model(
-                *(table.named(), table.labels, contender(best, search=search)),
+            chosen = select_model(
+                *(table.named(), table.labels, make_contender(best, search=search)),
                 replace(protocol, n_components=_chosen_number(rows, best, components)),
             )
             summary = [
-                *collect.verdict(rows, best, table.X.shape[1], chosen.choice.dimension),
+                *collect.summarize_errors(rows, best, table.X.shape[1], chosen.choice.dimension),
                 f"{best} has the least error of {len(left)} methods on these folds; being chosen "
                 "by them, its error is flattered a little.",
                 *map(sentence, notes),
             ]
             found = model_results(title, context.obj, summary, table, best, rows, chosen)
         else:
-            section = collect.comparison_section(rows, how_measured(folds), {"": table.name})
-            sections = {"data": collect.data_section(table), "comparison": section}
-            found = collect.results_of(title, context.obj, [*map(sentence, notes)], sections)
+            section = collect.collect_comparison(rows, how_measured(folds), {"": table.name})
+            sections = {"data": collect.collect_data(table), "comparison": section}
+            found = collect.collect_results(title, context.obj, [*map(sentence, notes)], sections)
         written = write_outputs(found, out / "results.json", out / "report.html")
         if as_json:
             print_json(said(found, written))
             return
         print(about(table))
         print()
-        print("\n".join(error_lines(rows, "error")))
+        print("\n".join(format_error_table(rows, "error")))
         print()
         print(wrapped(f"{how_measured(folds)}; {STAR}."))
         for line in notes:
@@ -202,10 +204,10 @@ def partition(
                 max_patch_size=max_patch_size, partition_neighbors=neighbors, n_jobs=jobs
             ).fit(table.X, y)
             step("")
-        section = collect.partition_section(table.X, y, found.labels_, found.patch_linearity_)
-        sections = {"data": collect.data_section(table), "partition": section}
+        section = collect.collect_partition(table.X, y, found.labels_, found.patch_linearity_)
+        sections = {"data": collect.collect_data(table), "partition": section}
         title = f"{table.name}: patches"
-        results = collect.results_of(title, context.obj, [_sentence(found)], sections)
+        results = collect.collect_results(title, context.obj, [_sentence(found)], sections)
         written = write_outputs(results, None, report)
         if out is not None:
             columns: dict[str, Any] = {"row": table.rows}

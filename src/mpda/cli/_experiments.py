@@ -99,9 +99,9 @@ def demo(
 ) -> None:
     """Compare methods on the digits that come with scikit-learn, in a minute."""
     with said_in_one_line(_AGAIN, quiet=quiet):
-        from mpda.report import demo
+        from mpda.experiments.demo_report import write_demo
 
-        _show(demo(out, jobs, None if quiet else sys.stderr, context.obj), quiet, as_json)
+        _show(write_demo(out, jobs, None if quiet else sys.stderr, context.obj), quiet, as_json)
 
 
 @app.command()
@@ -195,9 +195,10 @@ def report(
     if out is None and figures is None:
         stop("mpda: report needs --out PAGE.html, --figures DIRECTORY, or both.", 2)
     with said_in_one_line(quiet=quiet):
-        from mpda.report import results_at, write_figures, write_page
+        from mpda.experiments.rows_report import load_results
+        from mpda.report import write_figures, write_page
 
-        found = results_at(results)
+        found = load_results(results)
         written = []
         with progress(2, "the page", quiet) as step:
             if out is not None:

@@ -48,7 +48,7 @@ from mpda.cli._words import (
 )
 
 if TYPE_CHECKING:
-    from mpda.assessment import Assessment, Chosen, Contender, Protocol, Row
+    from mpda.assessment import Assessment, AssessmentProtocol, Contender, FoldResult, SelectedModel
     from mpda.cli._cluster import ClusterOrder
     from mpda.io.tables import Table
 
@@ -120,10 +120,10 @@ def fit(
             _keep_bare(fitted_on_cluster(scheduler, order), order, out, context.obj, as_json, quiet)
             return
         from mpda import save
-        from mpda.assessment import Protocol, contender
+        from mpda.assessment import AssessmentProtocol, make_contender
         from mpda.exceptions import TableError
         from mpda.io.tables import read_table
-        from mpda.report import collect, plain
+        from mpda.report import collect, to_json_types
 
         with progress(1, f"reading {data.name}", quiet) as step:
             table = read_table(data, label=label, drop=drop or [], skip_missing=skip_missing)
@@ -134,14 +134,14 @@ def fit(
                 f"--image {image} is {shape[0] * shape[1]} pixels, but {data} has "
                 f"{table.X.shape[1]} features."
             )
-        protocol = Protocol(
+        protocol = AssessmentProtocol(
             n_folds=max(folds, 2),
             scaled=None if scale is Scale.AUTO else scale is Scale.STANDARD,
             energy=energy,
             n_components=components,
             seed=seed,
         )
-        entrant = with_parameters(contender(chosen_name, search=search), values_of(parameter))
+        entrant = with_parameters(make_contender(chosen_name, search=search), values_of(parameter))
         # What a method prints is no part of what is printed here.
         with contextlib.redirect_stdout(sys.stderr):
             measured, chosen = _learnt(table, entrant, protocol, folds, neighbors, jobs, quiet)
@@ -150,7 +150,7 @@ def fit(
         summary = []
         if any(row["method"] == entrant.name for row in rows):
             kept = chosen.choice.dimension
-            summary = collect.verdict(rows, entrant.name, table.X.shape[1], kept)
+            summary = collect.summarize_errors(rows, entrant.name, table.X.shape[1], kept)
         title = f"{table.name}: {entrant.name}"
         told = [*summary, *map(sentence, notes)]
         found = model_results(title, context.obj, told, table, entrant.name, rows, chosen, shape)
@@ -159,7 +159,7 @@ def fit(
             "n_samples": len(table.X),
             "comparison": found.get("comparison", {}).get("problems", [{}])[0].get("rows"),
         }
-        save(chosen.model, out, notes=plain(about_model))
+        save(chosen.model, out, notes=to_json_types(about_model))
         written = [out, *write_outputs(found, results, report)]
         if as_json:
             print_json(said(found, written))
@@ -190,44 +190,46 @@ def _keep_bare(
 def _learnt(
     table: Table,
     entrant: Contender,
-    protocol: Protocol,
+    protocol: AssessmentProtocol,
     folds: int,
     neighbors: bool,
     jobs: int,
     quiet: bool,
-) -> tuple[Assessment, Chosen]:
+) -> tuple[Assessment, SelectedModel]:
     """The rows of the comparison, and the model."""
     from mpda.assessment import (
         BASELINE,
         Assessment,
-        assessed,
-        chosen_model,
-        contender,
-        n_steps,
+        assess_methods,
+        count_steps,
+        make_contender,
+        select_model,
     )
 
-    others = [contender(name, search=False) for name in (BASELINE, "LDA") if name != entrant.name]
+    others = [
+        make_contender(name, search=False) for name in (BASELINE, "LDA") if name != entrant.name
+    ]
     contenders = [*others, entrant] if folds else []
     measured = Assessment([], {})
-    with progress(n_steps(contenders, protocol) + 1, entrant.name, quiet) as step:
+    with progress(count_steps(contenders, protocol) + 1, entrant.name, quiet) as step:
         # First, because what cannot be fitted should be said at once.
-        chosen = chosen_model(table.named(), table.labels, entrant, protocol, neighbors=neighbors)
+        chosen = select_model(table.named(), table.labels, entrant, protocol, neighbors=neighbors)
         step("measuring the error")
         if contenders:
             given = table.X, table.labels, contenders, protocol
-            measured = assessed(*given, n_jobs=jobs, progress=step)
+            measured = assess_methods(*given, n_jobs=jobs, progress=step)
     return measured, chosen
 
 
 def _print(
     table: Table,
     entrant: Contender,
-    rows: list[Row],
-    chosen: Chosen,
+    rows: list[FoldResult],
+    chosen: SelectedModel,
     found: dict[str, Any],
     summary: list[str],
 ) -> None:
-    from mpda.assessment import error_lines
+    from mpda.assessment import format_error_table
 
     print(about(table))
     print()
@@ -236,14 +238,14 @@ def _print(
     print(f"    {_steps(entrant, chosen)}")
     if rows:
         print()
-        print("\n".join(error_lines(rows, "error")))
+        print("\n".join(format_error_table(rows, "error")))
         print()
         print("\n".join(map(wrapped, summary)))
         print()
         print(wrapped(f"{found['comparison']['how']}; {STAR}."))
 
 
-def _steps(entrant: Contender, chosen: Chosen) -> str:
+def _steps(entrant: Contender, chosen: SelectedModel) -> str:
     """The steps of the model with the parameters that matter: searched ones, and what was set."""
     assert entrant.method is not None
     said = []

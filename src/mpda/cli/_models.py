@@ -78,7 +78,7 @@ def evaluate(
 ) -> None:
     """The error of a model on the labelled samples of a file, which should be new to it."""
     with said_in_one_line(quiet=quiet):
-        from mpda.assessment import evaluated
+        from mpda.assessment import evaluate_model
         from mpda.io.tables import is_frame
 
         fitted, notes = _loaded(model)
@@ -87,7 +87,7 @@ def evaluate(
         with progress(2, f"reading {data.name}", quiet) as step:
             table = _table_for(fitted, notes, data, label, skip_missing=skip_missing)
             step("mapping and comparing")
-            found = evaluated(fitted, table.named(), table.labels)
+            found = evaluate_model(fitted, table.named(), table.labels)
             table = replace(table, y=found.y)
             step("")
         gathered = _results(context.obj, table, fitted, found)
@@ -226,14 +226,14 @@ def _results(command: str, table: Table, model: Any, found: Any) -> dict[str, An
         *map(sentence, _warnings(found)),
     ]
     sections = {
-        "data": collect.data_section(table),
-        "model": collect.model_section(model, table),
-        "embedding": collect.embedding_section(
+        "data": collect.collect_data(table),
+        "model": collect.collect_model(model, table),
+        "embedding": collect.collect_embedding(
             found.Z, table, before.get_feature_names_out().tolist(), how, found.predicted
         ),
-        "confusion": collect.confusion_section(found.y, found.predicted, f"1-NN among {among}"),
+        "confusion": collect.collect_confusion(found.y, found.predicted, f"1-NN among {among}"),
     }
-    return collect.results_of(f"{table.name} by a fitted model", command, summary, sections)
+    return collect.collect_results(f"{table.name} by a fitted model", command, summary, sections)
 
 
 def _lines(table: Table, model: Any, found: Any) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mpda.cli._app import stop
 
 if TYPE_CHECKING:
-    from mpda.assessment import Chosen, Row
+    from mpda.assessment import FoldResult, SelectedModel
     from mpda.io.tables import Table
 
 STAR = (
@@ -93,9 +93,9 @@ def _rows_as_bytes(X: Any) -> Any:
 
 def shown(label: Any) -> str:
     """A label in a line of text."""
-    from mpda.plotting._styles import shortened
+    from mpda.plotting.styles import shorten
 
-    return shortened(str(label), 30)
+    return shorten(str(label), 30)
 
 
 def sentence(words: str) -> str:
@@ -114,8 +114,8 @@ def model_results(
     summary: list[str],
     table: Table,
     method: str,
-    rows: list[Row],
-    chosen: Chosen,
+    rows: list[FoldResult],
+    chosen: SelectedModel,
     shape: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
     """Rows of a comparison, and all about the model of one of its methods."""
@@ -134,25 +134,25 @@ def model_results(
     last = before.steps[-1][1]
     how = f"{method}: the {len(Z)} samples that the map was fitted to; new ones scatter more"
     sections: dict[str, Any] = {
-        "data": collect.data_section(table),
-        "model": collect.model_section(chosen.model, table, shape),
-        "embedding": collect.embedding_section(
+        "data": collect.collect_data(table),
+        "model": collect.collect_model(chosen.model, table, shape),
+        "embedding": collect.collect_embedding(
             Z, table, last.get_feature_names_out().tolist(), how, predicted
         ),
     }
     if rows:
-        sections["comparison"] = collect.comparison_section(
+        sections["comparison"] = collect.collect_comparison(
             rows, how_measured(n_folds), {"": table.name}
         )
     if predicted is not None:
         how = f"{method}, 1-NN on samples left out, {n_folds}-fold cross-validation"
-        sections["confusion"] = collect.confusion_section(table.labels, predicted, how)
+        sections["confusion"] = collect.collect_confusion(table.labels, predicted, how)
     if hasattr(last, "patch_labels_"):
         inner = before[:-1].transform(table.named()) if len(before.steps) > 1 else table.X
-        sections["partition"] = collect.partition_section(
+        sections["partition"] = collect.collect_partition(
             np.asarray(inner), table.labels, last.patch_labels_, last.patch_linearity_
         )
-    return collect.results_of(title, command, summary, sections)
+    return collect.collect_results(title, command, summary, sections)
 
 
 def write_outputs(found: dict[str, Any], results: Path | None, report: Path | None) -> list[Path]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TextIO
 
 from mpda import MPDA
-from mpda.assessment import error_lines
+from mpda.assessment import format_error_table
 from mpda.experiments import _figures
 from mpda.experiments._contenders import CONTENDERS
 from mpda.experiments._experiments import Order, Outcome, reproduce
@@ -40,7 +40,7 @@ def _table(rows: Sequence[Row]) -> str:
             f"digits: 1797 images of 64 pixels, {N_SPLITS} splits, 25 % training; components and",
             "parameters by cross-validation on the training part",
             "",
-            *error_lines(sorted_rows, "test error"),
+            *format_error_table(sorted_rows, "test error"),
             "",
             "* the least error, and what a paired t-test at 0.05 does not tell from it",
         ]

@@ -14,7 +14,7 @@ import numpy as np
 from mpda._lib.atomic_write import make_directory, written
 from mpda._lib.provenance import machine, versions
 from mpda._lib.validation import check_option
-from mpda.assessment import Cell, Contender, cells
+from mpda.assessment import Contender, ErrorEstimate, estimate_errors
 from mpda.exceptions import DatasetError, ReproductionError
 from mpda.experiments import _figures, _tables
 from mpda.experiments._contenders import CONTENDERS
@@ -110,8 +110,8 @@ def sensitivity(order: Order) -> Outcome:
     if len(problems) != 1:
         raise ReproductionError(f"sensitivity is about one data set, --datasets has {problems}.")
     rows, failed = _rows(order, problems, list(every.values()))
-    found = {name: cell for (_, name), cell in cells(rows, "best").items()}
-    panels: dict[str, dict[float, Cell]] = {}
+    found = {name: cell for (_, name), cell in estimate_errors(rows, "best").items()}
+    panels: dict[str, dict[float, ErrorEstimate]] = {}
     lines = []
     for name, panel in variants.items():
         panels[name] = {
@@ -232,13 +232,13 @@ def _errors(
     rows, failed = _rows(order, chosen, [CONTENDERS[each] for each in names])
     parts = []
     for reading, said in READINGS.items():
-        found = cells(rows, reading)
+        found = estimate_errors(rows, reading)
         parts.append(f"## Error {said}\n\n{_tables.error_table(found, chosen, names)}")
     for reading, said in READINGS.items():
-        table = _tables.difference_table(cells(rows, reading), chosen, names)
+        table = _tables.difference_table(estimate_errors(rows, reading), chosen, names)
         if table:
             parts.append(f"## Differences of mean errors {said}\n\n{table}")
-    compared = _tables.comparison(cells(rows, "best"), chosen, names)
+    compared = _tables.comparison(estimate_errors(rows, "best"), chosen, names)
     if compared.count("\n") > 1:
         parts.append(f"## Beside the paper's numbers\n\n{compared}")
     cost = _tables.cost_table(rows, chosen, names)

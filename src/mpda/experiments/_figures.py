@@ -12,12 +12,12 @@ import numpy as np
 
 from mpda._lib.array_types import Floats
 from mpda._lib.atomic_write import beside
-from mpda.assessment import Cell, Row, error_curves
+from mpda.assessment import ErrorEstimate, FoldResult, compute_error_curves
 from mpda.exceptions import ReproductionError
 from mpda.experiments._contenders import CONTENDERS
 from mpda.experiments._illustrations import Curve
 from mpda.experiments._protocol import PROBLEMS
-from mpda.plotting._styles import COLORS, styles
+from mpda.plotting.styles import COLORS, make_styles
 
 
 def _figure(n_panels: int, n_columns: int, width: float = 3.2, height: float = 2.7) -> Any:
@@ -45,13 +45,15 @@ def save(figure: Any, out: Path, name: str) -> list[Path]:
 def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
     return {
         name: {"color": style.color, "linestyle": style.line}
-        for name, style in zip(names, styles(len(names)), strict=True)
+        for name, style in zip(names, make_styles(len(names)), strict=True)
     }
 
 
-def dimension_figure(rows: Sequence[Row], problems: Sequence[str], methods: Sequence[str]) -> Any:
+def dimension_figure(
+    rows: Sequence[FoldResult], problems: Sequence[str], methods: Sequence[str]
+) -> Any:
     """Accuracy against the number of components, one panel for each problem."""
-    curves = error_curves(rows)
+    curves = compute_error_curves(rows)
     figure, axes = _figure(len(problems), 4)
     styles = _styles([name for name in methods if any((p, name) in curves for p in problems)])
     for axis, problem in zip(axes, problems, strict=True):
@@ -85,7 +87,7 @@ def dimension_figure(rows: Sequence[Row], problems: Sequence[str], methods: Sequ
     return figure
 
 
-def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
+def demo_figure(Z: Floats, y: Any, rows: Sequence[FoldResult]) -> Any:
     """The digits in two components, and the error against the number of components."""
     figure, (plane, curves) = _figure(2, 2, width=5.5, height=4.4)
     for label in np.unique(y):
@@ -93,7 +95,7 @@ def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
         color = COLORS[label % len(COLORS)]
         plane.scatter(*Z[y == label].T, marker=f"${label}$", s=24, color=color, linewidths=0)
     plane.set(title="Test digits in the first two components of MPDA", xticks=[], yticks=[])
-    found = error_curves(rows)
+    found = compute_error_curves(rows)
     styles = _styles([name for name in CONTENDERS if ("digits", name) in found])
     for name, style in styles.items():
         curve = found["digits", name]
@@ -107,7 +109,7 @@ def demo_figure(Z: Floats, y: Any, rows: Sequence[Row]) -> Any:
     return figure
 
 
-def sensitivity_figure(panels: Mapping[str, Mapping[float, Cell]]) -> Any:
+def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> Any:
     """Mean accuracy and its spread over splits against the values of each parameter."""
     figure, axes = _figure(len(panels), 4)
     for axis, (name, cells), color in zip(axes, panels.items(), cycle(COLORS), strict=False):

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from mpda._lib.atomic_write import check_place, make_directory
 from mpda._lib.provenance import versions
-from mpda.assessment import ENERGY, MOST_FEATURES, Contender
+from mpda.assessment import PCA_ENERGY, PCA_MIN_FEATURES, Contender
 from mpda.exceptions import ReproductionError
 from mpda.experiments._protocol import N_FOLDS, Problem
 
@@ -56,8 +56,8 @@ class Task:
             "dimensions": self.contender.dimensions,
             "seed": self.seed,
             "folds": N_FOLDS,
-            "energy": ENERGY,
-            "most features": MOST_FEATURES,
+            "energy": PCA_ENERGY,
+            "most features": PCA_MIN_FEATURES,
             "versions": versions(),
         }
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]

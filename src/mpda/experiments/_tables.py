@@ -6,7 +6,14 @@ import csv
 import io
 from collections.abc import Sequence
 
-from mpda.assessment import Cells, Row, best_and_ties, cells, costs, differs
+from mpda.assessment import (
+    ErrorEstimates,
+    FoldResult,
+    compute_fit_costs,
+    differ_significantly,
+    estimate_errors,
+    find_best_methods,
+)
 from mpda.experiments._contenders import CONTENDERS
 from mpda.experiments._protocol import PROBLEMS
 from mpda.experiments._summary import READINGS, published, published_cell
@@ -17,7 +24,7 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def error_table(found: Cells, problems: Sequence[str], methods: Sequence[str]) -> str:
+def error_table(found: ErrorEstimates, problems: Sequence[str], methods: Sequence[str]) -> str:
     """Mean error ± standard deviation (mean dimension); the best and its ties in bold, and among
     the paper's methods with a dagger."""
     in_paper = [name for name in methods if name in CONTENDERS and CONTENDERS[name].published]
@@ -25,8 +32,8 @@ def error_table(found: Cells, problems: Sequence[str], methods: Sequence[str]) -
     for problem in problems:
         all_here = {name: found[problem, name] for name in methods if (problem, name) in found}
         most[problem] = max((cell.errors.size for cell in all_here.values()), default=0)
-        bold[problem] = best_and_ties(all_here)
-        dagger[problem] = best_and_ties({k: v for k, v in all_here.items() if k in in_paper})
+        bold[problem] = find_best_methods(all_here)
+        dagger[problem] = find_best_methods({k: v for k, v in all_here.items() if k in in_paper})
     lines = []
     for name in methods:
         line = [name]
@@ -45,7 +52,7 @@ def error_table(found: Cells, problems: Sequence[str], methods: Sequence[str]) -
     return markdown(["method", *(PROBLEMS[problem].title for problem in problems)], lines)
 
 
-def comparison(found: Cells, problems: Sequence[str], methods: Sequence[str]) -> str:
+def comparison(found: ErrorEstimates, problems: Sequence[str], methods: Sequence[str]) -> str:
     """Ours, theirs, the difference, and whether our interval has their number."""
     lines = []
     for problem in problems:
@@ -91,7 +98,7 @@ _PAIRS = (
 )
 
 
-def difference_table(found: Cells, problems: Sequence[str], methods: Sequence[str]) -> str:
+def difference_table(found: ErrorEstimates, problems: Sequence[str], methods: Sequence[str]) -> str:
     """Mean error of one method less that of another; bold where a paired t-test tells them apart.
 
     Empty where no pair is among the methods.
@@ -105,15 +112,15 @@ def difference_table(found: Cells, problems: Sequence[str], methods: Sequence[st
                 line.append("")
                 continue
             text = f"{both[0].mean - both[1].mean:+.2f}"
-            line.append(f"**{text}**" if differs(both[0], both[1]) else text)
+            line.append(f"**{text}**" if differ_significantly(both[0], both[1]) else text)
         lines.append(line)
     header = ["difference", *(PROBLEMS[problem].title for problem in problems)]
     return markdown(header, lines) if lines else ""
 
 
-def cost_table(rows: Sequence[Row], problems: Sequence[str], methods: Sequence[str]) -> str:
+def cost_table(rows: Sequence[FoldResult], problems: Sequence[str], methods: Sequence[str]) -> str:
     """Median seconds of a fit with the chosen parameters, and its peak memory."""
-    found = costs(rows)
+    found = compute_fit_costs(rows)
     lines = []
     for name in methods:
         cost = [found.get((problem, name)) for problem in problems]
@@ -135,7 +142,7 @@ def table1(shapes: dict[str, tuple[int, int, int]]) -> str:
     return markdown(["data set", "n", "d", "C", "training", "paper"], lines)
 
 
-def summary_csv(rows: Sequence[Row]) -> str:
+def summary_csv(rows: Sequence[FoldResult]) -> str:
     """One line for each problem, method and reading."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -145,9 +152,9 @@ def summary_csv(rows: Sequence[Row]) -> str:
             *("dimension", "published_error", "published_dimension", "fit_seconds", "fit_mib"),
         ]
     )
-    cost = costs(rows)
+    cost = compute_fit_costs(rows)
     for reading in READINGS:
-        for (problem, method), cell in cells(rows, reading).items():
+        for (problem, method), cell in estimate_errors(rows, reading).items():
             theirs = published_cell(problem, method) or {}
             numbers = [cell.mean, cell.spread, *cell.interval, cell.dimensions.mean()]
             writer.writerow(

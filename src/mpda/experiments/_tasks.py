@@ -11,12 +11,12 @@ from sklearn.model_selection import StratifiedKFold
 
 from mpda._lib.array_types import Floats, Labels
 from mpda.assessment import (
-    Choice,
     Contender,
-    compared,
-    one_nn_row,
-    reduced,
-    score_table,
+    Selection,
+    assess_baseline,
+    assess_split,
+    compute_scores,
+    reduce_by_pca,
 )
 from mpda.assessment._expected import expected_warnings
 from mpda.exceptions import SmallClassWarning
@@ -33,15 +33,15 @@ def errors(problem: Problem, contender: Contender, seed: int, directory: Path | 
     with expected_warnings(SmallClassWarning, FitFailedWarning, ConvergenceWarning):
         part = split(problem, directory, seed)
         if contender.method is None:
-            return one_nn_row(part)
-        part = reduced(part)
-        row = compared(contender, part, partial(_least_error, seed=seed))
+            return assess_baseline(part)
+        part = reduce_by_pca(part)
+        row = assess_split(contender, part, partial(_least_error, seed=seed))
         fitted = contender.estimator(row["parameters"], row["cv_dimension"])
         seconds, mib = cost(lambda: fitted.fit(part.X, part.y))
         return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
 
 
-def _least_error(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Choice:
+def _least_error(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Selection:
     """As the paper chooses: the best mean over the folds of the training part."""
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y)
-    return score_table(contender, dict(contender.grid), X, y, list(folds)).best()
+    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).best()

@@ -11,7 +11,7 @@ from mpda._lib.array_types import ArrayLike, Floats, Ints
 from mpda._lib.validation import check_count
 from mpda.plotting import _fitted
 from mpda.plotting._canvas import figure_of, panels_for, tidy
-from mpda.plotting._styles import COLORS, shown_name
+from mpda.plotting.styles import COLORS, display_name
 
 # Blue through grey to yellow: two hues around the middle, and ever brighter, so that below and
 # above zero differ in a grey print as well.
@@ -94,7 +94,7 @@ class ComponentsDisplay:
             height = 0.35 + 1.75 * min(rows / columns, 3.0)
             panels = panels_for(ax, len(self.weights), columns=5, width=1.9, height=height)
         for axis, weights, name in zip(panels, self.weights, self.component_names, strict=True):
-            axis.set_title(shown_name(name), fontsize=9)
+            axis.set_title(display_name(name), fontsize=9)
             if self.image_shape is None:
                 self._draw_bars(axis, weights, top)
             else:
@@ -117,7 +117,7 @@ class ComponentsDisplay:
         values = weights[largest]
         colors = np.where(values < 0.0, COLORS[1], COLORS[0])
         axis.barh(np.arange(top), values, color=colors, height=0.7)
-        axis.set_yticks(np.arange(top), [shown_name(self.feature_names[i]) for i in largest])
+        axis.set_yticks(np.arange(top), [display_name(self.feature_names[i]) for i in largest])
         axis.invert_yaxis()
         axis.axvline(0.0, color="0.3", linewidth=0.8)
         axis.tick_params(axis="y", length=0)

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from mpda._lib.array_types import Floats
 from mpda.plotting._canvas import axes_for, figure_of, tidy
-from mpda.plotting._styles import Style, shown_name, styles
+from mpda.plotting.styles import Style, display_name, make_styles
 
 # Curves whose legend has room among them; that of more stands beside the axes.
 _INSIDE = 6
@@ -74,11 +74,11 @@ class CurveDisplay:
         axis = axes_for(ax, width=8.0 if many else 6.0, height=4.2)
         tidy(axis)
         axis.grid(alpha=0.25, linewidth=0.5)
-        for curve, style in zip(self.curves, styles(len(self.curves)), strict=True):
+        for curve, style in zip(self.curves, make_styles(len(self.curves)), strict=True):
             if curve.dimensions.size:
                 _draw(axis, curve, style)
             else:
-                name = shown_name(curve.name)
+                name = display_name(curve.name)
                 axis.axhline(curve.error[0], color="0.45", linestyle=style.line, label=name)
         axis.set(xlabel="number of components", ylabel=f"{self.measure} in %")
         axis.xaxis.get_major_locator().set_params(integer=True)
@@ -231,7 +231,7 @@ def _of_errors(name: str, values: Any) -> ErrorCurve:
 
 def _draw(axis: Any, curve: ErrorCurve, style: Style) -> None:
     sparse = {"marker": style.marker, "markersize": 4.5} if curve.dimensions.size <= 12 else {}
-    label = shown_name(curve.name)
+    label = display_name(curve.name)
     if curve.chosen is not None:
         label += f" (chosen: {round(curve.chosen, 1):g})"
     axis.plot(

@@ -10,7 +10,7 @@ import numpy as np
 from mpda._lib.array_types import ArrayLike, Floats, Ints
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._fitted import component_names, host_array, mapped
-from mpda.plotting._styles import LEGEND_LIMIT, letters, shown_name, styles
+from mpda.plotting.styles import LEGEND_LIMIT, display_name, letters, make_styles
 
 
 class EmbeddingDisplay:
@@ -102,7 +102,7 @@ class EmbeddingDisplay:
         points = spread(self.points) if width == 1 else self.points
         markers = letters(self.labels)
         size = float(np.clip(20_000.0 / max(len(points), 1), 10.0, 34.0))
-        for code, style in enumerate(styles(len(self.labels))):
+        for code, style in enumerate(make_styles(len(self.labels))):
             shape: dict[str, Any] = {"marker": style.marker, "s": size, "linewidths": 0.3}
             if markers is None:
                 shape["edgecolors"] = "white"
@@ -112,10 +112,10 @@ class EmbeddingDisplay:
                 *points[self.codes == code].T,
                 color=style.color,
                 alpha=0.85 if markers is None else 1.0,
-                label=shown_name(self.labels[code]),
+                label=display_name(self.labels[code]),
                 **shape,
             )
-        names = [shown_name(name) for name in self.component_names]
+        names = [display_name(name) for name in self.component_names]
         axis.set_xlabel(names[0])
         if width == 1:
             axis.set(yticks=[], ylim=(-1.6, 1.6))

@@ -10,7 +10,7 @@ from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints, Labels
 from mpda._lib.arrays import is_device_array, to_host
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._fitted import before, map_of, mapped
-from mpda.plotting._styles import COLORS, neighbor_styles, shown_name, styles
+from mpda.plotting.styles import COLORS, display_name, make_styles, neighbor_styles
 
 
 class PartitionDisplay:
@@ -103,7 +103,7 @@ class PartitionDisplay:
         tidy(axis)
         kept = np.unique(self.patches)
         centres = np.array([self.points[self.patches == p].mean(axis=0) for p in kept])
-        looks = styles(len(COLORS))
+        looks = make_styles(len(COLORS))
         size = float(np.clip(9000.0 / len(self.points), 8.0, 30.0))
         for patch, line, place in zip(kept, self.lines, neighbor_styles(centres), strict=True):
             points = self.points[self.patches == patch]
@@ -174,7 +174,7 @@ def partition_title(name: str | None, n_patches: int, linearity: Floats | None) 
     """What a picture of patches says above it; nan where linearity is not known."""
     title = f"{n_patches} patches" if n_patches != 1 else "1 patch"
     if name is not None:
-        title = f"class {shown_name(name)}: {title}"
+        title = f"class {display_name(name)}: {title}"
     if linearity is not None and np.isfinite(linearity).any():
         title += f", mean linearity {np.nanmean(linearity):.3f}"
     return title

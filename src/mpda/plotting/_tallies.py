@@ -10,7 +10,7 @@ import numpy as np
 from mpda._lib.array_types import ArrayLike, Floats
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting._fitted import host_array, map_of
-from mpda.plotting._styles import COLORS, shown_name
+from mpda.plotting.styles import COLORS, display_name
 
 
 class EigenvalueDisplay:
@@ -96,7 +96,7 @@ class ConfusionDisplay:
         axis = axes_for(ax, width=side + 0.6, height=side)
         shares = row_shares(self.counts)
         axis.imshow(np.sqrt(shares), cmap="Blues", vmin=0.0, vmax=1.0)
-        names = [shown_name(label) for label in self.labels]
+        names = [display_name(label) for label in self.labels]
         if n <= 40:  # names of more would run into each other
             turned = 90 if max(map(len, names)) > 3 else 0
             axis.set_xticks(np.arange(n), names, rotation=turned, fontsize=8)

@@ -4,18 +4,14 @@ What is to be shown is collected into a dictionary first, which can be kept as `
 then rendered. Every part but "format", "version" and "made" may be missing.
 """
 
-from mpda.report._demo import demo
 from mpda.report._drawings import write_figures
 from mpda.report._page import render, write_page
-from mpda.report._results import plain, read_results, write_results
-from mpda.report._sources import results_at
+from mpda.report._results import read_results, to_json_types, write_results
 
 __all__ = [
-    "demo",
-    "plain",
     "read_results",
     "render",
-    "results_at",
+    "to_json_types",
     "write_figures",
     "write_page",
     "write_results",

@@ -8,7 +8,7 @@ import numpy as np
 
 from mpda.plotting._embedding import spread
 from mpda.plotting._partition import tangent_lines
-from mpda.plotting._styles import COLORS, MARKERS, neighbor_styles
+from mpda.plotting.styles import COLORS, MARKERS, neighbor_styles
 from mpda.report._marks import SYMBOLS, Chart, axis, rounded, shown_text
 
 # All that differ in space, and no divisor in common with the colours.

@@ -20,7 +20,7 @@ from mpda.plotting import (
     PartitionDisplay,
 )
 from mpda.plotting._partition import partition_title
-from mpda.plotting._styles import shown_name
+from mpda.plotting.styles import display_name
 from mpda.report._graphs import level_rows
 from mpda.report._results import checked
 
@@ -54,7 +54,7 @@ def _figures(results: dict[str, Any]) -> dict[str, Any]:
     for i, problem in enumerate(problems):
         if problem.get("curves"):
             name = "curve" if len(problems) == 1 else f"curve-{i + 1}"
-            title = None if len(problems) == 1 else shown_name(problem["name"])
+            title = None if len(problems) == 1 else display_name(problem["name"])
             made[name] = CurveDisplay(_curves(problem)).plot(title=title).figure_
     partition = results.get("partition")
     if partition and (partition.get("shown") or {}).get("points"):

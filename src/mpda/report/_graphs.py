@@ -8,8 +8,8 @@ import numpy as np
 
 from mpda._lib.array_types import Floats
 from mpda.plotting._curve import top_error
-from mpda.plotting._styles import COLORS, LINES, styles
 from mpda.plotting._tallies import row_shares, wide
+from mpda.plotting.styles import COLORS, LINES, make_styles
 from mpda.report._marks import SYMBOLS, Chart, axis, rounded, shown_text
 
 _DASHES = dict(zip(LINES, ("solid", "dash", "dashdot", "dot"), strict=True))
@@ -21,7 +21,7 @@ def curve_chart(problem: dict[str, Any]) -> Chart:
     """Error against the number of components, and level lines for methods without any."""
     traces: list[Chart] = []
     longest = max((max(c["dimensions"], default=1) for c in problem["curves"]), default=1)
-    drawn = styles(len(problem["curves"]))
+    drawn = make_styles(len(problem["curves"]))
     for i, (curve, style) in enumerate(zip(problem["curves"], drawn, strict=True)):
         color = f"@{i % len(COLORS)}"
         name = shown_text(curve["method"])

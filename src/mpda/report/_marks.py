@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda.plotting._styles import shortened
+from mpda.plotting.styles import shorten
 
 Chart = dict[str, Any]
 
@@ -34,9 +34,7 @@ SYMBOLS = {
 
 def shown_text(text: object, limit: int = 60) -> str:
     """Text from the data for plotly, which would read tags and entities in it."""
-    return (
-        shortened(str(text), limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    )
+    return shorten(str(text), limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def rounded(values: Any, digits: int = 5) -> list[Any]:

@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from mpda._lib.atomic_write import written
-from mpda.plotting._styles import COLORS
+from mpda.plotting.styles import COLORS
 from mpda.report._results import checked
 from mpda.report._sections import Section, sections, summary
 

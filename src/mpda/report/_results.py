@@ -156,7 +156,7 @@ def write_results(results: dict[str, Any], path: str | Path) -> Path:
 def checked(results: Any, where: str = "results") -> dict[str, Any]:
     """The results in JSON's types, if a page can be made of them."""
     try:
-        results = plain(results)
+        results = to_json_types(results)
     except RecursionError as error:
         raise ReportError(
             f"{where} is not a results file of mpda: it is nested too deep."
@@ -174,14 +174,14 @@ def checked(results: Any, where: str = "results") -> dict[str, Any]:
     return results
 
 
-def plain(value: Any) -> Any:
+def to_json_types(value: Any) -> Any:
     """The same in JSON's types."""
     if isinstance(value, dict):
-        return {plain(str(key)): plain(each) for key, each in value.items()}
+        return {to_json_types(str(key)): to_json_types(each) for key, each in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
+        return to_json_types(value.tolist())
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [to_json_types(each) for each in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, str) and not value.isascii():

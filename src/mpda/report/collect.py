@@ -12,13 +12,13 @@ from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import (
     BASELINE,
-    Cell,
-    Row,
-    best_and_ties,
-    cells,
-    costs,
-    differs,
-    error_curves,
+    ErrorEstimate,
+    FoldResult,
+    compute_error_curves,
+    compute_fit_costs,
+    differ_significantly,
+    estimate_errors,
+    find_best_methods,
 )
 from mpda.io.export import affine_map
 from mpda.io.tables import Table
@@ -32,7 +32,7 @@ _MOST_WEIGHTS = 60
 _MOST_CLASSES = 100
 
 
-def results_of(
+def collect_results(
     title: str, command: str, summary: Sequence[str], sections: Mapping[str, Any]
 ) -> Results:
     """The dictionary of a report; sections that are None are left out."""
@@ -47,7 +47,7 @@ def results_of(
     return {**about, "summary": list(summary), **kept}
 
 
-def data_section(table: Table) -> Results:
+def collect_data(table: Table) -> Results:
     found: Results = {
         "name": table.name,
         "n_samples": len(table.X),
@@ -63,13 +63,17 @@ def data_section(table: Table) -> Results:
     return found
 
 
-def comparison_section(rows: Sequence[Row], how: str, titles: Mapping[str, str]) -> Results:
+def collect_comparison(rows: Sequence[FoldResult], how: str, titles: Mapping[str, str]) -> Results:
     """Methods side by side, the number of components chosen without the test part."""
-    found, curves, cost = cells(rows, "cv"), error_curves(rows), costs(rows)
+    found, curves, cost = (
+        estimate_errors(rows, "cv"),
+        compute_error_curves(rows),
+        compute_fit_costs(rows),
+    )
     problems = []
     for problem in dict.fromkeys(row["problem"] for row in rows):
         here = {method: cell for (where, method), cell in found.items() if where == problem}
-        best = best_and_ties(here)
+        best = find_best_methods(here)
         problems.append(
             {
                 "name": titles.get(problem, problem),
@@ -87,7 +91,7 @@ def comparison_section(rows: Sequence[Row], how: str, titles: Mapping[str, str])
     return {"how": how, "problems": problems}
 
 
-def _row(name: str, here: Mapping[str, Cell], cost: Any, best: bool) -> Results:
+def _row(name: str, here: Mapping[str, ErrorEstimate], cost: Any, best: bool) -> Results:
     cell = here[name]
     low, high = cell.interval if cell.errors.size > 1 else (None, None)
     if low is not None and high is not None:
@@ -102,7 +106,7 @@ def _row(name: str, here: Mapping[str, Cell], cost: Any, best: bool) -> Results:
     }
 
 
-def _curve(name: str, curve: ErrorCurve, cell: Cell) -> Results:
+def _curve(name: str, curve: ErrorCurve, cell: ErrorEstimate) -> Results:
     ends = {"low": curve.low, "high": curve.high}
     return {
         **{"method": name, "dimensions": curve.dimensions.tolist(), "error": curve.error.tolist()},
@@ -112,7 +116,7 @@ def _curve(name: str, curve: ErrorCurve, cell: Cell) -> Results:
     }
 
 
-def model_section(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
+def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
     """The steps of a fitted pipeline, and what features weigh in its components."""
     steps = [step for name, step in model.steps if name != "neighbors"]
     method = steps[-1]
@@ -151,7 +155,7 @@ def parameters(step: Any) -> Results:
     }
 
 
-def embedding_section(
+def collect_embedding(
     Z: Array, table: Table, names: Sequence[str], how: str, predicted: Labels | None = None
 ) -> Results:
     """Samples in their first three components; where there are many, some of each class."""
@@ -184,7 +188,7 @@ def _some(codes: Ints, most: int) -> Ints:
     return np.sort(by_class[np.unique(np.concatenate([places[: most - firsts.size], firsts]))])
 
 
-def partition_section(
+def collect_partition(
     points: Array, y: Labels, patches: Ints, linearity: Floats, shown: Any = None
 ) -> Results:
     """The patches of each class, and those of one class in its two directions of most variance.
@@ -224,7 +228,7 @@ def _plane(points: Floats) -> Floats:
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
-def confusion_section(y: Labels, predicted: Labels, how: str) -> Results | None:
+def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
     """How often samples of a class were given to each; not for very many classes."""
     labels = np.unique(np.concatenate([y, predicted]))
     if labels.size > _MOST_CLASSES:
@@ -235,14 +239,14 @@ def confusion_section(y: Labels, predicted: Labels, how: str) -> Results | None:
     return {"how": how, "labels": said, "counts": counts.tolist()}
 
 
-def verdict(
-    rows: Sequence[Row], method: str, n_features: int, n_components: int | None = None
+def summarize_errors(
+    rows: Sequence[FoldResult], method: str, n_features: int, n_components: int | None = None
 ) -> list[str]:
     """What the errors say, in sentences for someone who has one minute.
 
     n_components : of the model that is kept; None where none is
     """
-    found = {name: cell for (_, name), cell in cells(rows, "cv").items()}
+    found = {name: cell for (_, name), cell in estimate_errors(rows, "cv").items()}
     cell = found[method]
     mean = _number(cell.dimensions.mean())
     said = []
@@ -259,18 +263,20 @@ def verdict(
         how = f"{abs(gap):.2f} points {'more' if gap > 0 else 'less'}"
         if abs(gap) < 0.005:
             how = "the same"
-        elif not differs(cell, found[other]):
+        elif not differ_significantly(cell, found[other]):
             how = "the difference may be chance"
         said.append(f"With {names[other]} it is {_percent(found[other])}: {how}.")
     return said
 
 
-def mean_error(rows: Sequence[Row], method: str) -> float:
+def mean_error(rows: Sequence[FoldResult], method: str) -> float:
     """In per cent, at the chosen numbers of components."""
-    return next(cell.mean for (_, name), cell in cells(rows, "cv").items() if name == method)
+    return next(
+        cell.mean for (_, name), cell in estimate_errors(rows, "cv").items() if name == method
+    )
 
 
-def _percent(cell: Cell) -> str:
+def _percent(cell: ErrorEstimate) -> str:
     spread = f" ± {cell.spread:.2f}" if cell.errors.size > 1 else ""
     return f"{cell.mean:.2f}{spread} %"
 

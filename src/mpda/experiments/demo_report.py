@@ -11,16 +11,14 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
-from mpda.assessment import evaluated
+from mpda.assessment import evaluate_model
 from mpda.experiments import PROBLEMS, SEEDS, Outcome, split
 from mpda.experiments import demo as compared
 from mpda.io.tables import Table
-from mpda.report import collect
-from mpda.report._page import write_page
-from mpda.report._results import write_results
+from mpda.report import collect, write_page, write_results
 
 
-def demo(out: Path, jobs: int, progress: TextIO | None, command: str) -> Outcome:
+def write_demo(out: Path, jobs: int, progress: TextIO | None, command: str) -> Outcome:
     """Errors on the digits of scikit-learn by a table, and all about one of the fits on a page."""
     outcome = compared(out, jobs, progress)
     results = _results(outcome, command)
@@ -36,7 +34,7 @@ def _results(outcome: Outcome, command: str) -> dict[str, Any]:
     row = next(row for row in outcome.rows if row["method"] == "MPDA" and row["seed"] == SEEDS[0])
     method = MPDA(row["cv_dimension"], **row["parameters"])
     model = Pipeline([("mpda", method), ("neighbors", KNeighborsClassifier(1))])
-    found = evaluated(model.fit(part.X, part.y), part.X_test, part.y_test)
+    found = evaluate_model(model.fit(part.X, part.y), part.X_test, part.y_test)
     n, n_test = len(part.y), len(part.y_test)
     test = Table(
         "digits", part.X_test, part.y_test, "digit", _pixels(), np.arange(1, n_test + 1), {}
@@ -47,25 +45,27 @@ def _results(outcome: Outcome, command: str) -> dict[str, Any]:
         "cross-validation on the training part, errors of 1-NN on the rest"
     )
     sections = {
-        "data": collect.data_section(test) | {"name": "digits, test part of the first split"},
-        "comparison": collect.comparison_section(outcome.rows, how, {"digits": "digits"}),
-        "model": collect.model_section(model, test, (8, 8)),
-        "embedding": collect.embedding_section(
+        "data": collect.collect_data(test) | {"name": "digits, test part of the first split"},
+        "comparison": collect.collect_comparison(outcome.rows, how, {"digits": "digits"}),
+        "model": collect.collect_model(model, test, (8, 8)),
+        "embedding": collect.collect_embedding(
             found.Z,
             test,
             method.get_feature_names_out().tolist(),
             f"{n_test} test digits, by a map fitted to {n} others",
             found.predicted,
         ),
-        "partition": collect.partition_section(
+        "partition": collect.collect_partition(
             part.X, part.y, method.patch_labels_, method.patch_linearity_
         ),
-        "confusion": collect.confusion_section(
+        "confusion": collect.collect_confusion(
             found.y, found.predicted, f"1-NN on {n_test} test digits, first split"
         ),
     }
-    summary = collect.verdict(outcome.rows, "MPDA", 64)
-    return collect.results_of("Handwritten digits: MPDA and others", command, summary, sections)
+    summary = collect.summarize_errors(outcome.rows, "MPDA", 64)
+    return collect.collect_results(
+        "Handwritten digits: MPDA and others", command, summary, sections
+    )
 
 
 def _pixels() -> tuple[str, ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from mpda.assessment import Row
+from mpda.assessment import FoldResult
 from mpda.exceptions import ReportError
 from mpda.experiments import CONTENDERS, PROBLEMS, read_rows
-from mpda.report._results import read_results
-from mpda.report.collect import comparison_section, results_of
+from mpda.report import read_results
+from mpda.report.collect import collect_comparison, collect_results
 
 
-def results_at(path: str | Path) -> dict[str, Any]:
+def load_results(path: str | Path) -> dict[str, Any]:
     """The results of a file or directory.
 
     Parameters
@@ -29,7 +29,7 @@ def results_at(path: str | Path) -> dict[str, Any]:
 
 def _of_experiments(path: Path) -> dict[str, Any]:
     """All rows of a file that are results; methods in the order of the paper's table."""
-    done: dict[tuple[str, str, int], Row] = {}
+    done: dict[tuple[str, str, int], FoldResult] = {}
     for row in read_rows(path):
         if row["status"] == "done":
             done.setdefault((row["problem"], row["method"], row["seed"]), row)
@@ -64,6 +64,6 @@ def _of_experiments(path: Path) -> dict[str, Any]:
             f"Rows with one parameter varied ({len(varied)} values) are not on this page; "
             "mpda reproduce sensitivity draws them."
         )
-    section = comparison_section(rows, how, titles)
+    section = collect_comparison(rows, how, titles)
     command = f"mpda report {path} --out report.html"
-    return results_of("The paper's experiments", command, summary, {"comparison": section})
+    return collect_results("The paper's experiments", command, summary, {"comparison": section})

@@ -27,7 +27,7 @@ class Style:
     line: str
 
 
-def styles(n: int) -> list[Style]:
+def make_styles(n: int) -> list[Style]:
     """One style for each of n things; the first 88 differ, neighbours in colour and marker."""
     return [
         Style(
@@ -70,14 +70,14 @@ def luminance(color: str) -> float:
     return float(linear @ (0.2126, 0.7152, 0.0722))
 
 
-def shown_name(name: object) -> str:
+def display_name(name: object) -> str:
     """A name from the data as matplotlib is to show it: short, not as a formula, never left out."""
-    text = shortened(str(name), _NAME_LIMIT).replace("$", r"\$")
+    text = shorten(str(name), _NAME_LIMIT).replace("$", r"\$")
     # Names that begin so are kept out of legends.
     return f" {text}" if text.startswith("_") else text
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """One line of at most so many characters; the middle goes, as names often differ at the end."""
     line = " ".join(text.split())
     if len(line) <= limit:
