@@ -1,7 +1,8 @@
 """What the studies share: data sets, splits, the PCA before a method, and 1-NN errors.
 
 Data sets are looked for as ``mpda.experiments.datasets`` does, with --data or MPDA_DATA. Seeds
-start at 1000; the reproduction of the paper does not use them, so nothing is chosen on what it will be judged by.
+start at 1000; the reproduction of the paper does not use them, so nothing is chosen on what it will
+be judged by.
 """
 
 from __future__ import annotations
