@@ -154,7 +154,7 @@ def _entries(file: IO[bytes], found: Described) -> Array:
     """The array, whose entries are all that is left of the file."""
     array: Array = np.empty(found.shape, found.dtype, order="F" if found.fortran else "C")
     if array.size:
-        room = memoryview(array.reshape(-1, order="A").view(np.uint8))
+        room = array.reshape(-1, order="A").view(np.uint8).data
         place = 0
         while place < len(room):
             read = file.readinto(room[place : place + _PIECE])  # type: ignore[attr-defined]
