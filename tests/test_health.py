@@ -94,10 +94,10 @@ def test_a_matrix_that_is_not_seen_whole_is_measured_on_its_range():
 def test_a_difference_is_right_to_the_size_of_what_it_is_a_difference_of():
     """1 - (1 - 1e-13) has three digits, and its condition number says so; 1 - 1 has none."""
     between, whole = np.diag([2.0, 1.0]), np.eye(2)
-    found = solve_eigenproblem(between, 1e-13 * np.eye(2), whole=whole)
+    found = solve_eigenproblem(between, 1e-13 * np.eye(2), minuend=whole)
     assert found.condition == pytest.approx(1e13)
     with pytest.raises(SingularFormError, match="rank 0 of 2"):
-        solve_eigenproblem(between, 1e-16 * np.eye(2), whole=whole)
+        solve_eigenproblem(between, 1e-16 * np.eye(2), minuend=whole)
     assert solve_eigenproblem(between, 1e-16 * np.eye(2)).condition == pytest.approx(1.0)
 
 
@@ -117,8 +117,8 @@ def test_entries_that_are_wrong_show_as_negative_eigenvalues():
     M = np.diag([1.0, 1.5e-6, -1e-6])
     whole = np.eye(3)
     with pytest.raises(SingularFormError, match="rank 1 of 3"):
-        solve_eigenproblem(np.diag([1.0, 1.0, 0.0]), M, whole=whole)
-    assert solve_eigenproblem(np.diag([1.0, 0.0, 0.0]), M, whole=whole).eigenvalues.shape == (1,)
+        solve_eigenproblem(np.diag([1.0, 1.0, 0.0]), M, minuend=whole)
+    assert solve_eigenproblem(np.diag([1.0, 0.0, 0.0]), M, minuend=whole).eigenvalues.shape == (1,)
 
 
 def test_a_ridge_that_is_nothing_is_none():

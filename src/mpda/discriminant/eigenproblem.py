@@ -1,28 +1,28 @@
-"""The leading directions of a pencil of two d x d matrices."""
+"""The generalized eigenproblem A t = lambda B t of two symmetric d x d matrices (EigenDecomp).
+
+Last step of a fit. A is the form that is made large (MPDA: S'), B the one that is made small and
+defines the length of t (MPDA: S_tt + alpha I less the Schur complement of the tangent block). B is
+scaled to ones on its diagonal first (equilibration), so that units of features decide no rank.
+Matrices that are singular, or nearly so, are restricted to their range.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, qr_multiply
-from scipy.linalg import solve_triangular as triangular_solution
+from scipy.linalg import lstsq
 
-from mpda._lib.array_types import Array
+from mpda._lib.array_types import Array, Bools
 from mpda._lib.arrays import (
     EPSILON,
     array_namespace,
     cholesky,
     condition_number,
-    eye,
     maximum,
-    safe_divide,
     set_at,
     solve_triangular,
-    take,
     to_device,
     to_host,
     zeros,
@@ -30,26 +30,34 @@ from mpda._lib.arrays import (
 from mpda.discriminant.scatter import symmetrize
 from mpda.exceptions import SingularFormError
 
-# Directions with a smaller eigenvalue, relative to the first, carry nothing but rounding.
+# Directions with a smaller eigenvalue, relative to the first, are rounding errors. The eigenvalues
+# of a matrix product come out to about 1e-14 of the largest; four digits are left as a margin.
 RELATIVE_CUTOFF = 1e-10
-# Matrices with a larger condition number are looked at eigenvalue by eigenvalue.
+# Cholesky factors are used up to this condition number, where half of the digits are still right.
+# Beyond it eigenvalues are compared with rounding errors one by one, which takes ten times as long.
 _LARGEST_CONDITION = 1e8
-# What is to be small is scaled to ones on the diagonal, so that its size is at least that.
+# After equilibration the diagonal of B is 1, so its norm is taken as at least this.
 _UNIT_SIZE = 1.0
-# A smaller ridge beside these is none; the eigenvalues of directions that only it holds down would
-# leave the range of floating-point numbers.
-_LEAST_RIDGE = 1e-305
-# Squares below this have lost digits to underflow: the feature counts as constant.
+# Eigenvalues of B below this count as 0: dividing by them would overflow.
+_LEAST_EIGENVALUE = 1e-305
+# Diagonal entries below this have lost digits to underflow: the feature counts as constant.
 _LEAST_DIAGONAL = 1e-290
+# Entries this close to the largest one of a vector count as equal: rounding decides no sign.
+_SIGN_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class Directions:
-    """Directions t, the wanted ones first: of a pencil S' t = lambda M t with t'M t = 1, or LPFE's.
+    """Solutions t of an eigenproblem A t = lambda B t with t'B t = 1, or of LPFE's least squares.
 
-    eigenvalues : (r,), decreasing where they are maximised, increasing where they are minimised
-    vectors : (d, r)
-    condition : the condition number of M on its range, features scaled to ones on its diagonal
+    Parameters
+    ----------
+    eigenvalues : array of shape (r,)
+        Decreasing where they are maximised, increasing where they are minimised.
+    vectors : array of shape (d, r)
+        One direction a column.
+    condition : float
+        Condition number of B on its range, after equilibration.
     """
 
     eigenvalues: Array
@@ -57,281 +65,402 @@ class Directions:
     condition: float = 1.0
 
     def first(self, r: int) -> Directions:
+        """Return the leading directions.
+
+        Parameters
+        ----------
+        r : int
+            Number of directions.
+
+        Returns
+        -------
+        Directions
+            First r eigenvalues and columns.
+        """
         return replace(self, eigenvalues=self.eigenvalues[:r], vectors=self.vectors[:, :r])
 
 
 def solve_eigenproblem(
-    between: Array, within: Array, ridge: float = 0.0, whole: Array | None = None
+    between: Array, within: Array, ridge: float = 0.0, minuend: Array | None = None
 ) -> Directions:
-    """Every direction of the pencil (S', M) with lambda > 1e-10 lambda_1.
+    """Solve A t = lambda B t for every lambda > 1e-10 lambda_1, the largest first.
 
-    With S' = F F', F of full column rank, and N'M N = I, the wanted lambda are the eigenvalues of
-    K'K, K = N'F, and t = N K z / sqrt(lambda). Going through the range of S' keeps the directions
-    in which classes do not differ from mixing in as rounding. ``ridge`` says that M - ridge I is
-    positive semi-definite, and ``whole`` of what M is a difference, to whose size it is right. F
-    and N come from Cholesky factors, or from eigenvectors where the matrix is singular or nearly
-    so. S' may have negative eigenvalues: then S' = F J F', J = +-1,
-    lambda are the positive eigenvalues of K J K', and t = N z.
+    Parameters
+    ----------
+    between : array of shape (d, d)
+        A. Negative eigenvalues are allowed; their directions are left out.
+    within : array of shape (d, d)
+        B, positive semi-definite up to rounding.
+    ridge : float, default=0.0
+        Lower bound of the eigenvalues of B: B - ridge I is positive semi-definite.
+    minuend : array of shape (d, d) or None, default=None
+        Matrix from which another was subtracted to obtain B. Rounding errors of B are relative to
+        its size.
+
+    Returns
+    -------
+    Directions
+        Eigenvalues in decreasing order and vectors with t'B t = 1.
+
+    Raises
+    ------
+    SingularFormError
+        If B is singular in directions in which A is not.
+
+    Notes
+    -----
+    With A = F F', F of full column rank, and N'B N = I, the eigenvalues are those of K'K, K = N'F,
+    and t = N K z / sqrt(lambda). The range of A comes first, because otherwise the null space of A
+    mixes into t as rounding. F and N come from Cholesky factors, or from eigenvectors where a
+    matrix is nearly singular. If A has negative eigenvalues, A = F J F' with J = diag(+-1), the
+    eigenvalues are the positive ones of K J K', and t = N z.
     """
-    xp = array_namespace(between)
-    used = _coupled(between, within)
-    if used is not None:
-        inside = None if whole is None else _block(whole, used)
-        inner = solve_eigenproblem(_block(between, used), _block(within, used), ridge, inside)
-        return replace(inner, vectors=_embedded(inner.vectors, used, between))
-    scale = _equilibration(within if whole is None else whole)
-    between = _scaled(between, scale)
+    xp, d = array_namespace(between), between.shape[0]
+    features = _coupled_features(between, within)
+    between, within = _submatrix(between, features), _submatrix(within, features)
+    scale = _equilibration(within if minuend is None else _submatrix(minuend, features))
+    between, within = _scale_both_sides(between, scale), _scale_both_sides(within, scale)
     unit = float(xp.max(xp.abs(between)))
     if not unit > 0.0:
-        return Directions(zeros((0,), between), zeros((between.shape[0], 0), between))
-    factor, signs = _factor(between / unit)
-    half, unwhitened, condition = _whitened(factor, _scaled(within, scale), ridge * scale**2, scale)
+        return Directions(zeros((0,), between), zeros((d, 0), between))
+    factor, signs = _full_rank_factor(between / unit)
+    L, condition = _cholesky(within)
+    if L is not None:
+        K = solve_triangular(L, factor)
+    else:
+        spectrum = _within_spectrum(within, factor, ridge * scale**2)
+        N = spectrum.basis / xp.sqrt(spectrum.values)
+        K, condition = N.T @ factor, spectrum.condition(_UNIT_SIZE)
     definite = bool(xp.all(signs > 0.0))
-    lambdas, z = xp.linalg.eigh(half.T @ half if definite else half * signs @ half.T)
+    lambdas, z = xp.linalg.eigh(K.T @ K if definite else K * signs @ K.T)
     lambdas, z = xp.flip(lambdas), xp.flip(z, axis=1)
-    kept = int(xp.count_nonzero(lambdas > RELATIVE_CUTOFF * maximum(lambdas[:1], 0.0)))
-    lambdas, z = lambdas[:kept], z[:, :kept]
-    vectors = unwhitened(half @ (z / xp.sqrt(lambdas)) if definite else z)
-    return Directions(lambdas * unit, vectors, condition)
+    r = int(xp.count_nonzero(lambdas > RELATIVE_CUTOFF * maximum(lambdas[:1], 0.0)))
+    lambdas, z = lambdas[:r], z[:, :r]
+    whitened = K @ (z / xp.sqrt(lambdas)) if definite else z
+    if L is not None:
+        vectors = scale[:, None] * solve_triangular(L, whitened, transposed=True)
+    else:
+        vectors = spectrum.shortest(N @ whitened, scale)
+    return Directions(lambdas * unit, _embed(vectors, features, d), condition)
 
 
 def solve_smallest_eigenproblem(form: Array, total: Array) -> Directions:
-    """Every direction of the pencil (S, M) in the range of M, by increasing lambda; S, M >= 0."""
-    xp = array_namespace(total)
-    used = _coupled(total, form)
-    if used is not None:
-        inner = solve_smallest_eigenproblem(_block(form, used), _block(total, used))
-        return replace(inner, vectors=_embedded(inner.vectors, used, total))
+    """Solve A t = lambda B t in the range of B, the smallest lambda first.
+
+    Parameters
+    ----------
+    form : array of shape (d, d)
+        A, positive semi-definite.
+    total : array of shape (d, d)
+        B, positive semi-definite.
+
+    Returns
+    -------
+    Directions
+        All rank(B) directions, eigenvalues in increasing order.
+    """
+    xp, d = array_namespace(total), total.shape[0]
+    features = _coupled_features(total, form)
+    form, total = _submatrix(form, features), _submatrix(total, features)
     scale = _equilibration(total)
-    values, basis = _range(_scaled(total, scale), semidefinite=True)
-    if basis.shape[1] < total.shape[0]:
-        seen = xp.linalg.qr(basis / scale[:, None])[0]
-        inner = solve_smallest_eigenproblem(_congruent(form, seen), _congruent(total, seen))
-        return replace(inner, vectors=seen @ inner.vectors)
-    whitening = scale[:, None] * basis / xp.sqrt(values)
-    unit = _unit(form)
-    lambdas, z = xp.linalg.eigh(_congruent(form / unit, whitening))
-    return Directions(maximum(lambdas, 0.0) * unit, whitening @ z, _spread(values))
+    spectrum = _spectrum(_scale_both_sides(total, scale), semidefinite=True)
+    if spectrum.null_basis.shape[1]:
+        basis = xp.linalg.qr(spectrum.basis / scale[:, None])[0]
+        inner = solve_smallest_eigenproblem(_congruence(form, basis), _congruence(total, basis))
+        return replace(inner, vectors=_embed(basis @ inner.vectors, features, d))
+    whitening = scale[:, None] * spectrum.basis / xp.sqrt(spectrum.values)
+    unit = _largest_magnitude(form) or 1.0
+    lambdas, z = xp.linalg.eigh(_congruence(form / unit, whitening))
+    vectors = _embed(whitening @ z, features, d)
+    return Directions(maximum(lambdas, 0.0) * unit, vectors, spectrum.condition())
 
 
 def solve_two_stage(
-    between: Array, within: Array, ridge: float = 0.0, whole: Array | None = None
+    between: Array, within: Array, ridge: float = 0.0, minuend: Array | None = None
 ) -> Directions:
-    """The paper's two-stage form: t is sought in the range of S' only.
+    """Solve A t = lambda B t for t in the range of A only (two stages of the paper).
 
     Exact where that range is all of R^d or the span of the centred samples.
+
+    Parameters
+    ----------
+    between, within : array of shape (d, d)
+        A and B.
+    ridge : float, default=0.0
+        Lower bound of the eigenvalues of B.
+    minuend : array of shape (d, d) or None, default=None
+        Matrix from which another was subtracted to obtain B.
+
+    Returns
+    -------
+    Directions
+        As ``solve_eigenproblem`` returns them.
     """
-    basis = _range(between)[1]
-    inside = None if whole is None else _congruent(whole, basis)
-    inner = solve_eigenproblem(_congruent(between, basis), _congruent(within, basis), ridge, inside)
+    basis = _spectrum(between).basis
+    A, B = _congruence(between, basis), _congruence(within, basis)
+    C = None if minuend is None else _congruence(minuend, basis)
+    inner = solve_eigenproblem(A, B, ridge, C)
     return replace(inner, vectors=basis @ inner.vectors)
 
 
 def solve_least_squares(S: Array, right: Array) -> tuple[Array, float]:
-    """The shortest least-squares solution (d, q) of S t = right, S positive semi-definite; and the
-    condition number that it met."""
-    used = _coupled(right, S)
-    if used is not None:
-        t, condition = solve_least_squares(_block(S, used), take(right, used))
-        return _embedded(t, used, S), condition
-    scale = _equilibration(S)
-    values, basis = _range(_scaled(S, scale), semidefinite=True)
-    t = basis @ (basis.T @ (scale[:, None] * right) / values[:, None])
-    return _shortest(t, basis, scale), _spread(values)
+    """Solve S t = right in the least-squares sense, with the shortest t.
 
+    Parameters
+    ----------
+    S : array of shape (d, d)
+        Positive semi-definite.
+    right : array of shape (d, q)
+        Right-hand sides.
 
-def _coupled(first: Array, second: Array) -> Array | None:
-    """Features (k,) with an entry in the first matrix, or beside the diagonal in the second.
-
-    None where all have one. The others, as constant ones are, belong to no direction; left in, they
-    would have a share of the rounding of those that do. But what is negative on the diagonal tells
-    how wrong the second is.
+    Returns
+    -------
+    solution : array of shape (d, q)
+        One solution a column.
+    condition : float
+        Condition number of S on its range, after equilibration.
     """
-    xp = array_namespace(first)
-    beside = second * (1.0 - eye(second.shape[0], second))
-    found = xp.any(first != 0.0, axis=1) | xp.any(beside != 0.0, axis=1)
-    found = found | (xp.linalg.diagonal(second) < 0.0)
-    used = np.flatnonzero(to_host(found))
-    return None if used.size in (0, first.shape[0]) else to_device(used, first)
-
-
-def _block(S: Array, used: Array) -> Array:
-    xp = array_namespace(S)
-    return xp.take(xp.take(S, used, axis=0), used, axis=1)
-
-
-def _embedded(vectors: Array, used: Array, S: Array) -> Array:
-    """Vectors (k, r) of some features among all, as S (d, d) has them."""
-    return set_at(zeros((S.shape[0], vectors.shape[1]), S), used, vectors)
+    d, features = S.shape[0], _coupled_features(right, S)
+    S = _submatrix(S, features)
+    if features is not None:
+        right = array_namespace(S).take(right, features, axis=0)
+    scale = _equilibration(S)
+    spectrum = _spectrum(_scale_both_sides(S, scale), semidefinite=True)
+    t = spectrum.basis @ (spectrum.basis.T @ (scale[:, None] * right) / spectrum.values[:, None])
+    return _embed(spectrum.shortest(t, scale), features, d), spectrum.condition()
 
 
 def numerical_rank(S: Array) -> int:
-    """The rank of a positive semi-definite S (d, d), whatever the units of its features."""
-    scale = _equilibration(S)
-    return int(_range(_scaled(S, scale), semidefinite=True)[0].shape[0])
+    """Return the rank of a positive semi-definite matrix, whatever the units of its features.
+
+    Parameters
+    ----------
+    S : array of shape (d, d)
+        Positive semi-definite.
+
+    Returns
+    -------
+    int
+        Number of eigenvalues above rounding, after equilibration.
+    """
+    scaled = _scale_both_sides(S, _equilibration(S))
+    return int(_spectrum(scaled, semidefinite=True).values.shape[0])
 
 
 def eigenpair_residual(between: Array, within: Array, directions: Directions) -> float:
-    """The largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions."""
-    # Both sides over lambda, which may be as large as a float can be.
-    xp = array_namespace(between)
+    """Return the largest |A t - lambda B t| / (|A t| + |lambda| |B t|) over the directions.
+
+    Parameters
+    ----------
+    between, within : array of shape (d, d)
+        A and B.
+    directions : Directions
+        Eigenpairs with lambda > 0.
+
+    Returns
+    -------
+    float
+        Relative residual norm, 0 if there are no directions.
+    """
+    norm = array_namespace(between).linalg.vector_norm
+    # Both sides are divided by lambda, which may be as large as a float can be.
     left = between @ directions.vectors / directions.eigenvalues
     right = within @ directions.vectors
-    gap = _column_lengths(left - right)
-    return _largest(gap / (_column_lengths(left) + _column_lengths(right)), xp)
+    scale = norm(left, axis=0) + norm(right, axis=0)
+    return _largest_magnitude(norm(left - right, axis=0) / scale)
 
 
 def normwise_residual(form: Array, total: Array, directions: Directions) -> float:
-    """The largest |S t - lambda M t| / (|S| |t| + lambda |M| |t|): lambda may be 0 here."""
+    """Return the largest |A t - lambda B t| / ((|A| + lambda |B|) |t|); lambda may be 0.
+
+    Parameters
+    ----------
+    form, total : array of shape (d, d)
+        A and B.
+    directions : Directions
+        Eigenpairs with lambda >= 0.
+
+    Returns
+    -------
+    float
+        Normwise relative residual, 0 if there are no directions.
+    """
     xp = array_namespace(form)
-    unit = _unit(form)  # a ridge may make S as large as a float can be
+    norm, matrix_norm = xp.linalg.vector_norm, xp.linalg.matrix_norm
+    unit = _largest_magnitude(form) or 1.0  # a ridge may make A as large as a float can be
     form, eigenvalues = form / unit, directions.eigenvalues / unit
     gap = form @ directions.vectors - (total @ directions.vectors) * eigenvalues
-    norms = xp.linalg.matrix_norm(form), xp.linalg.matrix_norm(total)
-    # S may be nothing but rounding, where an answer is perfect.
+    # Where A is only rounding, every answer is perfect; the bound also keeps the scale above 0.
     least = maximum(eigenvalues, RELATIVE_CUTOFF / unit)
-    scale = (norms[0] + least * norms[1]) * _column_lengths(directions.vectors)
-    return _largest(safe_divide(_column_lengths(gap), scale, xp.zeros_like(scale)), xp)
-
-
-def _unit(S: Array) -> float:
-    """The largest magnitude in S, 1 where it is 0."""
-    xp = array_namespace(S)
-    return float(xp.max(xp.abs(S))) or 1.0
-
-
-def _column_lengths(vectors: Array) -> Array:
-    return array_namespace(vectors).linalg.vector_norm(vectors, axis=0)
-
-
-def _largest(values: Array, xp: Any) -> float:
-    """The largest of the values, 0 where there are none."""
-    return float(xp.max(values)) if values.shape[0] else 0.0
+    scale = (matrix_norm(form) + least * matrix_norm(total)) * norm(directions.vectors, axis=0)
+    return _largest_magnitude(norm(gap, axis=0) / scale)
 
 
 def fix_signs(vectors: Array) -> Array:
-    """The same columns (d, r) with the entry of largest magnitude positive."""
+    """Return the columns with the entry of largest magnitude positive.
+
+    Parameters
+    ----------
+    vectors : array of shape (d, r)
+        Directions of either sign.
+
+    Returns
+    -------
+    array of shape (d, r)
+        Columns multiplied by 1 or -1.
+    """
     xp = array_namespace(vectors)
     if vectors.shape[1] == 0:
         return vectors
     magnitudes = xp.abs(vectors)
-    # The first of the entries that are largest up to rounding, so that rounding decides no sign.
-    nearly = magnitudes >= (1.0 - 1e-9) * xp.max(magnitudes, axis=0)
-    largest = xp.argmax(xp.astype(nearly, xp.int8), axis=0)
-    return vectors * xp.sign(xp.take_along_axis(vectors, largest[None, :], axis=0))
+    is_largest = magnitudes >= (1.0 - _SIGN_TOLERANCE) * xp.max(magnitudes, axis=0)
+    first = xp.argmax(xp.astype(is_largest, xp.int8), axis=0)
+    return vectors * xp.sign(xp.take_along_axis(vectors, first[None, :], axis=0))
 
 
-def _equilibration(within: Array) -> Array:
-    """Factors (d,) that make the diagonal of M one, so that units of features decide no rank."""
-    xp = array_namespace(within)
-    diagonal = xp.linalg.diagonal(within)
+def _coupled_features(first: Array, second: Array) -> Array | None:
+    """Return features (k,) with an entry in the first matrix or off the diagonal of the second.
+
+    None stands for all of them. Other features, for example constant ones, belong to no direction;
+    left in, they would collect rounding errors. A negative diagonal entry of the second matrix is
+    an error of its entries, by which ``_within_spectrum`` measures how far they can be trusted.
+    """
+    xp = array_namespace(first)
+    above = xp.triu(second, k=1) != 0.0
+    coupled = xp.any(first != 0.0, axis=1) | xp.any(above, axis=0) | xp.any(above, axis=1)
+    indices = np.flatnonzero(to_host(coupled | (xp.linalg.diagonal(second) < 0.0)))
+    return None if indices.size in (0, first.shape[0]) else to_device(indices, first)
+
+
+def _submatrix(S: Array, features: Array | None) -> Array:
+    """Return the rows and columns of S that belong to the features."""
+    xp = array_namespace(S)
+    return S if features is None else xp.take(xp.take(S, features, axis=0), features, axis=1)
+
+
+def _embed(vectors: Array, features: Array | None, d: int) -> Array:
+    """Return vectors (k, r) of k features as vectors (d, r) of all, zero elsewhere."""
+    if features is None:
+        return vectors
+    return set_at(zeros((d, vectors.shape[1]), vectors), features, vectors)
+
+
+def _equilibration(S: Array) -> Array:
+    """Return factors (d,) that make the diagonal of S one."""
+    xp = array_namespace(S)
+    diagonal = xp.linalg.diagonal(S)
     return 1.0 / xp.sqrt(xp.where(diagonal > _LEAST_DIAGONAL, diagonal, 1.0))
 
 
-def _scaled(S: Array, scale: Array) -> Array:
-    """diag(scale) S diag(scale), symmetric to the last bit; no product of scales overflows."""
+def _scale_both_sides(S: Array, scale: Array) -> Array:
+    """Return diag(scale) S diag(scale), exactly symmetric; no product of scales overflows."""
     return 0.5 * (scale[:, None] * S * scale + scale[:, None] * (S * scale))
 
 
+def _congruence(S: Array, basis: Array) -> Array:
+    return symmetrize(basis.T @ S @ basis)
+
+
 def _cholesky(S: Array) -> tuple[Array | None, float]:
-    """L (d, d), lower, with S = L L', and the condition number; None where S is nearly singular."""
+    """Return the lower Cholesky factor and the condition number; None if S is nearly singular."""
     L = cholesky(S)
     condition = np.inf if L is None else condition_number(S, L, _UNIT_SIZE)
     return (L if condition < _LARGEST_CONDITION else None), condition
 
 
-def _factor(S: Array) -> tuple[Array, Array]:
-    """F (d, r) of full column rank and signs J (r,) with S = F diag(J) F'."""
+def _full_rank_factor(S: Array) -> tuple[Array, Array]:
+    """Return F (d, r) of full column rank and signs J (r,) with S = F diag(J) F'."""
     xp = array_namespace(S)
     L, _ = _cholesky(S)
     if L is not None:
         return L, xp.ones_like(L[0, :])
-    values, basis = _range(S)
-    return basis * xp.sqrt(xp.abs(values)), xp.sign(values)
+    spectrum = _spectrum(S)
+    return spectrum.basis * xp.sqrt(xp.abs(spectrum.values)), xp.sign(spectrum.values)
 
 
-def _range(S: Array, *, semidefinite: bool = False) -> tuple[Array, Array]:
-    """The eigenvalues (r,) and eigenvectors (d, r) of S that are not rounding."""
+@dataclass(frozen=True)
+class _Spectrum:
+    """Eigenvalues (r,) of a symmetric matrix that are not rounding errors, and their eigenvectors.
+
+    ``basis`` (d, r) spans the range, ``null_basis`` (d, d - r) the null space.
+    """
+
+    values: Array
+    basis: Array
+    null_basis: Array
+
+    def condition(self, size: float = 0.0) -> float:
+        """Return the ratio of the largest eigenvalue, at least ``size``, to the smallest."""
+        if self.values.shape[0] == 0:
+            return 1.0
+        xp = array_namespace(self.values)
+        return max(float(xp.max(self.values)), size) / float(xp.min(self.values))
+
+    def shortest(self, vectors: Array, scale: Array) -> Array:
+        """Return diag(scale) times vectors (d, q), shortened by directions in the null space.
+
+        The scales may differ by many powers of ten, so least squares needs QR with pivoting
+        (LAPACK's gelsy). Features without a share in the null space are left out, because their
+        rounding errors times their scale would decide. The case is rare: the host solves it.
+        """
+        null, d = to_host(self.null_basis).copy(), self.basis.shape[0]
+        if null.shape[1] and vectors.shape[1]:
+            null[np.abs(null) < 10 * d * EPSILON] = 0.0
+            rows = null.any(axis=1)
+            weights = to_host(scale)[rows, None]
+            targets = weights * to_host(vectors)[rows]
+            shares = lstsq(weights * null[rows], targets, cond=0.0, lapack_driver="gelsy")[0]
+            vectors = vectors - to_device(null @ shares, vectors)
+        return scale[:, None] * vectors
+
+
+def _spectrum(S: Array, *, semidefinite: bool = False) -> _Spectrum:
+    """Return the eigenvalues of S above rounding, in magnitude unless S is semidefinite."""
     xp = array_namespace(S)
     values, vectors = xp.linalg.eigh(S)
     sizes = values if semidefinite else xp.abs(values)
-    kept = to_device(np.flatnonzero(to_host(sizes > _rounding(values))), S)
-    return xp.take(values, kept), xp.take(vectors, kept, axis=1)
+    return _select_spectrum(values, vectors, to_host(sizes > _rounding(values)))
 
 
-def _rounding(values: Array, size: float = 0.0) -> float:
-    """Below this an eigenvalue of a matrix with these eigenvalues, or of this size, is rounding."""
-    xp = array_namespace(values)
-    return 10.0 * values.shape[0] * EPSILON * max(_largest(xp.abs(values), xp), size)
+def _within_spectrum(within: Array, factor: Array, ridge: Array) -> _Spectrum:
+    """Return the spectrum of B (d, d), of which B - diag(ridge) is positive semi-definite.
 
-
-def _spread(values: Array, size: float = 0.0) -> float:
-    """The largest of positive values, or the size if that is larger, beside the least."""
-    xp = array_namespace(values)
-    return max(float(xp.max(values)), size) / float(xp.min(values)) if values.shape[0] else 1.0
-
-
-def _whitened(
-    factor: Array, within: Array, ridge: Array, scale: Array
-) -> tuple[Array, Callable[[Array], Array], float]:
-    """N'F, the way back, Y -> diag(scale) N Y, for some N with N'M N = I; the condition of M."""
-    L, condition = _cholesky(within)
-    if L is None:
-        values, basis = _seen(within, factor, ridge)
-        N = basis / array_namespace(basis).sqrt(values)
-        return N.T @ factor, lambda Y: _shortest(N @ Y, basis, scale), _spread(values, _UNIT_SIZE)
-    back = partial(solve_triangular, L, transposed=True)
-    return solve_triangular(L, factor), lambda Y: scale[:, None] * back(Y), condition
-
-
-def _shortest(vectors: Array, basis: Array, scale: Array) -> Array:
-    """diag(scale) times vectors (d, r), without the parts that a singular M does not see.
-
-    The columns of the basis are orthonormal and span the range of diag(scale) M diag(scale).
+    An eigenvalue of B that is lost in rounding is replaced by the contribution of the ridge. The
+    other lost directions are left out, if they are in the null space of A = F F' (``factor``).
     """
-    d, r = basis.shape
-    if r < d and vectors.shape[1] > 0:
-        # Least squares with weights that may differ by many powers of ten: features that nothing
-        # unseen has a part in are left out, or by rounding their weights would decide. It is rare,
-        # and settled on this machine.
-        unseen, weights = qr(to_host(basis))[0][:, r:], to_host(scale)
-        unseen[np.abs(unseen) < 10 * d * EPSILON] = 0.0
-        rows = np.flatnonzero(unseen.any(axis=1))
-        weighted = weights[rows, None] * unseen[rows]
-        sides = weights[rows, None] * to_host(vectors)[rows]
-        turned, R, pivots = qr_multiply(weighted, sides.T, pivoting=True)
-        parts = np.empty((d - r, vectors.shape[1]))
-        parts[pivots] = triangular_solution(R, turned.T)
-        vectors = vectors - to_device(unseen @ parts, vectors)
-    return scale[:, None] * vectors
-
-
-def _seen(within: Array, factor: Array, ridge: Array) -> tuple[Array, Array]:
-    """Eigenvalues (r,) and eigenvectors (d, r) of M, M - diag(ridge) positive semi-definite.
-
-    Where an eigenvalue of M is lost in rounding, what the ridge contributes to it is taken. Without
-    a ridge these directions are left out, if the classes (factor F of S') do not differ there.
-    """
-    xp = array_namespace(within)
+    xp, d = array_namespace(within), within.shape[0]
     values, vectors = xp.linalg.eigh(within)
-    # M has no negative eigenvalues: where it has, they show how far its entries can be trusted.
+    # B has no negative eigenvalues: where it has, they show how far its entries can be trusted.
     lost = values <= max(_rounding(values, _UNIT_SIZE), -2.0 * float(values[0]))
     values = xp.where(lost, ridge @ vectors**2, values)
-    n, kept = within.shape[0], np.flatnonzero(to_host(values > _LEAST_RIDGE))
-    if kept.size < n:
-        kept = to_device(kept, within)
-        values, vectors = xp.take(values, kept), xp.take(vectors, kept, axis=1)
-        outside = factor - vectors @ (vectors.T @ factor)
+    spectrum = _select_spectrum(values, vectors, to_host(values > _LEAST_EIGENVALUE))
+    if spectrum.null_basis.shape[1]:
+        outside = factor - spectrum.basis @ (spectrum.basis.T @ factor)
         norms = xp.linalg.matrix_norm(outside), xp.linalg.matrix_norm(factor)
         if float(norms[0]) ** 2 > RELATIVE_CUTOFF * float(norms[1]) ** 2:
             raise SingularFormError(
-                f"The within-class form is singular (rank {values.shape[0]} of {n}) in "
+                f"The within-class form is singular (rank {spectrum.values.shape[0]} of {d}) in "
                 "directions in which the classes differ, so their eigenvalues are infinite. Set "
                 "a larger alpha (0.1 in relative units is usual), or reduce the features first, "
                 "for example by PCA."
             )
-    return values, vectors
+    return spectrum
 
 
-def _congruent(S: Array, basis: Array) -> Array:
-    return symmetrize(basis.T @ S @ basis)
+def _select_spectrum(values: Array, vectors: Array, nonzero: Bools) -> _Spectrum:
+    xp = array_namespace(values)
+    indices, others = (to_device(np.flatnonzero(mask), values) for mask in (nonzero, ~nonzero))
+    basis, null_basis = xp.take(vectors, indices, axis=1), xp.take(vectors, others, axis=1)
+    return _Spectrum(xp.take(values, indices), basis, null_basis)
+
+
+def _rounding(values: Array, size: float = 0.0) -> float:
+    """Return the size below which an eigenvalue among these, or of a matrix of this size, is
+    rounding: ten times the bound d eps |S| of a symmetric eigensolver."""
+    return 10.0 * values.shape[0] * EPSILON * max(_largest_magnitude(values), size)
+
+
+def _largest_magnitude(values: Any) -> float:
+    """Return the largest magnitude among the values, 0 if there are none."""
+    xp = array_namespace(values)
+    return float(xp.max(xp.abs(values))) if values.shape[0] else 0.0
