@@ -280,10 +280,10 @@ def test_a_form_with_edges_far_shorter_than_the_class():
 def test_full_spread_in_blocks_is_the_whole(monkeypatch):
     X, _ = case(2)
     graph = build_class_graph(ClassPoints(X), 4)
-    whole = full_affinity_scatter(EmbeddedGraph(X, graph), X).spread
+    whole = full_affinity_scatter(EmbeddedGraph(X, graph), X).distant
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 50)
     np.testing.assert_allclose(
-        full_affinity_scatter(EmbeddedGraph(X, graph), X).spread, whole, rtol=1e-12
+        full_affinity_scatter(EmbeddedGraph(X, graph), X).distant, whole, rtol=1e-12
     )
 
 

@@ -109,8 +109,8 @@ def test_steps_that_do_not_suffice_leave_a_ridge_to_a_factor(monkeypatch):
     monkeypatch.setattr(ridges, "_is_stepped", lambda *_: True)
     monkeypatch.setattr(ridges, "_MAX_STEPS", 4)
     alone = []
-    whole = ridges.eliminated
-    monkeypatch.setattr(ridges, "eliminated", lambda *g: alone.append(g[2]) or whole(*g))
+    whole = ridges.eliminate_tangents
+    monkeypatch.setattr(ridges, "eliminate_tangents", lambda *g: alone.append(g[2]) or whole(*g))
     unit = np.linalg.norm(form.tangent_block(1.0, 0.0), 2)
     betas = [1e-6 * unit, 1e4 * unit]  # where steps are many, and where they are few
     with one_blas_thread():

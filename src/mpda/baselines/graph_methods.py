@@ -80,7 +80,7 @@ def _local_scatter(
     points: Array, coordinates: Array, n_neighbors: int, affinity: str
 ) -> _LocalScatter:
     shares = _AFFINITIES[affinity](points, coordinates, n_neighbors)
-    return _LocalScatter(class_scatter(coordinates, shares.spread), shares.near)
+    return _LocalScatter(class_scatter(coordinates, shares.distant), shares.near)
 
 
 def _full_affinity(points: Array, coordinates: Array, n_neighbors: int) -> AffinityScatter:

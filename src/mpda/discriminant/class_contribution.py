@@ -112,13 +112,13 @@ def class_contribution(
     xp = array_namespace(points)
     shape = _class_shape(points, coordinates, plan, patch_rule, found)
     if plan.full_affinity:
-        spread = full_affinity_scatter(shape.samples, points).spread
+        distant = full_affinity_scatter(shape.samples, points).distant
     else:
-        spread = neighbor_affinity_scatter(shape.samples).spread
+        distant = neighbor_affinity_scatter(shape.samples).distant
     placed, owners, bundle = shape.placed, shape.owners, shape.bundle
     blocks = first_order_blocks(placed, owners, bundle)
     return ClassContribution(
-        scatter=class_scatter(coordinates, spread),
+        scatter=class_scatter(coordinates, distant),
         within=graph_scatter(placed),
         n_edges=placed.graph.edges.shape[0],
         form=coupled_form(placed, owners, bundle, blocks) if with_form else None,
@@ -316,8 +316,8 @@ class Totals:
             between=BetweenClassSums(
                 between.counts,
                 between.means @ basis.T,
-                symmetrize(basis @ between.spread @ basis.T),
-                symmetrize(basis @ between.mean_spread @ basis.T),
+                symmetrize(basis @ between.distant_scatter @ basis.T),
+                symmetrize(basis @ between.mean_distant_scatter @ basis.T),
             ),
             within=symmetrize(basis @ self.within @ basis.T),
         )
@@ -330,8 +330,8 @@ class Totals:
             between=BetweenClassSums(
                 between.counts,
                 ldexp(between.means, exponent),
-                ldexp(between.spread, 2 * exponent),
-                ldexp(between.mean_spread, 2 * exponent),
+                ldexp(between.distant_scatter, 2 * exponent),
+                ldexp(between.mean_distant_scatter, 2 * exponent),
             ),
             within=ldexp(self.within, 2 * exponent),
             tangent_trace=float(np.ldexp(self.tangent_trace, 2 * exponent)),

@@ -1,4 +1,10 @@
-"""The d x d scatters of a class and the between-class form that they add up to."""
+"""Scatter matrices (d, d) of a class, and the between-class form S' that they add up to.
+
+A scatter is sum_ij w_ij d_ij d_ij' over ordered pairs, d_ij = x_i - x_j. With S_tt = 2 X'LX this
+module has the part of the within-class form without tangent vectors (withinPatchObj), and with
+``BetweenClassSums`` the numerator of the eigenproblem (betweenObj). Products of offsets from the
+class mean are fastest; where they would lose short edges in rounding, differences are summed up.
+"""
 
 from __future__ import annotations
 
@@ -30,129 +36,205 @@ from mpda.neighbors.graph import (
     scaled_affinity,
 )
 
+# Numbers in a block of rows: 4 MB, which stay in the cache of a core; larger blocks save nothing.
 _BLOCK_ENTRIES = 500_000
-# Products of offsets are given up where they are larger than what they are to add up to by this.
+# Products of offsets are used while they are at most this many times the sum that they give: five
+# of sixteen digits are lost then; sums over differences take about four times as long.
 _LARGEST_LOCAL_EXTENT = 1e5
 
 
 @dataclass(frozen=True)
 class ClassScatter:
-    """What one class brings to the between-class form.
+    """Contribution of one class to the between-class form.
 
-    count : n_c
-    mean : (d,)
-    spread : (d, d), sum over ordered pairs of the class of (1 - A_ij) d_ij d_ij'
+    Parameters
+    ----------
+    count : int
+        Number of samples n_c.
+    mean : array of shape (d,)
+        Mean of the samples.
+    distant_scatter : array of shape (d, d)
+        Sum over ordered pairs of the class of (1 - A_ij) d_ij d_ij', A the affinity.
     """
 
     count: int
     mean: Array
-    spread: Array
+    distant_scatter: Array
 
 
 @dataclass(frozen=True)
 class BetweenClassSums:
-    """The sums over classes that fix the between-class form once n is known.
+    """Sums over classes that determine the between-class form once n is known.
 
-    counts : (C,)
-    means : (C, d)
-    spread : (d, d), sum of spread_c
-    mean_spread : (d, d), sum of spread_c / n_c
+    Parameters
+    ----------
+    counts : array of shape (C,)
+        Number of samples n_c of each class.
+    means : array of shape (C, d)
+        Mean of each class.
+    distant_scatter : array of shape (d, d)
+        Sum of the distant scatters of the classes.
+    mean_distant_scatter : array of shape (d, d)
+        Sum of the distant scatters, each divided by n_c.
     """
 
     counts: Ints
     means: Array
-    spread: Array
-    mean_spread: Array
+    distant_scatter: Array
+    mean_distant_scatter: Array
 
     @classmethod
     def empty(cls, d: int, X: Array) -> BetweenClassSums:
-        """The sums over no class, where the samples X are."""
+        """Return the sums over no class.
+
+        Parameters
+        ----------
+        d : int
+            Number of features.
+        X : array
+            Array whose library and device the sums have.
+
+        Returns
+        -------
+        BetweenClassSums
+            Sums that are zero.
+        """
         squares = zeros((d, d), X)
         return cls(np.empty(0, dtype=np.intp), zeros((0, d), X), squares, squares)
 
-    def __add__(self, part: ClassScatter) -> BetweenClassSums:
+    def __add__(self, scatter: ClassScatter) -> BetweenClassSums:
         return BetweenClassSums(
-            np.append(self.counts, part.count),
-            array_namespace(self.means).concat([self.means, part.mean[None, :]]),
-            self.spread + part.spread,
-            self.mean_spread + part.spread / part.count,
+            np.append(self.counts, scatter.count),
+            array_namespace(self.means).concat([self.means, scatter.mean[None, :]]),
+            self.distant_scatter + scatter.distant_scatter,
+            self.mean_distant_scatter + scatter.distant_scatter / scatter.count,
         )
 
     @property
     def mean(self) -> Array:
-        """The mean of all samples (d,)."""
+        """Mean of all samples (d,)."""
         return to_device(self.counts / self.counts.sum(), self.means) @ self.means
 
     def form(self) -> Array:
-        """S' (d, d) = sum_ij W'_ij d_ij d_ij', W' = 1/n across classes, A_ij (1/n - 1/n_c) inside.
+        """Return S' = sum_ij W'_ij d_ij d_ij' (betweenObj).
 
-        All pairs with weight 1/n across and 1/n - 1/n_c inside give twice Fisher's between-class
-        scatter; what A_ij < 1 leaves out inside class c is (1/n_c - 1/n) spread_c. Both terms are
-        positive semi-definite, so nothing cancels.
+        Returns
+        -------
+        array of shape (d, d)
+            Between-class form, positive semi-definite.
+
+        Notes
+        -----
+        W'_ij is 1/n across classes and A_ij (1/n - 1/n_c) inside class c. With A = 1 this is twice
+        Fisher's between-class scatter; the pairs with A_ij < 1 add (1/n_c - 1/n) times the distant
+        scatter. Both terms are positive semi-definite, so nothing cancels.
         """
         n = int(self.counts.sum())
         offsets = self.means - self.mean
         offsets *= to_device(np.sqrt(2.0 * self.counts)[:, None], offsets)
-        return symmetrize(offsets.T @ offsets + self.mean_spread - self.spread / n)
+        distant = self.mean_distant_scatter - self.distant_scatter / n
+        return symmetrize(offsets.T @ offsets + distant)
 
 
-def class_scatter(Z: Array, spread: Array) -> ClassScatter:
-    """The scatter of a class from its samples Z (n, d) and its spread."""
-    return ClassScatter(Z.shape[0], array_namespace(Z).mean(Z, axis=0), spread)
+def class_scatter(Z: Array, distant_scatter: Array) -> ClassScatter:
+    """Collect the contribution of a class to the between-class form.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Samples of the class.
+    distant_scatter : array of shape (d, d)
+        As in ``AffinityScatter``.
+
+    Returns
+    -------
+    ClassScatter
+        Count, mean and distant scatter.
+    """
+    return ClassScatter(Z.shape[0], array_namespace(Z).mean(Z, axis=0), distant_scatter)
 
 
 @dataclass(frozen=True)
 class AffinityScatter:
-    """The pairs of one class, shared out by an affinity A.
+    """Scatter of all pairs of one class, divided into near and distant pairs by an affinity A.
 
-    near : (d, d), sum over ordered pairs of A_ij d_ij d_ij'
-    spread : (d, d), sum over ordered pairs of (1 - A_ij) d_ij d_ij'
+    Parameters
+    ----------
+    near : array of shape (d, d)
+        Sum over ordered pairs of A_ij d_ij d_ij'.
+    distant : array of shape (d, d)
+        Sum over ordered pairs of (1 - A_ij) d_ij d_ij'.
     """
 
     near: Array
-    spread: Array
+    distant: Array
 
 
-def neighbor_affinity_scatter(placed: EmbeddedGraph) -> AffinityScatter:
-    """Both parts where A lives on the edges of the class graph (the paper)."""
-    offsets, graph = placed.offsets, placed.graph
-    near = 2.0 * edge_scatter(placed.Z, graph.edges, local_affinity(graph))
+def neighbor_affinity_scatter(embedded: EmbeddedGraph) -> AffinityScatter:
+    """Compute both scatters for an affinity on the edges of the class graph (the paper).
+
+    Parameters
+    ----------
+    embedded : EmbeddedGraph
+        Graph of the class and the coordinates of its samples.
+
+    Returns
+    -------
+    AffinityScatter
+        Near and distant scatter.
+    """
+    offsets, graph = embedded.offsets, embedded.graph
+    near = 2.0 * edge_scatter(embedded.Z, graph.edges, local_affinity(graph))
     return AffinityScatter(near, (2.0 * offsets.shape[0]) * (offsets.T @ offsets) - near)
 
 
-def full_affinity_scatter(placed: EmbeddedGraph, points: Array) -> AffinityScatter:
-    """Both parts where A is kept for every pair of the class (Sugiyama; the authors' program).
+def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinityScatter:
+    """Compute both scatters for an affinity of every pair of the class (Sugiyama's LFDA).
 
-    points (n, d) are the samples in which distances are measured. Offsets from the mean add up to
-    nothing, so A serves both parts: sum_j (1 - A_ij) z_j = -sum_j A_ij z_j.
+    Parameters
+    ----------
+    embedded : EmbeddedGraph
+        Graph of the class, whose lists have the local scales, and the coordinates of its samples.
+    points : array of shape (n, d)
+        Samples between which distances are measured.
+
+    Returns
+    -------
+    AffinityScatter
+        Near and distant scatter.
+
+    Notes
+    -----
+    Offsets z from the mean add up to 0, so sum_j (1 - A_ij) z_j = -sum_j A_ij z_j, and one product
+    with A serves both scatters.
     """
     xp = array_namespace(points)
-    offsets = placed.offsets
+    offsets = embedded.offsets
     n, d = offsets.shape
-    sigma = local_scale(placed.graph.neighbors)
-    diagonal_near, diagonal_far, mixed = (zeros((d, d), points) for _ in range(3))
+    sigma = local_scale(embedded.graph.neighbors)
+    near_degrees, distant_degrees, mixed = (zeros((d, d), points) for _ in range(3))
     for block in iter_slices(n, block_entries(points, _BLOCK_ENTRIES) // n):
         Z = offsets[block, :]
         A = _full_affinity(points, sigma, block)
         degrees = xp.sum(A, axis=1)
-        diagonal_near += (Z.T * degrees) @ Z
-        diagonal_far += (Z.T * (n - degrees)) @ Z
+        near_degrees += (Z.T * degrees) @ Z
+        distant_degrees += (Z.T * (n - degrees)) @ Z
         mixed += Z.T @ (A @ offsets)
-    near, spread = 2.0 * (diagonal_near - mixed), 2.0 * (diagonal_far + mixed)
-    extent, sums = xp.linalg.diagonal(diagonal_near), xp.linalg.diagonal(near)
+    near, distant = 2.0 * (near_degrees - mixed), 2.0 * (distant_degrees + mixed)
+    extent, sums = xp.linalg.diagonal(near_degrees), xp.linalg.diagonal(near)
     if bool(xp.any(extent > _LARGEST_LOCAL_EXTENT * xp.abs(sums))):
-        near = _full_near_scatter(placed.Z, points, sigma)
-    return AffinityScatter(symmetrize(near), symmetrize(spread))
+        near = _full_near_scatter(embedded.Z, points, sigma)
+    return AffinityScatter(symmetrize(near), symmetrize(distant))
 
 
 def _full_affinity(points: Array, sigma: Array, block: slice) -> Array:
-    """A (b, n) between a block of the points and all of them."""
-    gaps = pairwise_distances(points[block, :], points)
-    return scaled_affinity(gaps, sigma[block][:, None] * sigma[None, :])
+    """Return A (b, n) between a block of the points and all of them."""
+    distances = pairwise_distances(points[block, :], points)
+    return scaled_affinity(distances, sigma[block][:, None] * sigma[None, :])
 
 
 def _full_near_scatter(Z: Array, points: Array, sigma: Array) -> Array:
-    """sum_ij A_ij d_ij d_ij' from differences, where near pairs are very near beside the class."""
+    """Return sum_ij A_ij d_ij d_ij' from differences, for near pairs in a far wider class."""
     xp = array_namespace(Z)
     n, d = Z.shape
     near = zeros((d, d), Z)
@@ -164,15 +246,41 @@ def _full_near_scatter(Z: Array, points: Array, sigma: Array) -> Array:
     return near
 
 
-def graph_scatter(placed: EmbeddedGraph) -> Array:
-    """sum_ij W_ij d_ij d_ij' (d, d) over ordered pairs: 2 Z'LZ."""
-    if placed.edges_are_short:
-        return 2.0 * _difference_scatter(placed.Z, placed.graph.edges)
-    return 2.0 * (placed.offsets.T @ placed.laplacian_offsets)
+def graph_scatter(embedded: EmbeddedGraph) -> Array:
+    """Compute S_tt = sum_ij W_ij d_ij d_ij' = 2 Z'LZ over ordered pairs (withinPatchObj).
+
+    Parameters
+    ----------
+    embedded : EmbeddedGraph
+        Graph W of the class and the coordinates Z of its samples.
+
+    Returns
+    -------
+    array of shape (d, d)
+        Scatter of the edges.
+    """
+    if embedded.edges_are_short:
+        return 2.0 * _difference_scatter(embedded.Z, embedded.graph.edges)
+    return 2.0 * (embedded.offsets.T @ embedded.laplacian_offsets)
 
 
 def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
-    """sum_e w_e d_e d_e' (d, d) over edges (e, 2) with weights (e,): Z'LZ, L their Laplacian."""
+    """Compute sum_e w_e d_e d_e' = Z'LZ, L the Laplacian of weighted edges.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Samples.
+    edges : array of shape (e, 2)
+        Indices of the samples that each edge joins.
+    weights : array of shape (e,)
+        Weights, which may be negative.
+
+    Returns
+    -------
+    array of shape (d, d)
+        Scatter of the edges, each counted once.
+    """
     if not is_numpy(Z):
         return symmetrize(_difference_scatter(Z, edges, weights))
     offsets = center(Z)
@@ -184,7 +292,7 @@ def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
 
 
 def _difference_scatter(Z: Array, edges: Array, weights: Array | None = None) -> Array:
-    """sum_e w_e d_e d_e' (d, d) over edges (e, 2), from differences, in blocks of edges."""
+    """Return sum_e w_e d_e d_e' (d, d) over edges (e, 2) from differences, in blocks of edges."""
     d = Z.shape[1]
     total = zeros((d, d), Z)
     for block in iter_slices(edges.shape[0], block_entries(Z, _BLOCK_ENTRIES) // d):
@@ -195,9 +303,21 @@ def _difference_scatter(Z: Array, edges: Array, weights: Array | None = None) ->
 
 
 def total_scatter(X: Array, exponent: int, mean: Array) -> Array:
-    """sum_i (x_i - mean)(x_i - mean)' (d, d) of samples X (n, d), times 2^(-2 exponent).
+    """Compute the scatter about the mean in double precision, in blocks of rows.
 
-    In blocks of rows, in double precision.
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples.
+    exponent : int
+        The result is multiplied by 2^(-2 exponent), which keeps it in range.
+    mean : array of shape (d,)
+        Mean of the samples.
+
+    Returns
+    -------
+    array of shape (d, d)
+        Sum over samples of (x_i - mean)(x_i - mean)' 2^(-2 exponent).
     """
     n, d = X.shape
     total = zeros((d, d), X)
@@ -208,5 +328,16 @@ def total_scatter(X: Array, exponent: int, mean: Array) -> Array:
 
 
 def symmetrize(S: Array) -> Array:
-    """S with the rounding between its two halves shared out."""
+    """Return the symmetric part of a matrix.
+
+    Parameters
+    ----------
+    S : array of shape (d, d)
+        Symmetric up to rounding.
+
+    Returns
+    -------
+    array of shape (d, d)
+        (S + S') / 2.
+    """
     return 0.5 * (S + S.T)

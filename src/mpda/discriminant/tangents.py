@@ -1,4 +1,9 @@
-"""Tangent bundles: a basis of local variation for each patch, by PCA in batches."""
+"""Tangent spaces: an orthonormal basis T_p (d x m_p) of local variation for every patch.
+
+Step between the partition and the within-class form. T_p holds the fewest principal axes of the
+samples of patch p whose share of the variance reaches the tangent energy (0.95); PMPDA takes the
+sample and its neighbours for a patch. PCA runs in batches of patches of similar size.
+"""
 
 from __future__ import annotations
 
@@ -21,107 +26,144 @@ from mpda._lib.arrays import (
 )
 from mpda.neighbors.graph import NeighborLists
 
+# Energies are compared up to this rounding, so that energy 1 is reached by sums of shares below 1.
 _ENERGY_TOLERANCE = 1e-12
+# Gram matrices serve while every axis that is needed holds at least this share of the variance:
+# they are three times faster than singular values, and orthonormal to 1e-16 / share, here 1e-12.
 _SMALLEST_GRAM_SHARE = 1e-4
-# Blocks that stay in the cache.
+# Numbers in a block of neighbourhoods: 1 MB, which stays in the cache of a core.
 _BLOCK_ENTRIES = 128_000
 
 
 @dataclass(frozen=True)
 class TangentBases:
-    """The tangent spaces of one class.
+    """Tangent spaces of one class, padded to the largest dimension m.
 
-    bases : (P, d, m), the orthonormal basis of each tangent space in its first columns, then zeros
-    dimensions : (P,), m_p
+    Parameters
+    ----------
+    bases : array of shape (P, d, m)
+        Orthonormal basis of patch p in the first m_p columns, zeros in the others.
+    dimensions : array of shape (P,)
+        Dimensions m_p.
     """
 
     bases: Array
     dimensions: Ints
 
     @property
-    def used(self) -> Bools:
-        """(P, m): which columns belong to a basis."""
+    def mask(self) -> Bools:
+        """Mask (P, m) of the columns that belong to a basis."""
         return np.arange(self.bases.shape[2]) < self.dimensions[:, None]
 
 
 def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBases:
-    """One tangent space per patch, from the samples Z (n, d) with patch labels 0 to P-1."""
+    """Compute the tangent space of every patch of a class.
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Samples of the class.
+    labels : array of shape (n,)
+        Patch of each sample, 0 to P - 1.
+    energy : float
+        Share of the variance that a tangent space keeps.
+
+    Returns
+    -------
+    TangentBases
+        One tangent space a patch.
+    """
     order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
     starts = np.cumsum(sizes) - sizes
-    # Patches of similar size go together; the short ones repeat their first sample.
-    octave = np.ceil(np.log2(np.maximum(sizes, 16)))
-    parts = []
-    for value in np.unique(octave):
-        patches = np.flatnonzero(octave == value)
+    # Patches whose sizes have the same power of two form a batch; short ones repeat a sample.
+    octaves = np.ceil(np.log2(np.maximum(sizes, 16)))
+    batches = []
+    for octave in np.unique(octaves):
+        patches = np.flatnonzero(octaves == octave)
         offsets = np.arange(sizes[patches].max())
         present = offsets < sizes[patches, None]
         members = order[starts[patches, None] + offsets * present]
-        parts.append((patches, _local_bases(take(Z, to_device(members, Z)), present, energy)))
-    return _gathered(parts, sizes.size, Z)
+        batches.append((patches, _local_bases(take(Z, to_device(members, Z)), present, energy)))
+    return _concatenate(batches, sizes.size, Z)
 
 
 def neighborhood_tangents(Z: Array, neighbors: NeighborLists, energy: float) -> TangentBases:
-    """One tangent space per sample, from the sample and its neighbours (PMPDA)."""
+    """Compute the tangent space of every sample from the sample and its neighbours (PMPDA).
+
+    Parameters
+    ----------
+    Z : array of shape (n, d)
+        Samples of the class.
+    neighbors : NeighborLists
+        Within-class neighbours of each sample.
+    energy : float
+        Share of the variance that a tangent space keeps.
+
+    Returns
+    -------
+    TangentBases
+        One tangent space a sample.
+    """
     n, d = Z.shape
     groups = np.column_stack([np.arange(n), to_host(neighbors.indices)])
-    parts = []
+    batches = []
     for block in iter_slices(n, block_entries(Z, _BLOCK_ENTRIES) // (groups.shape[1] * d)):
         present = np.ones(groups[block].shape, dtype=bool)
         points = take(Z, to_device(groups[block], Z))
-        parts.append((np.arange(n)[block], _local_bases(points, present, energy)))
-    return _gathered(parts, n, Z)
+        batches.append((np.arange(n)[block], _local_bases(points, present, energy)))
+    return _concatenate(batches, n, Z)
 
 
 def _local_bases(points: Array, present: Bools, energy: float) -> TangentBases:
-    """PCA of each group of points (g, s, d), s where present: fewest directions for the energy."""
+    """Return the tangent spaces of groups of points (g, s, d), present where a mask (g, s) is."""
     xp = array_namespace(points)
     sizes = present.sum(axis=1)
     # Differences from one member come first, so that identical points have no energy at all.
-    gaps = points - points[:, :1, :]
-    gaps -= (xp.sum(gaps, axis=1) / to_device(sizes[:, None].astype(float), points))[:, None, :]
-    gaps *= to_device(present[:, :, None].astype(float), points)
-    variances, axes = _principal_axes(gaps, energy)
+    offsets = points - points[:, :1, :]
+    offsets -= (xp.sum(offsets, axis=1) / to_device(sizes[:, None] * 1.0, points))[:, None, :]
+    offsets *= to_device(present[:, :, None] * 1.0, points)
+    variances, axes = _principal_axes(offsets, energy)
     total = xp.sum(variances, axis=1, keepdims=True)
-    share = safe_divide(variances, total, xp.zeros_like(variances))
-    reached = xp.cumulative_sum(share, axis=1) - share
-    wanted = (reached < energy - _ENERGY_TOLERANCE) & (share > 0.0)
-    dimensions = np.minimum(to_host(xp.count_nonzero(wanted, axis=1)), sizes - 1)
-    widest = int(dimensions.max(initial=0))
-    used = to_device((np.arange(widest) < dimensions[:, None]).astype(float), points)
-    bases = xp.matrix_transpose(axes[:, :widest, :]) * used[:, None, :]
-    return TangentBases(bases, dimensions)
+    shares = safe_divide(variances, total, xp.zeros_like(variances))
+    energy_before = xp.cumulative_sum(shares, axis=1) - shares
+    needed = (energy_before < energy - _ENERGY_TOLERANCE) & (shares > 0.0)
+    dimensions = np.minimum(to_host(xp.count_nonzero(needed, axis=1)), sizes - 1)
+    m = int(dimensions.max(initial=0))
+    mask = to_device((np.arange(m) < dimensions[:, None]) * 1.0, points)
+    return TangentBases(xp.matrix_transpose(axes[:, :m, :]) * mask[:, None, :], dimensions)
 
 
-def _principal_axes(gaps: Array, energy: float) -> tuple[Array, Array]:
-    """Variances (g, r), largest first, and orthonormal axes (g, r, d) of centred points (g, s, d).
+def _principal_axes(offsets: Array, energy: float) -> tuple[Array, Array]:
+    """Return variances (g, r), largest first, and axes (g, r, d) of centred points (g, s, d).
 
-    The s x s Gram matrices are three times faster than singular values, but the axis of a share h
-    of the variance comes out orthonormal only to about eps / h. A wanted axis holds at least
-    (1 - energy) / s, so near energy 1 the singular values are taken.
+    An axis that is needed holds at least the share (1 - energy) / s of the variance, so near energy
+    1 singular values take the place of the s x s Gram matrices.
     """
-    xp = array_namespace(gaps)
-    s, d = gaps.shape[1:]
+    xp = array_namespace(offsets)
+    s, d = offsets.shape[1:]
     if s > d or (1.0 - energy) / s < _SMALLEST_GRAM_SHARE:
-        _, singular, axes = xp.linalg.svd(gaps, full_matrices=False)
-        return singular**2, axes
-    values, vectors = xp.linalg.eigh(gaps @ xp.matrix_transpose(gaps))
+        _, singular_values, axes = xp.linalg.svd(offsets, full_matrices=False)
+        return singular_values**2, axes
+    values, vectors = xp.linalg.eigh(offsets @ xp.matrix_transpose(offsets))
     variances = maximum(xp.flip(values, axis=1), 0.0)
     lengths = xp.sqrt(variances)
     inverse = safe_divide(1.0, lengths, xp.zeros_like(lengths))
     vectors = xp.flip(vectors, axis=2) * inverse[:, None, :]
-    return variances, xp.matrix_transpose(vectors) @ gaps
+    return variances, xp.matrix_transpose(vectors) @ offsets
 
 
-def _gathered(parts: list[tuple[Ints, TangentBases]], n_patches: int, Z: Array) -> TangentBases:
-    """One bundle from those of groups of patches."""
-    if len(parts) == 1:
-        return parts[0][1]
-    widest = max((part.bases.shape[2] for _, part in parts), default=0)
-    bases = zeros((n_patches, Z.shape[1], widest), Z)
+def _concatenate(
+    batches: list[tuple[Ints, TangentBases]], n_patches: int, Z: Array
+) -> TangentBases:
+    """Return the tangent spaces of all patches from those of batches of patches."""
+    if len(batches) == 1:
+        return batches[0][1]
+    m = max((batch.bases.shape[2] for _, batch in batches), default=0)
+    bases = zeros((n_patches, Z.shape[1], m), Z)
     dimensions = np.zeros(n_patches, dtype=np.intp)
-    for patches, part in parts:
-        columns = slice(0, part.bases.shape[2])
-        bases = set_at(bases, (to_device(patches, Z), slice(None), columns), part.bases)
-        dimensions[patches] = part.dimensions
+    for patches, batch in batches:
+        columns = slice(0, batch.bases.shape[2])
+        bases = set_at(bases, (to_device(patches, Z), slice(None), columns), batch.bases)
+        dimensions[patches] = batch.dimensions
     return TangentBases(bases, dimensions)

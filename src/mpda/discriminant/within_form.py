@@ -320,7 +320,7 @@ def coupled_form(
     """The form of which these are the first-order blocks."""
     pairs, weights = _joined_patches(placed.graph.edges, patches, bundle.dimensions.size)
     turning, couplings = _coupling_blocks(pairs, weights, bundle)
-    return WithinForm(*blocks, turning, pairs, couplings, bundle.used)
+    return WithinForm(*blocks, turning, pairs, couplings, bundle.mask)
 
 
 def _blocks_from_vertices(
@@ -429,7 +429,7 @@ def _coupling_blocks(pairs: Array, weights: Array, bundle: TangentBases) -> tupl
         by_high = take(high, order)
         degrees = add_segments(degrees, by_high, take(weight, order))
         turning = add_segments(turning, by_high, take(w * (turned @ A), order))
-    used = to_device(bundle.used.astype(float), bundle.bases)
+    used = to_device(bundle.mask.astype(float), bundle.bases)
     return turning + degrees[:, None, None] * _diagonal(used), couplings
 
 
