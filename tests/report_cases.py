@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA
+from mpda.assessment import average_error_curves
 from mpda.model_selection import classification_curve
-from mpda.plotting._curve import curve_of_folds
 
 MADE = {
     "command": "mpda fit digits.csv --label digit --method mpda --out model.mpda",
@@ -128,7 +128,7 @@ def comparison(X, y, folds):
         table = np.array([each[:width] for each in found])
         best = int(table.mean(axis=0).argmin())
         rows.append(row(name, table[:, best], best + 1, np.array(plain)))
-        curve = curve_of_folds(name, np.arange(1.0, width + 1), table)
+        curve = average_error_curves(name, np.arange(1.0, width + 1), table)
         curves.append(
             {
                 "method": name,

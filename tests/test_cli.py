@@ -69,7 +69,7 @@ def test_the_way_of_a_newcomer(capsys):
     assert "Traceback" not in fit.stderr
     assert "178 samples, 13 features, 3 classes" in fit.stdout
     assert "StandardScaler()" in fit.stdout
-    assert "beside 1-NN" in fit.stdout
+    assert "vs 1-NN" in fit.stdout
     assert "written: wine.mpda, wine.html" in fit.stderr
     assert "wine.csv: MPDA" in Path("wine.html").read_text()
     assert call("transform", "wine.mpda", "wine.csv", "--out", "mapped.parquet") == 0
@@ -479,16 +479,12 @@ def test_a_method_that_fails_does_not_stop_a_comparison(capsys, monkeypatch):
     assert call("compare", "const.csv", "--label", "kind", *options[:-1]) == 0
     said = capsys.readouterr()
     assert "MPDA" in said.out
-    from mpda.assessment import _nested
+    from mpda import LFDA
 
-    whole = _nested._fold_row
+    def fail(self, X, y):
+        raise np.linalg.LinAlgError("not positive definite")
 
-    def failing(X, y, each, fold, protocol):
-        if each.name == "LFDA":
-            raise np.linalg.LinAlgError("not positive definite")
-        return whole(X, y, each, fold, protocol)
-
-    monkeypatch.setattr(_nested, "_fold_row", failing)
+    monkeypatch.setattr(LFDA, "fit", fail)
     assert call("compare", "const.csv", "--label", "kind", *options[:-1]) == 0
     said = capsys.readouterr()
     assert "note: LFDA has no result here: not positive definite" in said.err

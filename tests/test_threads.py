@@ -18,8 +18,6 @@ from threadpoolctl import threadpool_limits
 
 from mpda import MPDA
 from mpda._lib.threads import SMALL, few_threads, one_blas_thread
-from mpda.assessment._expected import expected_warnings
-from mpda.exceptions import SmallClassWarning
 from mpda.experiments import _runner
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.neighbors import graph as graphs
@@ -170,28 +168,6 @@ def test_the_lowest_of_two_limits_holds():
         with few_threads(8):
             assert threads_now()["blas"] == 3
         assert threads_now()["blas"] == 3
-
-
-def test_the_last_thread_to_go_puts_the_filters_of_warnings_back():
-    before = list(warnings.filters)
-    entered, leave = threading.Event(), threading.Event()
-
-    def other():
-        with expected_warnings(SmallClassWarning):
-            entered.set()
-            leave.wait(30)
-
-    thread = threading.Thread(target=other)
-    with expected_warnings():
-        thread.start()
-        assert entered.wait(30)
-        warnings.warn("nothing that one can act on", UserWarning, stacklevel=1)
-        with pytest.raises(FutureWarning):
-            warnings.warn("something for those who maintain this", FutureWarning, stacklevel=1)
-    warnings.warn("still in the other thread", SmallClassWarning, stacklevel=1)
-    leave.set()
-    thread.join()
-    assert warnings.filters == before
 
 
 # As many workers and threads as there are cores

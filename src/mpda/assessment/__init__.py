@@ -1,30 +1,13 @@
-"""What a method is worth on given samples: choices on the training part, errors on the test part,
-and the statistics of a table."""
+"""How well methods separate the classes of a data set: errors, their uncertainty, and tests.
 
-from mpda.assessment._cells import (
-    ErrorEstimate,
-    ErrorEstimates,
-    FoldResult,
-    compute_error_curves,
-    compute_fit_costs,
-    differ_significantly,
-    estimate_errors,
-    find_best_methods,
-)
-from mpda.assessment._contender import Contender
-from mpda.assessment._evaluation import Evaluation, evaluate_model
-from mpda.assessment._nested import (
-    BASELINE,
-    Assessment,
-    AssessmentProtocol,
-    SelectedModel,
-    assess_methods,
-    count_steps,
-    make_contender,
-    select_model,
-)
-from mpda.assessment._scores import Selection, assess_baseline, assess_split, compute_scores
-from mpda.assessment._split import (
+The pieces follow one another: a `Contender` is a method with its parameter grid,
+`assess_methods` measures the errors of contenders by nested cross-validation,
+`estimate_errors` and `find_best_methods` turn them into means, intervals and significance,
+`select_model` fits the model to keep, and `evaluate_model` measures it on other samples.
+"""
+
+from mpda.assessment.contender import BASELINE, Contender, make_contender
+from mpda.assessment.data_split import (
     PCA_ENERGY,
     PCA_MIN_FEATURES,
     Preprocessing,
@@ -32,7 +15,35 @@ from mpda.assessment._split import (
     default_pca_energy,
     reduce_by_pca,
 )
-from mpda.assessment._text import format_error_table
+from mpda.assessment.error_statistics import (
+    ErrorCurve,
+    ErrorEstimate,
+    ErrorEstimates,
+    average_error_curves,
+    compute_error_curves,
+    compute_fit_costs,
+    differ_significantly,
+    estimate_errors,
+    find_best_methods,
+)
+from mpda.assessment.evaluation import Evaluation, evaluate_model
+from mpda.assessment.nested_cv import (
+    Assessment,
+    AssessmentProtocol,
+    SelectedModel,
+    assess_methods,
+    count_steps,
+    select_model,
+)
+from mpda.assessment.parameter_scores import (
+    FoldResult,
+    ScoreTable,
+    Selection,
+    assess_baseline,
+    assess_split,
+    compute_scores,
+)
+from mpda.assessment.text_table import format_error_table
 
 __all__ = [
     "BASELINE",
@@ -41,17 +52,20 @@ __all__ = [
     "Assessment",
     "AssessmentProtocol",
     "Contender",
+    "ErrorCurve",
     "ErrorEstimate",
     "ErrorEstimates",
     "Evaluation",
     "FoldResult",
     "Preprocessing",
+    "ScoreTable",
     "SelectedModel",
     "Selection",
     "Split",
     "assess_baseline",
     "assess_methods",
     "assess_split",
+    "average_error_curves",
     "compute_error_curves",
     "compute_fit_costs",
     "compute_scores",

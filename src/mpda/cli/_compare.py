@@ -138,7 +138,9 @@ def compare(
                 replace(protocol, n_components=_chosen_number(rows, best, components)),
             )
             summary = [
-                *collect.summarize_errors(rows, best, table.X.shape[1], chosen.choice.dimension),
+                *collect.summarize_errors(
+                    rows, best, table.X.shape[1], chosen.selection.n_components
+                ),
                 f"{best} has the least error of {len(left)} methods on these folds; being chosen "
                 "by them, its error is flattered a little.",
                 *map(sentence, notes),

@@ -149,7 +149,7 @@ def fit(
         notes += [f"{name} has no result here: {why}" for name, why in measured.failed.items()]
         summary = []
         if any(row["method"] == entrant.name for row in rows):
-            kept = chosen.choice.dimension
+            kept = chosen.selection.n_components
             summary = collect.summarize_errors(rows, entrant.name, table.X.shape[1], kept)
         title = f"{table.name}: {entrant.name}"
         told = [*summary, *map(sentence, notes)]
@@ -233,7 +233,7 @@ def _print(
 
     print(about(table))
     print()
-    n_components = chosen.choice.dimension
+    n_components = chosen.selection.n_components
     print(f"{entrant.name}: {table.X.shape[1]} features to {n_components} components")
     print(f"    {_steps(entrant, chosen)}")
     if rows:

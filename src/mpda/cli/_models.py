@@ -94,7 +94,12 @@ def evaluate(
         written = write_outputs(gathered, results, report)
         low, high = found.interval
         if as_json:
-            error = {"error": found.error, "low": low, "high": high, "n_known": found.n_known}
+            error = {
+                "error": found.error,
+                "low": low,
+                "high": high,
+                "n_known": found.n_training_samples,
+            }
             print_json({**said(gathered, written), **error})
         else:
             print("\n".join(_lines(table, fitted, found)))
@@ -184,7 +189,7 @@ def _table_for(
 def _warnings(found: Evaluation) -> list[str]:
     """What has to be known to read the error."""
     said = []
-    n, n_known = len(found.y), found.n_known
+    n, n_known = len(found.y), found.n_training_samples
     if n_known == n:
         said.append(
             f"all {n} samples are among those that the model was fitted to, so this is no estimate "
@@ -195,9 +200,9 @@ def _warnings(found: Evaluation) -> list[str]:
             f"{n_known} of {n} samples are among those that the model was fitted to; without them "
             f"the error is {found.error_of_new:.2f} %"
         )
-    if found.strange.size:
-        names = ", ".join(map(shown, found.strange[:5].tolist()))
-        more = f" and {found.strange.size - 5} more" if found.strange.size > 5 else ""
+    if found.unknown_labels.size:
+        names = ", ".join(map(shown, found.unknown_labels[:5].tolist()))
+        more = f" and {found.unknown_labels.size - 5} more" if found.unknown_labels.size > 5 else ""
         said.append(f"labels that are no classes of the model count as wrong: {names}{more}")
     return said
 
@@ -218,7 +223,7 @@ def _results(command: str, table: Table, model: Any, found: Any) -> dict[str, An
 
     before = _without_neighbors(model)
     how = f"{len(table.X)} samples of {table.name}"
-    among = "the other samples of the file" if found.within else "the samples of the fit"
+    among = "the other samples of the file" if found.leave_one_out else "the samples of the fit"
     low, high = found.interval
     summary = [
         f"The nearest neighbour among {among} has the wrong class for {found.n_wrong} of "
@@ -240,7 +245,7 @@ def _lines(table: Table, model: Any, found: Any) -> list[str]:
     """The error, and that of each class."""
     import numpy as np
 
-    among = "each other" if found.within else "the samples of the fit"
+    among = "each other" if found.leave_one_out else "the samples of the fit"
     low, high = found.interval
     method = type(_without_neighbors(model).steps[-1][1]).__name__
     lines = [

@@ -94,7 +94,7 @@ def method_name(given: str) -> str:
 
 def pca_energy(given: str) -> float | str | None:
     if given in ("auto", "none"):
-        return "usual" if given == "auto" else None
+        return "auto" if given == "auto" else None
     try:
         share = float(given)
     except ValueError:

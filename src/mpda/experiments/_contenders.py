@@ -42,7 +42,7 @@ _NCA = _beyond(
 )
 _NEW = {
     "grid": {"tangent_alpha": (None, 0.1)},
-    "most": 60,
+    "max_components": 60,
     "note": "has tangent_alpha and eigenvalue_power in the search, and up to 60 components",
 }
 

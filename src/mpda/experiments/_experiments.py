@@ -293,5 +293,7 @@ def _variants(name: str) -> dict[float, Contender]:
     made: dict[float, Contender] = {}
     for value in values:
         fixed: dict[str, Any] = {**SENSITIVITY_DEFAULTS, parameter: value}
-        made[value] = Contender(f"MPDA, {name} = {value:g}", method("MPDA"), fixed, most=60)
+        made[value] = Contender(
+            f"MPDA, {name} = {value:g}", method("MPDA"), fixed, max_components=60
+        )
     return made

@@ -12,7 +12,7 @@ import numpy as np
 
 from mpda._lib.array_types import Floats
 from mpda._lib.atomic_write import beside
-from mpda.assessment import ErrorEstimate, FoldResult, compute_error_curves
+from mpda.assessment import ErrorEstimate, compute_error_curves
 from mpda.exceptions import ReproductionError
 from mpda.experiments._contenders import CONTENDERS
 from mpda.experiments._illustrations import Curve
@@ -50,7 +50,7 @@ def _styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def dimension_figure(
-    rows: Sequence[FoldResult], problems: Sequence[str], methods: Sequence[str]
+    rows: Sequence[Mapping[str, Any]], problems: Sequence[str], methods: Sequence[str]
 ) -> Any:
     """Accuracy against the number of components, one panel for each problem."""
     curves = compute_error_curves(rows)
@@ -87,7 +87,7 @@ def dimension_figure(
     return figure
 
 
-def demo_figure(Z: Floats, y: Any, rows: Sequence[FoldResult]) -> Any:
+def demo_figure(Z: Floats, y: Any, rows: Sequence[Mapping[str, Any]]) -> Any:
     """The digits in two components, and the error against the number of components."""
     figure, (plane, curves) = _figure(2, 2, width=5.5, height=4.4)
     for label in np.unique(y):
@@ -115,7 +115,7 @@ def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> A
     for axis, (name, cells), color in zip(axes, panels.items(), cycle(COLORS), strict=False):
         values = sorted(cells)
         means = np.array([100.0 - cells[value].mean for value in values])
-        spreads = np.array([cells[value].spread for value in values])
+        spreads = np.array([cells[value].std for value in values])
         axis.errorbar(values, means, spreads, marker="o", markersize=3, linewidth=1.2, color=color)
         if name == "gamma":
             axis.set_xscale("log")

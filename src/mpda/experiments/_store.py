@@ -52,7 +52,7 @@ class Task:
             "path": method.path if method else None,
             "fixed": dict(self.contender.fixed),
             "grid": dict(self.contender.grid),
-            "most": self.contender.most,
+            "most": self.contender.max_components,
             "dimensions": self.contender.dimensions,
             "seed": self.seed,
             "folds": N_FOLDS,

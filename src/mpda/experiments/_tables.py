@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mpda.assessment import (
     ErrorEstimates,
-    FoldResult,
     compute_fit_costs,
     differ_significantly,
     estimate_errors,
@@ -42,7 +42,7 @@ def error_table(found: ErrorEstimates, problems: Sequence[str], methods: Sequenc
             if cell is None:
                 line.append("")
                 continue
-            spread = f" ± {cell.spread:.2f}" if cell.errors.size > 1 else ""
+            spread = f" ± {cell.std:.2f}" if cell.errors.size > 1 else ""
             text = f"{cell.mean:.2f}{spread} ({cell.dimensions.mean():.1f})"
             if cell.errors.size < most[problem]:
                 text += f" [{cell.errors.size} splits]"
@@ -118,7 +118,9 @@ def difference_table(found: ErrorEstimates, problems: Sequence[str], methods: Se
     return markdown(header, lines) if lines else ""
 
 
-def cost_table(rows: Sequence[FoldResult], problems: Sequence[str], methods: Sequence[str]) -> str:
+def cost_table(
+    rows: Sequence[Mapping[str, Any]], problems: Sequence[str], methods: Sequence[str]
+) -> str:
     """Median seconds of a fit with the chosen parameters, and its peak memory."""
     found = compute_fit_costs(rows)
     lines = []
@@ -142,7 +144,7 @@ def table1(shapes: dict[str, tuple[int, int, int]]) -> str:
     return markdown(["data set", "n", "d", "C", "training", "paper"], lines)
 
 
-def summary_csv(rows: Sequence[FoldResult]) -> str:
+def summary_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """One line for each problem, method and reading."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -156,7 +158,7 @@ def summary_csv(rows: Sequence[FoldResult]) -> str:
     for reading in READINGS:
         for (problem, method), cell in estimate_errors(rows, reading).items():
             theirs = published_cell(problem, method) or {}
-            numbers = [cell.mean, cell.spread, *cell.interval, cell.dimensions.mean()]
+            numbers = [cell.mean, cell.std, *cell.interval, cell.dimensions.mean()]
             writer.writerow(
                 [
                     *(problem, method, reading, cell.errors.size),

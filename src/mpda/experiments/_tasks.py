@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from mpda.assessment import (
     compute_scores,
     reduce_by_pca,
 )
-from mpda.assessment._expected import expected_warnings
 from mpda.exceptions import SmallClassWarning
 from mpda.experiments._cost import cost
 from mpda.experiments._protocol import N_FOLDS, Problem, split
@@ -30,10 +30,12 @@ def errors(problem: Problem, contender: Contender, seed: int, directory: Path | 
     """Errors of 1-NN on the test part by number of components, and what cross-validation chose."""
     # Classes of COIL have 18 samples; no-ridge forms may be singular at some grid points; NCA and
     # LSDR end by their budgets. All of it is part of the protocol.
-    with expected_warnings(SmallClassWarning, FitFailedWarning, ConvergenceWarning):
+    with warnings.catch_warnings():
+        for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", category)
         part = split(problem, directory, seed)
         if contender.method is None:
-            return assess_baseline(part)
+            return {**assess_baseline(part)}
         part = reduce_by_pca(part)
         row = assess_split(contender, part, partial(_least_error, seed=seed))
         fitted = contender.estimator(row["parameters"], row["cv_dimension"])
@@ -44,4 +46,4 @@ def errors(problem: Problem, contender: Contender, seed: int, directory: Path | 
 def _least_error(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Selection:
     """As the paper chooses: the best mean over the folds of the training part."""
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y)
-    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).best()
+    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).select_best()

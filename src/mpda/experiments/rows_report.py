@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from mpda.assessment import FoldResult
 from mpda.exceptions import ReportError
 from mpda.experiments import CONTENDERS, PROBLEMS, read_rows
 from mpda.report import read_results
@@ -29,7 +29,7 @@ def load_results(path: str | Path) -> dict[str, Any]:
 
 def _of_experiments(path: Path) -> dict[str, Any]:
     """All rows of a file that are results; methods in the order of the paper's table."""
-    done: dict[tuple[str, str, int], FoldResult] = {}
+    done: dict[tuple[str, str, int], Mapping[str, Any]] = {}
     for row in read_rows(path):
         if row["status"] == "done":
             done.setdefault((row["problem"], row["method"], row["seed"]), row)

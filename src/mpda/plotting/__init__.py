@@ -12,8 +12,9 @@ Colours are those of Okabe and Ito, which colour-blind readers tell apart; marke
 as well, so that every plot can be read in grey.
 """
 
+from mpda.assessment import ErrorCurve
 from mpda.plotting._components import ComponentsDisplay, plot_components
-from mpda.plotting._curve import CurveDisplay, ErrorCurve, plot_curve
+from mpda.plotting._curve import CurveDisplay, plot_curve
 from mpda.plotting._embedding import EmbeddingDisplay, plot_embedding
 from mpda.plotting._partition import PartitionDisplay, plot_partition
 from mpda.plotting._tallies import ConfusionDisplay, EigenvalueDisplay

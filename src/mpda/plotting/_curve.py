@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import stdtrit
 
 from mpda._lib.array_types import Floats
+from mpda.assessment import ErrorCurve, average_error_curves
 from mpda.plotting._canvas import axes_for, figure_of, tidy
 from mpda.plotting.styles import Style, display_name, make_styles
 
 # Curves whose legend has room among them; that of more stands beside the axes.
 _INSIDE = 6
-
-
-@dataclass(frozen=True, eq=False)
-class ErrorCurve:
-    """The error of one method, in per cent.
-
-    dimensions : (r,) numbers of components; error : (r,)
-    low, high : (r,) a 95 % interval, or None; nan where there is none
-    chosen : the number of components that was chosen, a mean where it was chosen more than once
-    chosen_error : the error with what was chosen; None takes that of the curve
-    A method that has one error and no components, such as 1-NN on all features, has dimensions of
-    length 0 and one error.
-    """
-
-    name: str
-    dimensions: Floats
-    error: Floats
-    low: Floats | None = None
-    high: Floats | None = None
-    chosen: float | None = None
-    chosen_error: float | None = None
 
 
 class CurveDisplay:
@@ -121,34 +98,6 @@ def plot_curve(curves: Any, *, ax: Any = None, title: str | None = None) -> Any:
     return CurveDisplay(_curves(made), measure=_measure(made)).plot(ax, title=title).figure_
 
 
-def curve_of_folds(
-    name: str,
-    dimensions: Floats,
-    errors: Floats,
-    chosen: float | None = None,
-    *,
-    shared: float = 0.0,
-) -> ErrorCurve:
-    """The mean of errors (folds, r) from 0 to 1, where all folds have one, and its interval."""
-    kept = np.isfinite(errors).all(axis=0)
-    dimensions, errors = dimensions[kept], 100.0 * errors[:, kept]
-    mean = errors.mean(axis=0)
-    n = len(errors)
-    if n < 2:
-        return ErrorCurve(name, dimensions, mean, chosen=chosen)
-    half = half_width(errors.std(axis=0, ddof=1), n, shared)
-    low, high = np.clip(mean - half, 0.0, None), np.clip(mean + half, None, 100.0)
-    return ErrorCurve(name, dimensions, mean, low, high, chosen)
-
-
-def half_width(spread: Any, n: int, shared: float = 0.0) -> Any:
-    """Of the 95 % interval of a mean over n values with this standard deviation, by Student's t.
-
-    shared : test over training samples where the values come from splits that share samples
-    """
-    return stdtrit(n - 1, 0.975) * spread * math.sqrt(1.0 / n + shared)
-
-
 def _name(search: Any) -> str:
     """What a curve is called that came without a name: the method that was searched."""
     step = getattr(search, "estimator", search)
@@ -197,7 +146,7 @@ def _of_search(name: str, search: Any) -> ErrorCurve:
     dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
     scores = np.array([table[f"split{i}_test_score"][rows] for i in range(search.n_splits_)])
     order = np.argsort(dimensions, kind="stable")
-    return curve_of_folds(name, dimensions[order], 1.0 - scores[:, order], float(best[key]))
+    return average_error_curves(name, dimensions[order], 1.0 - scores[:, order], float(best[key]))
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -226,7 +175,7 @@ def _of_errors(name: str, values: Any) -> ErrorCurve:
     if errors.ndim == 0:
         return ErrorCurve(name, np.empty(0), 100.0 * errors[None])
     rows = np.atleast_2d(errors)
-    return curve_of_folds(name, np.arange(1.0, rows.shape[1] + 1.0), rows)
+    return average_error_curves(name, np.arange(1.0, rows.shape[1] + 1.0), rows)
 
 
 def _draw(axis: Any, curve: ErrorCurve, style: Style) -> None:

@@ -12,8 +12,8 @@ from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import (
     BASELINE,
+    ErrorCurve,
     ErrorEstimate,
-    FoldResult,
     compute_error_curves,
     compute_fit_costs,
     differ_significantly,
@@ -22,7 +22,6 @@ from mpda.assessment import (
 )
 from mpda.io.export import affine_map
 from mpda.io.tables import Table
-from mpda.plotting import ErrorCurve
 from mpda.report._results import FORMAT, VERSION
 
 Results = dict[str, Any]
@@ -63,7 +62,9 @@ def collect_data(table: Table) -> Results:
     return found
 
 
-def collect_comparison(rows: Sequence[FoldResult], how: str, titles: Mapping[str, str]) -> Results:
+def collect_comparison(
+    rows: Sequence[Mapping[str, Any]], how: str, titles: Mapping[str, str]
+) -> Results:
     """Methods side by side, the number of components chosen without the test part."""
     found, curves, cost = (
         estimate_errors(rows, "cv"),
@@ -99,7 +100,7 @@ def _row(name: str, here: Mapping[str, ErrorEstimate], cost: Any, best: bool) ->
     beside = cell.mean - here[BASELINE].mean if BASELINE in here and name != BASELINE else None
     return {
         **{"method": name, "error": cell.mean, "low": low, "high": high},
-        "spread": cell.spread if cell.errors.size > 1 else None,
+        "spread": cell.std if cell.errors.size > 1 else None,
         **{"splits": cell.errors.size, "beside": beside, "best": best},
         "components": float(cell.dimensions.mean()),
         "seconds": cost[0] if cost else None,
@@ -240,7 +241,7 @@ def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
 
 
 def summarize_errors(
-    rows: Sequence[FoldResult], method: str, n_features: int, n_components: int | None = None
+    rows: Sequence[Mapping[str, Any]], method: str, n_features: int, n_components: int | None = None
 ) -> list[str]:
     """What the errors say, in sentences for someone who has one minute.
 
@@ -269,7 +270,7 @@ def summarize_errors(
     return said
 
 
-def mean_error(rows: Sequence[FoldResult], method: str) -> float:
+def mean_error(rows: Sequence[Mapping[str, Any]], method: str) -> float:
     """In per cent, at the chosen numbers of components."""
     return next(
         cell.mean for (_, name), cell in estimate_errors(rows, "cv").items() if name == method
@@ -277,7 +278,7 @@ def mean_error(rows: Sequence[FoldResult], method: str) -> float:
 
 
 def _percent(cell: ErrorEstimate) -> str:
-    spread = f" ± {cell.spread:.2f}" if cell.errors.size > 1 else ""
+    spread = f" ± {cell.std:.2f}" if cell.errors.size > 1 else ""
     return f"{cell.mean:.2f}{spread} %"
 
 

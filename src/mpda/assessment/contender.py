@@ -1,0 +1,108 @@
+"""Contenders: methods as they enter a comparison.
+
+A contender is a method of `mpda.model_selection.methods` with its fixed parameters and the grid
+that cross-validation searches. Plain 1-NN on the features is the contender without a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mpda.model_selection.methods import Method, method
+
+BASELINE = "1-NN"
+# Numbers of components for methods that need one fit for each number (NCA and LSDR are not
+# nested). Seven fits, denser at the low end, where the error changes most.
+_SPARSE_DIMENSIONS = (1, 2, 3, 5, 10, 20, 40)
+_NOT_NESTED = ("NCA", "LSDR")
+# Settings beyond the defaults of the scikit-learn classes: reproducible NCA, and a shrinkage for
+# the method that is named after it.
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "NCA": {"random_state": 0},
+    "shrinkage LDA": {"shrinkage": "auto"},
+}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A method with its fixed parameters and its parameter grid.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    method : Method or None, default=None
+        None stands for 1-NN on the features, without any map.
+    fixed : mapping of str to value
+        Parameters that every fit has.
+    grid : mapping of str to tuple
+        Parameter values that cross-validation tries.
+    max_components : int or None, default=None
+        Largest number of components that is tried. None tries all.
+    dimensions : tuple of int or None, default=None
+        Numbers of components that are tried, for methods that need one fit for each number.
+    skipped : tuple of str, default=()
+        Problems of the paper on which the contender is not run.
+    published : bool, default=True
+        True if the contender is a row of the paper's table.
+    note : str, default=""
+        Remark below a table.
+    """
+
+    name: str
+    method: Method | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    max_components: int | None = None
+    dimensions: tuple[int, ...] | None = None
+    skipped: tuple[str, ...] = ()
+    published: bool = True
+    note: str = ""
+
+    def estimator(self, parameters: Mapping[str, Any], n_components: int | None = None) -> Any:
+        """Return an unfitted estimator with the parameters of a grid point.
+
+        Parameters
+        ----------
+        parameters : mapping of str to value
+            Grid point. It is added to the fixed parameters.
+        n_components : int or None, default=None
+            Number of components. None leaves the default of the method.
+
+        Returns
+        -------
+        estimator
+            Transformer of scikit-learn or of mpda.
+        """
+        assert self.method is not None
+        estimator = self.method.estimator(**self.fixed, **parameters)
+        if n_components is not None:
+            estimator.set_params(n_components=n_components)
+        return estimator
+
+
+def make_contender(name: str, *, search: bool) -> Contender:
+    """Return the contender for a method name.
+
+    Parameters
+    ----------
+    name : str
+        Name of a method, or ``"1-NN"``.
+    search : bool
+        True opens the parameter grid of the method. Otherwise only the number of components is
+        chosen by cross-validation.
+
+    Returns
+    -------
+    Contender
+        Ready for `assess_methods` and `select_model`.
+    """
+    if name == BASELINE:
+        return Contender(name)
+    entry = method(name)
+    grid = entry.grid if search else {}
+    settings = {key: value for key, value in _SETTINGS.get(name, {}).items() if key not in grid}
+    dimensions = _SPARSE_DIMENSIONS if name in _NOT_NESTED else None
+    return Contender(name, entry, {**entry.always, **settings}, grid, dimensions=dimensions)

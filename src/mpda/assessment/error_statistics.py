@@ -1,0 +1,300 @@
+"""Means, confidence intervals and significance tests of errors over splits.
+
+Intervals are Student's t over n splits with standard deviation s:
+
+    mean +- t(0.975, n - 1) s sqrt(1/n + r).
+
+r is 0 for independent splits. Folds of a cross-validation share training samples, and r is then
+the ratio of test to training samples (Nadeau and Bengio, 2003, "Inference for the generalization
+error"). The paired test uses the same formula on the differences of two methods.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
+
+from mpda._lib.array_types import Floats, Ints
+
+Key = tuple[str, str]  # problem, method
+# Errors are multiples of 100 / n_test. Differences below this are rounding, for any data set that
+# fits into memory.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class ErrorEstimate:
+    """Errors of one method on one problem, by split.
+
+    Parameters
+    ----------
+    seeds : array of int of shape (n_splits,)
+        Splits, ascending. Equal seeds of two methods are the same split.
+    errors : array of shape (n_splits,)
+        Errors in per cent.
+    dimensions : array of shape (n_splits,)
+        Numbers of components at which they were measured.
+    shared : float, default=0.0
+        Ratio of test to training samples where splits share training samples, else 0.
+    """
+
+    seeds: Ints
+    errors: Floats
+    dimensions: Floats
+    shared: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        """Mean error in per cent."""
+        return float(self.errors.mean())
+
+    @property
+    def std(self) -> float:
+        """Standard deviation over splits, nan for a single split."""
+        return float(self.errors.std(ddof=1)) if self.errors.size > 1 else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Confidence interval (95 %) of the mean, nan for a single split."""
+        half = compute_half_width(self.std, self.errors.size, self.shared)
+        return self.mean - half, self.mean + half
+
+    def __str__(self) -> str:
+        std = f" ± {self.std:.2f}" if self.errors.size > 1 else ""
+        return f"{self.mean:.2f}{std} %"
+
+
+ErrorEstimates = Mapping[Key, ErrorEstimate]
+
+
+def compute_half_width(std: Any, n: int, shared: float = 0.0) -> Any:
+    """Return half the width of the 95 % confidence interval of a mean.
+
+    Parameters
+    ----------
+    std : float or array
+        Standard deviation over splits.
+    n : int
+        Number of splits.
+    shared : float, default=0.0
+        Ratio of test to training samples where splits share training samples.
+
+    Returns
+    -------
+    float or array
+        Half width, in the units of ``std``.
+    """
+    return stdtrit(n - 1, 0.975) * std * math.sqrt(1.0 / n + shared)
+
+
+def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[Key, ErrorEstimate]:
+    """Collect the errors of each problem and method.
+
+    Parameters
+    ----------
+    rows : iterable of FoldResult
+        One for each problem, method and split.
+    selection : {"cv", "best"}
+        Number of components at which errors are taken: the one chosen by cross-validation on the
+        training samples, or the best one on the test samples. The second is the paper's and is
+        optimistic.
+
+    Returns
+    -------
+    dict of (problem, method) to ErrorEstimate
+        In the order of the rows.
+    """
+    groups = defaultdict(list)
+    for row in rows:
+        wrong = np.array(row["wrong"])
+        if selection == "best":
+            column = int(wrong.argmin())
+        else:
+            # A fit to all training samples may lack the chosen number: take the next lower one.
+            column = int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
+        error = 100.0 * wrong[column] / row["n_test"]
+        split = (row["seed"], error, row["dimensions"][column], row.get("test_share", 0.0))
+        groups[row["problem"], row["method"]].append(split)
+    estimates = {}
+    for key, splits in groups.items():
+        seeds, errors, dimensions, shared = np.array(sorted(splits), dtype=float).T
+        estimates[key] = ErrorEstimate(
+            seeds.astype(np.intp), errors, dimensions, float(shared.mean())
+        )
+    return estimates
+
+
+def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
+    """Return the methods that are best or not significantly worse.
+
+    Parameters
+    ----------
+    estimates : mapping of str to ErrorEstimate
+        Errors by method, on the same problem.
+
+    Returns
+    -------
+    set of str
+        Method of the lowest mean error, and all that a paired t-test (5 %) does not separate
+        from it.
+    """
+    if not estimates:
+        return set()
+    best = min(estimates, key=lambda name: estimates[name].mean)
+    return {
+        name
+        for name in estimates
+        if name == best or not differ_significantly(estimates[name], estimates[best])
+    }
+
+
+def differ_significantly(first: ErrorEstimate, second: ErrorEstimate) -> bool:
+    """Return True if two methods differ by a paired t-test at the 5 % level.
+
+    Parameters
+    ----------
+    first, second : ErrorEstimate
+        Errors of two methods. Only splits that both have are compared.
+
+    Returns
+    -------
+    bool
+        True as well with fewer than two common splits: then nothing supports a tie.
+    """
+    common, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
+    differences = first.errors[i] - second.errors[j]
+    if common.size < 2:
+        return True
+    if np.ptp(differences) < _ROUNDING:
+        return bool(np.abs(differences).max() >= _ROUNDING)
+    shared = max(first.shared, second.shared)
+    half = compute_half_width(differences.std(ddof=1), common.size, shared)
+    return bool(abs(differences.mean()) > half)
+
+
+def compute_fit_costs(rows: Iterable[Mapping[str, Any]]) -> dict[Key, tuple[float, float]]:
+    """Return the median time and memory of a fit.
+
+    Medians, because a mean counts every pause of the machine as fitting time.
+
+    Parameters
+    ----------
+    rows : iterable of FoldResult
+        Rows without ``fit_seconds`` are ignored.
+
+    Returns
+    -------
+    dict of (problem, method) to (seconds, MiB)
+        MiB is nan where memory was not measured.
+    """
+    groups = defaultdict(list)
+    for row in rows:
+        if "fit_seconds" in row:
+            cost = row["fit_seconds"], row.get("fit_mib", math.nan)
+            groups[row["problem"], row["method"]].append(cost)
+    medians = {key: np.median(costs, axis=0) for key, costs in groups.items()}
+    return {key: (float(seconds), float(mib)) for key, (seconds, mib) in medians.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorCurve:
+    """Error of one method by number of components, in per cent.
+
+    Parameters
+    ----------
+    name : str
+        Name of the method.
+    dimensions : array of shape (n_dimensions,)
+        Numbers of components. Empty for a method without components, such as 1-NN on all
+        features, which has one error.
+    error : array of shape (n_dimensions,) or (1,)
+        Mean errors.
+    low, high : array of shape (n_dimensions,) or None, default=None
+        Ends of the 95 % confidence intervals.
+    chosen : float or None, default=None
+        Selected number of components, the mean where splits selected different ones.
+    chosen_error : float or None, default=None
+        Mean error at the selected numbers. None takes the height of the curve.
+    """
+
+    name: str
+    dimensions: Floats
+    error: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+    chosen: float | None = None
+    chosen_error: float | None = None
+
+
+def average_error_curves(
+    name: str,
+    dimensions: Floats,
+    errors: Floats,
+    chosen: float | None = None,
+    *,
+    shared: float = 0.0,
+) -> ErrorCurve:
+    """Return the mean error curve over splits with its confidence band.
+
+    Parameters
+    ----------
+    name : str
+        Name of the method.
+    dimensions : array of shape (n_dimensions,)
+        Numbers of components.
+    errors : array of shape (n_splits, n_dimensions)
+        Errors from 0 to 1. Columns that are nan in any split are left out.
+    chosen : float or None, default=None
+        Selected number of components.
+    shared : float, default=0.0
+        Ratio of test to training samples where splits share training samples.
+
+    Returns
+    -------
+    ErrorCurve
+        In per cent. A single split has no band.
+    """
+    complete = np.isfinite(errors).all(axis=0)
+    dimensions, errors = dimensions[complete], 100.0 * errors[:, complete]
+    mean, n = errors.mean(axis=0), len(errors)
+    if n < 2:
+        return ErrorCurve(name, dimensions, mean, chosen=chosen)
+    half = compute_half_width(errors.std(axis=0, ddof=1), n, shared)
+    low, high = np.clip(mean - half, 0.0, None), np.clip(mean + half, None, 100.0)
+    return ErrorCurve(name, dimensions, mean, low, high, chosen)
+
+
+def compute_error_curves(rows: Iterable[Mapping[str, Any]]) -> dict[Key, ErrorCurve]:
+    """Return the error curve of each problem and method.
+
+    Parameters
+    ----------
+    rows : iterable of FoldResult
+        One for each problem, method and split.
+
+    Returns
+    -------
+    dict of (problem, method) to ErrorCurve
+        At the numbers of components that all splits have.
+    """
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["problem"], row["method"]].append(row)
+    curves = {}
+    for key, group in groups.items():
+        errors = [
+            dict(zip(row["dimensions"], np.array(row["wrong"]) / row["n_test"], strict=True))
+            for row in group
+        ]
+        common = sorted(set.intersection(*map(set, errors)))
+        values = np.array([[by_dimension[r] for r in common] for by_dimension in errors])
+        shared = float(np.mean([row.get("test_share", 0.0) for row in group]))
+        dimensions = np.array(common, dtype=np.float64)
+        curves[key] = average_error_curves(key[1], dimensions, values, shared=shared)
+    return curves

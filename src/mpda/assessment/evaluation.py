@@ -1,0 +1,115 @@
+"""Evaluation of a fitted model on labelled samples.
+
+The error is that of 1-NN in the space of the model: among the training samples if the model keeps
+them, among the other samples of the file (leave-one-out) if not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+
+from mpda._lib.array_types import Array, Bools, Labels
+
+# Distance, relative to the largest coordinate, below which a sample counts as a training sample.
+# Distances are rounded to about 1e-8 of that coordinate (square root of the precision), and
+# distinct samples are rarely closer than 1e-6.
+_DUPLICATE = 1e-6
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Predictions of 1-NN for samples that a model mapped.
+
+    Parameters
+    ----------
+    Z : array of shape (n_samples, n_components)
+        Mapped samples.
+    y, predicted : array of shape (n_samples,)
+        True and predicted labels.
+    leave_one_out : bool
+        True if neighbours were searched among the other samples, because the model keeps none.
+    is_training_sample : array of bool of shape (n_samples,)
+        Samples that coincide with a training sample.
+    unknown_labels : array
+        Labels that are no classes of the model.
+    """
+
+    Z: Array
+    y: Labels
+    predicted: Labels
+    leave_one_out: bool
+    is_training_sample: Bools
+    unknown_labels: Labels
+
+    @property
+    def n_wrong(self) -> int:
+        """Number of misclassified samples."""
+        return int(np.count_nonzero(self.y != self.predicted))
+
+    @property
+    def n_training_samples(self) -> int:
+        """Number of samples that coincide with a training sample."""
+        return int(np.count_nonzero(self.is_training_sample))
+
+    @property
+    def error(self) -> float:
+        """Error in per cent."""
+        return 100.0 * self.n_wrong / len(self.y)
+
+    @property
+    def error_of_new(self) -> float:
+        """Error in per cent without training samples, nan if there are no others."""
+        wrong = (self.y != self.predicted)[~self.is_training_sample]
+        return 100.0 * float(wrong.mean()) if wrong.size else float("nan")
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Confidence interval (95 %, Wilson) of the error in per cent."""
+        test = stats.binomtest(self.n_wrong, len(self.y))
+        interval = test.proportion_ci(method="wilson")
+        return 100.0 * float(interval.low), 100.0 * float(interval.high)
+
+
+def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
+    """Classify labelled samples by 1-NN in the space of a fitted model.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted pipeline. If it ends in a nearest-neighbour classifier, that one predicts.
+    X : array or data frame of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,)
+        Labels. They are compared as text where the model has labels of another type.
+
+    Returns
+    -------
+    Evaluation
+        Predictions and errors.
+    """
+    classifier = model.steps[-1][1]
+    if not isinstance(classifier, KNeighborsClassifier):
+        Z = np.asarray(model.transform(X))
+        nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(Z)
+        predicted = y[nearest.kneighbors(return_distance=False)[:, 0]]
+        return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), y[:0])
+    Z = np.asarray(model[:-1].transform(X))
+    distances = classifier.kneighbors(Z, n_neighbors=1)[0][:, 0]
+    duplicates = distances <= _DUPLICATE * np.abs(Z).max(initial=0.0)
+    y, predicted = _unify_types(y, classifier.predict(Z))
+    unknown = np.setdiff1d(y, _unify_types(y, classifier.classes_)[1])
+    return Evaluation(Z, y, predicted, False, duplicates, unknown)
+
+
+def _unify_types(y: Labels, other: Labels) -> tuple[Labels, Labels]:
+    """Return labels that can be compared; a file may hold the text "1" for the number 1."""
+    y, other = np.asarray(y), np.asarray(other)
+    kinds = {y.dtype.kind, other.dtype.kind}
+    if len(kinds) == 1 or kinds <= set("iuf"):
+        return y, other
+    return y.astype(str), other.astype(str)

@@ -1,0 +1,335 @@
+"""Nested cross-validation of several methods, and the model to keep.
+
+The outer folds only measure errors. In each of them the inner folds, made of its training samples
+alone, choose the parameters and the number of components. `select_model` makes the same choice
+with all samples and fits the model that is kept.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+
+from mpda._lib.array_types import Floats, Labels
+from mpda._lib.validation import check_count
+from mpda.assessment.contender import Contender
+from mpda.assessment.data_split import (
+    Preprocessing,
+    Split,
+    classify_test_samples,
+    default_pca_energy,
+    should_standardize,
+)
+from mpda.assessment.parameter_scores import (
+    FoldResult,
+    Folds,
+    Selection,
+    assess_baseline,
+    assess_split,
+    compute_scores,
+)
+from mpda.model_selection import DiscriminantSearchCV
+from mpda.parallel import map_ordered
+
+
+@dataclass(frozen=True)
+class AssessmentProtocol:
+    """Settings of a nested cross-validation.
+
+    Parameters
+    ----------
+    n_folds : int, default=5
+        Outer folds, which measure the error.
+    n_inner : int, default=4
+        Inner folds, which choose parameters and the number of components.
+    scaled : bool or None, default=None
+        True standardises the features. None decides it on the training samples.
+    energy : float, str or None, default="auto"
+        Share of the variance that PCA keeps before the method. ``"auto"`` is 0.95 above 100
+        features and no PCA otherwise; None is no PCA.
+    n_components : int or None, default=None
+        Number of components. None lets the inner folds choose. A method of scikit-learn that has
+        fewer components uses all it has.
+    seed : int, default=0
+        Seed of all folds.
+    """
+
+    n_folds: int = 5
+    n_inner: int = 4
+    scaled: bool | None = None
+    energy: float | str | None = "auto"
+    n_components: int | None = None
+    seed: int = 0
+
+    def limit_components(self, contender: Contender, split: Split) -> AssessmentProtocol:
+        """Return the protocol with no more components than a scikit-learn method has.
+
+        Parameters
+        ----------
+        contender : Contender
+            Method.
+        split : Split
+            Preprocessed samples.
+
+        Returns
+        -------
+        AssessmentProtocol
+            Unchanged for the methods of mpda, which raise an error of their own.
+        """
+        if self.n_components is None or contender.method is None or contender.method.is_ours:
+            return self
+        limit = split.X.shape[1]
+        if "LDA" in contender.name:
+            limit = min(limit, len(np.unique(split.y)) - 1)
+        return replace(self, n_components=min(self.n_components, limit))
+
+    def preprocessing(self, X: Floats, y: Labels) -> Preprocessing:
+        """Return the preprocessing for training samples.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Training samples.
+        y : array of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        Preprocessing
+            Not fitted yet.
+        """
+        scaled = should_standardize(X, y, self.seed) if self.scaled is None else self.scaled
+        energy = self.energy
+        return Preprocessing(
+            scaled, default_pca_energy(X.shape[1]) if isinstance(energy, str) else energy
+        )
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Errors of several methods.
+
+    Parameters
+    ----------
+    rows : list of FoldResult
+        One for each method and outer fold, for methods that succeeded on all folds.
+    failed : dict of str to str
+        Error message of each method that failed on a fold.
+    """
+
+    rows: list[FoldResult]
+    failed: dict[str, str]
+
+
+def count_steps(contenders: Sequence[Contender], protocol: AssessmentProtocol) -> int:
+    """Return the number of calls of ``progress`` in `assess_methods`.
+
+    Parameters
+    ----------
+    contenders : sequence of Contender
+        Methods.
+    protocol : AssessmentProtocol
+        Settings.
+
+    Returns
+    -------
+    int
+        Number of contenders times number of outer folds.
+    """
+    return len(contenders) * protocol.n_folds
+
+
+def assess_methods(
+    X: Floats,
+    y: Labels,
+    contenders: Sequence[Contender],
+    protocol: AssessmentProtocol,
+    *,
+    n_jobs: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Assessment:
+    """Measure the 1-NN error of several methods by nested cross-validation.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,)
+        Labels.
+    contenders : sequence of Contender
+        Methods.
+    protocol : AssessmentProtocol
+        Settings.
+    n_jobs : int or None, default=None
+        Number of worker processes.
+    progress : callable or None, default=None
+        Called with the name of the method after each fold.
+
+    Returns
+    -------
+    Assessment
+        Rows in the order of the contenders.
+    """
+    folds = _stratified_folds(y, protocol.n_folds, protocol.seed)
+    work = [(contender, i) for contender in contenders for i in range(len(folds))]
+    splits = (
+        Split(X[train], y[train], X[test], y[test]) for train, test in folds * len(contenders)
+    )
+    arguments = ((split, *item, protocol) for split, item in zip(splits, work, strict=True))
+    rows = []
+    for row in map_ordered(_assess_fold, arguments, len(work), n_jobs=n_jobs):
+        row["tested"] = folds[row["seed"]][1]
+        rows.append(row)
+        if progress is not None:
+            progress(row["method"])
+    failed = {row["method"]: row["failure"] for row in reversed(rows) if "failure" in row}
+    return Assessment([row for row in rows if row["method"] not in failed], failed)
+
+
+def _assess_fold(
+    split: Split, contender: Contender, number: int, protocol: AssessmentProtocol
+) -> FoldResult:
+    test_share = len(split.y_test) / len(split.y)
+    row = FoldResult(problem="", method=contender.name, seed=number, test_share=test_share)
+    try:
+        with _ignore_fit_warnings():
+            row.update(_measure_split(split, contender, protocol))
+    except Exception as error:  # one failing method must not end the comparison of the others
+        row["failure"] = " ".join(str(error).split()) or type(error).__name__
+    return row
+
+
+def _measure_split(split: Split, contender: Contender, protocol: AssessmentProtocol) -> FoldResult:
+    preprocessing = protocol.preprocessing(split.X, split.y)
+    if contender.method is None:
+        # The baseline searches among all features: PCA belongs to the methods.
+        split = Preprocessing(preprocessing.scaled).apply(split)
+        row = assess_baseline(split)
+        row["predicted"] = classify_test_samples(split)
+        return row
+    split = preprocessing.apply(split)
+    protocol = protocol.limit_components(contender, split)
+    if contender.dimensions is not None and protocol.n_components is not None:
+        dimensions = sorted({*contender.dimensions, protocol.n_components})
+        contender = replace(contender, dimensions=tuple(dimensions))
+    row = assess_split(contender, split, partial(_select_parameters, protocol=protocol))
+    start = time.perf_counter()
+    fitted = contender.estimator(row["parameters"], row["cv_dimension"]).fit(split.X, split.y)
+    row["fit_seconds"] = time.perf_counter() - start
+    Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
+    row["predicted"] = classify_test_samples(Split(Z, split.y, Z_test, split.y_test))
+    return row
+
+
+def _select_parameters(
+    contender: Contender, X: Floats, y: Labels, *, protocol: AssessmentProtocol
+) -> Selection:
+    """Choose parameters and the number of components by the inner folds."""
+    assert contender.method is not None
+    n_components = protocol.n_components
+    if n_components is not None and not contender.grid:
+        return Selection({}, n_components)
+    n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
+    if not contender.method.is_ours:
+        folds = _stratified_folds(y, n_inner, protocol.seed)
+        return compute_scores(contender, contender.grid, X, y, folds).select_best(n_components)
+    dimensions = tuple(r for r in contender.dimensions or () if r <= X.shape[1])
+    search = DiscriminantSearchCV(
+        contender.estimator({}),
+        {name: list(values) for name, values in contender.grid.items()},
+        cv=n_inner,
+        n_components=[n_components] if n_components is not None else dimensions or "all",
+        refit=False,
+        random_state=protocol.seed,
+    ).fit(X, y)
+    parameters = dict(search.best_params_)
+    return Selection(parameters, parameters.pop("n_components"))
+
+
+@dataclass(frozen=True)
+class SelectedModel:
+    """A model fitted to all samples, with the choice that cross-validation made for it.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Preprocessing, method and, unless left out, a 1-NN classifier named ``"neighbors"``.
+    selection : Selection
+        Parameters and number of components.
+    """
+
+    model: Pipeline
+    selection: Selection
+
+
+def select_model(
+    X: Any, y: Labels, contender: Contender, protocol: AssessmentProtocol, *, neighbors: bool = True
+) -> SelectedModel:
+    """Choose parameters by cross-validation and fit a pipeline to all samples.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n_samples, n_features)
+        Samples. The model keeps the column names of a data frame.
+    y : array of shape (n_samples,)
+        Labels.
+    contender : Contender
+        Method.
+    protocol : AssessmentProtocol
+        Settings.
+    neighbors : bool, default=True
+        True appends a 1-NN classifier, which keeps the mapped samples and their labels.
+
+    Returns
+    -------
+    SelectedModel
+        Fitted pipeline and the choice.
+    """
+    values = np.asarray(X)
+    with _ignore_fit_warnings():
+        preprocessing = protocol.preprocessing(values, y)
+        limit = protocol.limit_components(contender, Split(values, y, values, y)).n_components
+        if limit != protocol.n_components:
+            raise ValueError(
+                f"{contender.name} has at most {limit} components here, not "
+                f"{protocol.n_components}."
+            )
+        prepared = values
+        for _, step in preprocessing.steps():
+            prepared = step.fit_transform(prepared)
+        selection = _select_parameters(contender, prepared, y, protocol=protocol)
+        estimator = contender.estimator(selection.parameters, selection.n_components)
+        steps = [*preprocessing.steps(), (contender.name.lower().replace(" ", "_"), estimator)]
+        if neighbors:
+            steps.append(("neighbors", KNeighborsClassifier(1, algorithm="brute")))
+        return SelectedModel(Pipeline(steps).fit(X, y), selection)
+
+
+def _stratified_folds(y: Labels, n_folds: int, seed: int) -> Folds:
+    check_count("n_folds", n_folds, least=2)
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    with _ignore_fit_warnings():
+        return list(splitter.split(np.zeros(len(y)), y))
+
+
+@contextmanager
+def _ignore_fit_warnings() -> Iterator[None]:
+    """Ignore warnings about single fits of a comparison.
+
+    Small classes and singular grid points repeat in hundreds of fits, and the caller reports both
+    once: classes when the table is read, failures as `Assessment.failed`. Deprecations still pass.
+    """
+    with warnings.catch_warnings():
+        for category in (UserWarning, RuntimeWarning):
+            warnings.simplefilter("ignore", category)
+        yield

@@ -1,0 +1,231 @@
+"""One contender on one split: parameters chosen on the training samples, errors on the others.
+
+`compute_scores` gives the cross-validated accuracy of 1-NN for every grid point and number of
+components. Components are nested, so one fit serves all their numbers; `DiscriminantSearchCV`
+also shares work between grid points. Methods of scikit-learn are fitted once for each point.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict
+
+import numpy as np
+from sklearn.model_selection import ParameterGrid
+
+from mpda._lib.array_types import Floats, Ints, Labels
+from mpda.assessment.contender import Contender
+from mpda.assessment.data_split import Split, classify_test_samples
+from mpda.model_selection import DiscriminantSearchCV, classification_curve
+
+Folds = list[tuple[Ints, Ints]]
+# Mean scores over folds that differ by less than this are equal up to rounding.
+_TIE = 1e-12
+
+
+class FoldResult(TypedDict, total=False):
+    """Result of one contender on one split, a row of a results file.
+
+    ``problem``, ``method`` and ``seed`` name the row. ``dimensions`` are the numbers of
+    components and ``wrong`` the numbers of misclassified test samples with each, out of
+    ``n_test``. ``parameters`` and ``cv_dimension`` are the choice of cross-validation on the
+    training samples. ``test_share`` is the ratio of test to training samples, for folds that
+    share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
+    labels at the chosen number of components. ``failure`` replaces all of it where a fit failed.
+    """
+
+    problem: str
+    method: str
+    seed: int
+    parameters: dict[str, Any]
+    dimensions: list[int]
+    wrong: list[int]
+    n_test: int
+    cv_dimension: int
+    test_share: float
+    tested: Ints
+    predicted: Labels
+    search_seconds: float
+    fit_seconds: float
+    fit_mib: float
+    failure: str
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Parameters and number of components that cross-validation selected.
+
+    Parameters
+    ----------
+    parameters : dict
+        Grid point.
+    n_components : int
+        Number of components.
+    """
+
+    parameters: dict[str, Any]
+    n_components: int
+
+
+Selector = Callable[[Contender, Floats, Labels], Selection]
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Accuracies by grid point and number of components.
+
+    Parameters
+    ----------
+    points : list of dict, length n_points
+        Grid points.
+    dimensions : array of int of shape (n_dimensions,)
+        Numbers of components.
+    scores : array of shape (n_points, n_dimensions)
+        Mean accuracy over folds, nan where there is none.
+    """
+
+    points: list[dict[str, Any]]
+    dimensions: Ints
+    scores: Floats
+
+    def select_best(self, n_components: int | None = None) -> Selection:
+        """Return the entry of the highest score, with fewer components on ties.
+
+        Parameters
+        ----------
+        n_components : int or None, default=None
+            Restricts the table to this number of components.
+
+        Returns
+        -------
+        Selection
+            Grid point and number of components.
+        """
+        scores = np.where(np.isnan(self.scores), -np.inf, self.scores)
+        if n_components is not None:
+            scores = np.where(self.dimensions == n_components, scores, -np.inf)
+        column = int(np.flatnonzero((scores >= scores.max() - _TIE).any(axis=0))[0])
+        return Selection(self.points[int(scores[:, column].argmax())], int(self.dimensions[column]))
+
+
+def assess_baseline(split: Split) -> FoldResult:
+    """Measure 1-NN on the features.
+
+    Parameters
+    ----------
+    split : Split
+        Training and test samples.
+
+    Returns
+    -------
+    FoldResult
+        Its only number of components is the number of features.
+    """
+    d = split.X.shape[1]
+    wrong = int(np.count_nonzero(classify_test_samples(split) != split.y_test))
+    return FoldResult(
+        parameters={}, cv_dimension=d, dimensions=[d], wrong=[wrong], n_test=len(split.y_test)
+    )
+
+
+def assess_split(contender: Contender, split: Split, select: Selector) -> FoldResult:
+    """Measure a contender on the test samples with parameters chosen on the training samples.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method and grid.
+    split : Split
+        Training and test samples.
+    select : callable
+        ``select(contender, X, y)`` returns the `Selection` for the training samples.
+
+    Returns
+    -------
+    FoldResult
+        Errors for all numbers of components, at the selected parameters.
+    """
+    start = time.perf_counter()
+    selection = select(contender, split.X, split.y)
+    seconds = time.perf_counter() - start
+    X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
+    train, test = np.split(np.arange(len(y)), [len(split.y)])
+    grid = {name: (value,) for name, value in selection.parameters.items()}
+    table = compute_scores(contender, grid, X, y, [(train, test)])
+    measured = np.isfinite(table.scores[0])
+    wrong = np.rint((1.0 - table.scores[0][measured]) * len(test)).astype(int)
+    return FoldResult(
+        parameters=selection.parameters,
+        dimensions=table.dimensions[measured].tolist(),
+        wrong=wrong.tolist(),
+        n_test=len(test),
+        cv_dimension=selection.n_components,
+        search_seconds=round(seconds, 3),
+    )
+
+
+def compute_scores(
+    contender: Contender, grid: Mapping[str, tuple[Any, ...]], X: Floats, y: Labels, folds: Folds
+) -> ScoreTable:
+    """Compute the accuracy of 1-NN for every grid point and number of components.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method. Its own grid is not used.
+    grid : mapping of str to tuple
+        Parameter values.
+    X : array of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,)
+        Labels.
+    folds : list of (train, test)
+        Indices of training and test samples.
+
+    Returns
+    -------
+    ScoreTable
+        Means over the folds.
+    """
+    assert contender.method is not None
+    points = list(ParameterGrid(dict(grid)))
+    if not contender.method.is_ours:
+        return _compute_scores_by_refitting(contender, points, X, y, folds)
+    search = DiscriminantSearchCV(
+        contender.estimator({}),
+        dict(grid),
+        cv=folds,
+        n_components=contender.dimensions or contender.max_components or "all",
+        selection="minimum",
+        refit=False,
+    ).fit(X, y)
+    dimensions = search.cv_results_["param_n_components"].astype(int)
+    scores = search.cv_results_["mean_test_score"].reshape(len(points), -1)
+    return ScoreTable(points, np.asarray(dimensions[: scores.shape[1]]), scores)
+
+
+def _compute_scores_by_refitting(
+    contender: Contender, points: list[dict[str, Any]], X: Floats, y: Labels, folds: Folds
+) -> ScoreTable:
+    """Fit every grid point on every fold; the table ends where the shortest curve ends."""
+    curves = [
+        _accuracy_curve(contender, point, Split(X[train], y[train], X[test], y[test]))
+        for point in points
+        for train, test in folds
+    ]
+    length = min(map(len, curves))
+    dimensions = np.array(contender.dimensions or range(1, length + 1))[:length]
+    scores = np.array([curve[:length] for curve in curves]).reshape(len(points), len(folds), -1)
+    return ScoreTable(points, dimensions, scores.mean(axis=1))
+
+
+def _accuracy_curve(contender: Contender, point: dict[str, Any], split: Split) -> list[float]:
+    def compute_curve(n_components: int | None) -> Floats:
+        fitted = contender.estimator(point, n_components).fit(split.X, split.y)
+        return 1.0 - classification_curve(fitted, split.X, split.y, split.X_test, split.y_test)
+
+    if contender.dimensions is None:
+        return compute_curve(None).tolist()
+    return [float(compute_curve(r)[-1]) for r in contender.dimensions if r <= split.X.shape[1]]
