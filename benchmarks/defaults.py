@@ -27,7 +27,7 @@ from mpda.discriminant.eigenproblem import Directions
 from mpda.discriminant.fit import Penalties
 from mpda.discriminant.sharing import Setting, shared_directions
 from mpda.parallel import map_ordered
-from mpda.partition.rules import CutRule
+from mpda.partition.rules import PartitionRule
 from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
 
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -55,7 +55,7 @@ def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
     """The error at the best dimension and with all directions, for every point of the grid."""
     view = build_coordinates(part.X)
     classes = [np.flatnonzero(part.y == c) for c in np.unique(part.y)]
-    rule = CutRule("geodesic", 10) if method == "MPDA" else None
+    rule = PartitionRule("geodesic", 10) if method == "MPDA" else None
     points = grid(method)
     settings = [
         Setting(

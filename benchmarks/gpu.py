@@ -148,7 +148,7 @@ def parts(Z: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "neighbours in classes", lambda: [planned_lists(each, plan) for each in classes]
     lists = [planned_lists(each, plan).lists.first(6) for each in classes]
     rule = method._patch_rules(samples)[0]
-    yield "patches of all classes", lambda: rule.together(classes, lists)  # type: ignore[attr-defined]
+    yield "patches of all classes", lambda: list(map(rule, classes, lists))
     yield "MPDA, all of it", lambda: MPDA(**PARAMETERS).fit(Z, y)
     yield "PMPDA", lambda: PMPDA(**PARAMETERS).fit(Z, y)
     yield "LFDA", lambda: LFDA(40).fit(Z, y)

@@ -6,7 +6,7 @@ growth      exponents of MPDA's time in classes, class size and features, with p
 mnist       the 60000 training images after PCA: MPDA and PMPDA against the k-NN inside classes, and
             the 1-NN errors of the methods on the 10000 test images
 million     1,000,000 x 64 samples in single precision, 100 classes, in memory and on disk
-patches     what the coarse cuts of large classes change: sizes, linearity, error
+patches     the rule of the paper and the principal-axis tree: sizes, linearity, error
 precision   subspace errors of single precision, where it is used and where it is not
 
 Every fit runs in a process of its own; its memory is the highest resident size above what stood
@@ -38,7 +38,7 @@ from mpda.discriminant import schur_complement as reductions
 from mpda.neighbors.cells import class_lists
 from mpda.neighbors.graph import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import geodesic_distances
-from mpda.partition.rules import CutRule
+from mpda.partition.rules import PartitionRule
 from mpda.partition.split import known_partition
 from protocol import Array, data_argument, highest_resident, load, provenance, resident
 
@@ -172,7 +172,7 @@ def mnist(data: Path | None) -> Iterator[str]:
     own = _seconds(lambda: lists.extend(class_lists(each, 12).lists for each in classes))
     cut = _seconds(
         lambda: [
-            CutRule("auto", 10)(points, each.first(6))
+            PartitionRule("auto", 10)(points, each.first(6))
             for points, each in zip(classes, lists, strict=True)
         ]
     )
@@ -241,7 +241,7 @@ def million(data: Path | None) -> Iterator[str]:
 
 
 def patches(data: Path | None) -> Iterator[str]:
-    """2500 samples of each digit: small enough for all geodesics, large enough for coarse cuts."""
+    """2500 samples of each digit, few enough for all geodesics and enough for the tree."""
     X, y = load(data, "mnist")
     X = X / 255.0
     rng = np.random.default_rng(0)
@@ -256,7 +256,7 @@ def patches(data: Path | None) -> Iterator[str]:
         "MPDA's 1-NN error, 40 dimensions |"
     )
     yield "|---|---|---|---|---|---|"
-    for name in ("geodesic", "auto", "euclidean"):
+    for name in ("geodesic", "tree", "euclidean"):
         begin = time.perf_counter()
         cut = ManifoldPartition(partition=name).fit(Z, labels)
         seconds = time.perf_counter() - begin

@@ -37,7 +37,6 @@ METHODS: dict[str, dict[str, Any]] = {
     "GraphDiscriminant": {"alpha": 0.1, "between": "pairs"},
     "LSDR": {"n_components": 2, "max_iter": 2},
     "GramPCA": {},
-    "ManifoldPartition": {},
 }
 _HIGHEST, _NOW = "VmHWM", "VmRSS"
 
@@ -51,12 +50,11 @@ def blobs(n: int, d: int, n_classes: int) -> tuple[Any, Any]:
 
 def taken(name: str, shape: tuple[int, int, int]) -> tuple[float, float]:
     """The bytes that a fit says it will take, and those that it takes; for a process of its own."""
-    from mpda.estimators import _linear_map, _manifold_partition
+    from mpda.estimators import _linear_map
 
     warnings.simplefilter("ignore")  # classes are small on purpose, and LSDR is cut short
     said: list[float] = []
-    for module in (_linear_map, _manifold_partition):
-        vars(module)["refuse_beyond_memory"] = lambda needed, what, advice: said.append(needed)
+    vars(_linear_map)["refuse_beyond_memory"] = lambda needed, what, advice: said.append(needed)
     method = getattr(mpda, name)(**METHODS[name])
     method.fit(*blobs(200, 10, 2))
     X, y = blobs(*shape)

@@ -41,9 +41,8 @@ def estimator(name):
 def test_estimates_are_above_what_a_fit_takes_and_not_far(name, shape, monkeypatch):
     X, y = blobs(*SHAPES[shape])
     said = []
-    for module in ("_linear_map", "_manifold_partition"):
-        place = f"mpda.estimators.{module}.refuse_beyond_memory"
-        monkeypatch.setattr(place, lambda needed, what, advice: said.append(needed))
+    place = "mpda.estimators._linear_map.refuse_beyond_memory"
+    monkeypatch.setattr(place, lambda needed, what, advice: said.append(needed))
     tracemalloc.start()
     try:
         estimator(name).fit(X, y)
@@ -84,7 +83,6 @@ steps = {
     "GraphDiscriminant": lambda: mpda.GraphDiscriminant(between="pairs").fit(X, y),
     "LSDR": lambda: mpda.LSDR().fit(X, y),
     "GramPCA": lambda: mpda.GramPCA().fit(wide),
-    "ManifoldPartition": lambda: mpda.ManifoldPartition("geodesic").fit(X[:6000], y[:6000]),
     "search": lambda: DiscriminantSearchCV(mpda.MPDA(), {"alpha": [0.1]}).fit(X, y),
     "transform": lambda: fitted.transform(many),
     "integers": lambda: mpda.LFDA().fit(many.view(np.int32), np.arange(3_000_000) % 2),
@@ -110,7 +108,7 @@ def test_with_little_address_space_every_method_refuses_with_numbers_and_advice(
     assert done.returncode == 0, done.stderr
     *refused, last = done.stdout.splitlines()
     assert last == "small | still work"
-    assert len(refused) == 15
+    assert len(refused) == 14
     for line in refused:
         said = line.partition(" | ")[2]
         assert "would take about" in said, line

@@ -44,7 +44,7 @@ from mpda.neighbors.graph import (
     build_class_graph,
     symmetric_graph,
 )
-from mpda.partition.split import Partition
+from mpda.partition.tree import Partition
 
 PatchRule = Callable[[ClassPoints, NeighborLists], Partition]
 """Patches from the points of a class and their k'-nearest-neighbour lists."""

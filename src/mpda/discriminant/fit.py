@@ -21,7 +21,7 @@ from mpda.discriminant.eigenproblem import (
 from mpda.discriminant.passes import ClassWork, Passes, passes_over
 from mpda.discriminant.scatter import symmetrize
 from mpda.discriminant.solutions import LARGEST_STRENGTH, Pencil, number_kept
-from mpda.partition.split import Partition
+from mpda.partition.tree import Partition
 
 
 @dataclass(frozen=True)

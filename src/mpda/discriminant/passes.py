@@ -29,7 +29,7 @@ from mpda.discriminant.within_form import PackedForm, WithinForm
 from mpda.neighbors.cells import FoundLists
 from mpda.neighbors.graph import ClassPoints
 from mpda.parallel import crew, map_ordered, map_serial, prefetch
-from mpda.partition.split import Partition
+from mpda.partition.tree import Partition
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,7 @@ class Passes:
 
 
 class _DevicePasses(Passes):
-    """The same on the device of another array library, where patches are cut in all classes at
-    once: it is the number of operations that takes time there, not their size."""
+    """The same on the device of another array library."""
 
     _kept_bytes, _kept_lists = 2**32, 2**31
 
@@ -215,18 +214,6 @@ class _DevicePasses(Passes):
     @property
     def _carry_out(self) -> Callable[..., Iterator[Any]]:
         return map_serial
-
-    def _sources(self) -> Iterator[tuple[Any, ...]]:
-        plan, rules = self._work.plan, self._work.rules
-        together = getattr(rules[0], "together", None)
-        if together is None or any(rule is not rules[0] for rule in rules):
-            yield from super()._sources()
-            return
-        sources = list(map(self._with_lists, super()._sources()))
-        points = [ClassPoints(source[0]) for source in sources]
-        lists = [source[-1].lists.first(plan.partition_neighbors) for source in sources]
-        for source, patches in zip(sources, together(points, lists), strict=True):
-            yield *source[:3], remembered(patches), source[-1]
 
 
 class _ClusterPasses(Passes):

@@ -31,7 +31,7 @@ from mpda.discriminant.within_form import WithinForm
 from mpda.exceptions import SingularFormError
 from mpda.neighbors.cells import FoundLists, class_lists
 from mpda.neighbors.graph import ClassPoints
-from mpda.partition.split import Partition
+from mpda.partition.tree import Partition
 
 
 @dataclass(frozen=True)

@@ -1,72 +1,78 @@
-"""The manifold partition on its own."""
+"""Estimator for the manifold partition alone: patches of the samples that are nearly flat."""
 
 from __future__ import annotations
 
 from typing import Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClusterMixin
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
 from mpda._lib.coordinates import scale_exponent
-from mpda._lib.memory import refuse_beyond_memory
 from mpda._lib.validation import check_count, check_jobs
-from mpda.discriminant.class_contribution import PatchRule
 from mpda.estimators._checks import validate_data
-from mpda.estimators._costs import BLOCKS, all_pairs_bytes, graph_bytes, samples_bytes
 from mpda.estimators._inputs import refuse_device
-from mpda.estimators._partition_options import partition_rule
 from mpda.estimators._samples import distinct_labels
 from mpda.neighbors.graph import ClassPoints, find_neighbors
 from mpda.parallel import is_dask_collection, map_ordered
-from mpda.partition.coarse import CLASS_SIZE
-from mpda.partition.split import Partition, joined
+from mpda.partition.principal_axis_tree import principal_axis_partition
+from mpda.partition.rules import PartitionRule, measure_linearity, partition_rule
+from mpda.partition.tree import Partition, join_partitions
 
 
 class ManifoldPartition(ClusterMixin, BaseEstimator):
-    """Cuts samples into patches of bounded size that are as flat as possible.
+    """Partition of samples into patches of bounded size that are nearly flat.
 
-    A patch with more than ``max_patch_size`` samples is split: two parts grow from its two samples
-    that are farthest apart along the data, each round by the nearest neighbours of what they have;
-    neighbours that both reach go to the part that is smaller and flatter. How flat a patch is says
-    its linearity R^p, the mean over all pairs of geodesic over straight distance.
+    A patch with more than ``max_patch_size`` samples is split. Two sides grow from the two samples
+    that are farthest apart along the data, each round by the nearest neighbours of their members.
+    Neighbours that both sides reach go to the side that is smaller and flatter. The linearity R^p
+    of a patch is the mean ratio of geodesic to straight distance over its pairs of samples.
 
-    Ties go to the lower index: of distances, and of parts whose size times linearity is equal. The
-    latter happens on any data, rarely with geodesics and often without, so the patches may depend
-    on the order of the samples.
+    Large classes are cut by a principal-axis tree instead, which needs no distances.
 
     Parameters
     ----------
-    partition : {"auto", "geodesic", "euclidean"}, default="auto"
-        "geodesic" measures along the neighbour graph. "auto" is the same for classes of up to 1000
-        samples; larger ones are first cut into parts of at most 64 along a few shortest paths.
-        "euclidean" takes straight distances for geodesic ones, and 1 for every ratio.
+    partition : {"auto", "geodesic", "euclidean", "tree"}, default="auto"
+        "geodesic" is the rule above; it needs matrices of all pairs of a class. "euclidean" is the
+        same rule with straight instead of geodesic distances and R^p = 1. "tree" cuts every patch
+        at the median along its first principal axis. "auto" is "geodesic" for classes of up to
+        1000 samples and "tree" for larger ones.
     partition_neighbors : int, default=6
-        Neighbours for the geodesics and for growing patches.
+        Number of neighbours for the geodesics and for the growth of patches.
     max_patch_size : int, default=10
         Patches with more samples are split.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib.
+        Number of classes that are worked on at the same time, by joblib.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        With 1, progress is written to stderr.
 
     Attributes
     ----------
     labels_ : ndarray of shape (n_samples,)
-        Patch of each sample, 0 to n_patches - 1; patches of one class follow each other.
+        Patch of each sample, 0 to n_patches - 1; the patches of a class have consecutive labels.
     patch_linearity_ : ndarray of shape (n_patches,)
-        R^p; 1 is flat.
+        R^p; 1 is flat. Geodesics are those of the whole class. In classes that are cut by the tree
+        they are those inside nodes of the tree with at most 64 samples.
     patch_sizes_ : ndarray of shape (n_patches,)
+        Number of samples of each patch.
     patch_classes_ : ndarray of shape (n_patches,)
         Class of each patch; only if y was given.
     classes_ : ndarray of shape (n_classes,)
-        Only if y was given.
+        Distinct labels; only if y was given.
     tree_ : SplitTree
-        Every split: ``roots`` (one a class), ``children``, ``sizes`` and ``linearity`` of the nodes
-        and, at the leaves, ``patches``.
+        Every split: ``roots`` (one for each class), ``children``, ``sizes`` and ``linearity`` of
+        the nodes and, at the leaves, ``patches``. The linearity is nan in larger nodes of classes
+        that are cut by "tree".
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names that are all strings.
+
+    Notes
+    -----
+    Ties go to the lower index: of distances, and of sides whose size times linearity is equal. The
+    latter happens on any data, rarely with geodesics and often without, so the patches may depend
+    on the order of the samples.
 
     Examples
     --------
@@ -93,61 +99,76 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Cut the samples X (n_samples, n_features) into patches, each inside one class of y."""
-        neighbors = check_count("partition_neighbors", self.partition_neighbors)
+        """Divide the samples into patches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Class labels. A patch contains samples of one class only.
+
+        Returns
+        -------
+        ManifoldPartition
+            The fitted estimator.
+        """
+        n_neighbors = check_count("partition_neighbors", self.partition_neighbors)
         rule = partition_rule(self.partition, check_count("max_patch_size", self.max_patch_size))
         n_jobs = check_jobs(self.n_jobs)
         if is_dask_collection(X):
             raise TypeError(
-                "ManifoldPartition needs all samples here and does not take Dask collections. If X "
-                "fits into memory, give X.compute()."
+                "ManifoldPartition needs all samples in memory and does not accept Dask "
+                "collections. If X fits into memory, give X.compute()."
             )
         refuse_device(self, X, able=False)
         if y is None:
             X = validate_data(self, X, dtype=np.float64)
             codes = np.zeros(len(X), dtype=np.intp)
             for name in ("classes_", "patch_classes_"):
-                self.__dict__.pop(name, None)  # of a fit with y
+                self.__dict__.pop(name, None)  # of an earlier fit with y
         else:
             X, y = validate_data(self, X, y, dtype=np.float64)
             self.classes_, codes = distinct_labels(y)
-        points = np.ldexp(X, -scale_exponent(X))
+        X = np.ldexp(X, -scale_exponent(X))
         members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-        self._refuse_beyond_memory(X, max(each.size for each in members))
-        parts = list(
-            map_ordered(
-                _class_partition,
-                ((points[each], neighbors, rule) for each in members),
-                len(members),
-                n_jobs=n_jobs,
-                report=type(self).__name__ if self.verbose else None,
-            )
+        arguments = ((X[indices], n_neighbors, rule) for indices in members)
+        report = type(self).__name__ if self.verbose else None
+        partitions = list(
+            map_ordered(_partition_class, arguments, len(members), n_jobs=n_jobs, report=report)
         )
-        whole = joined(parts, members)
-        self.labels_ = whole.labels
-        self.patch_linearity_ = whole.linearity
-        self.patch_sizes_ = np.bincount(whole.labels)
-        self.tree_ = whole.tree
+        partition = join_partitions(partitions, members)
+        self.labels_ = partition.labels
+        self.patch_linearity_ = partition.linearity
+        self.patch_sizes_ = np.bincount(partition.labels)
+        self.tree_ = partition.tree
         if y is not None:
-            self.patch_classes_ = np.repeat(self.classes_, [part.linearity.size for part in parts])
+            n_patches = [class_partition.linearity.size for class_partition in partitions]
+            self.patch_classes_ = np.repeat(self.classes_, n_patches)
         return self
 
-    def _refuse_beyond_memory(self, X: Floats, largest: int) -> None:
-        n, d = X.shape
-        pairs = all_pairs_bytes(min(largest, CLASS_SIZE) if self.partition == "auto" else largest)
-        graph = graph_bytes(largest, d, self.partition_neighbors)
-        refuse_beyond_memory(
-            samples_bytes(n, d) + effective_n_jobs(self.n_jobs) * (BLOCKS + pairs + graph),
-            f"ManifoldPartition on {n} samples with {d} features, up to {largest} in a class,",
-            'Use partition="auto", which looks at all pairs in small parts only, fewer features '
-            "(GramPCA), or a part of the samples.",
-        )
-
     def fit_predict(self, X: ArrayLike, y: ArrayLike | None = None) -> Ints:
-        """Cut the samples into patches and return the patch of each."""
+        """Divide the samples into patches and return the patch of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,), default=None
+            Class labels.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            ``labels_``.
+        """
         return self.fit(X, y).labels_
 
 
-def _class_partition(points: Floats, n_neighbors: int, rule: PatchRule) -> Partition:
-    samples = ClassPoints(points)
-    return rule(samples, find_neighbors(samples, n_neighbors))
+def _partition_class(X: Floats, n_neighbors: int, rule: PartitionRule) -> Partition:
+    """Divide one class into patches, with their linearity."""
+    if rule.uses_tree(len(X)):
+        partition = principal_axis_partition(X, rule.max_patch_size)
+        return measure_linearity(partition, X, n_neighbors)
+    points = ClassPoints(X)
+    return rule(points, find_neighbors(points, n_neighbors))

@@ -15,16 +15,16 @@ from mpda.discriminant.class_contribution import PatchRule, Plan
 from mpda.discriminant.fit import Discriminant
 from mpda.estimators._costs import all_pairs_bytes, elimination_bytes, tangent_bytes
 from mpda.estimators._discriminant import TangentDiscriminant
-from mpda.estimators._partition_options import (
-    PARTITIONS,
-    clustered,
-    partition_rule,
-)
 from mpda.estimators._samples import LabelledSamples, Samples
 from mpda.parallel import is_dask_collection, map_ordered
-from mpda.partition.coarse import CLASS_SIZE
-from mpda.partition.rules import known_patches
-from mpda.partition.split import joined
+from mpda.partition.rules import (
+    MAX_GEODESIC_SIZE,
+    PARTITIONS,
+    cluster_class,
+    known_patches,
+    partition_rule,
+)
+from mpda.partition.tree import join_partitions
 
 
 class MPDA(TangentDiscriminant):
@@ -69,13 +69,13 @@ class MPDA(TangentDiscriminant):
         In relative units gamma is a multiple of the mean squared edge length of W, alpha of
         trace(S_tt) / d and tangent_alpha of the mean diagonal of the first-order part of S_vv, so
         that the fit does not depend on the scale of X. Absolute units are the paper's.
-    partition : {"auto", "geodesic", "euclidean"} or clusterer, default="auto"
-        How classes are cut into patches. "geodesic" is the paper's manifold partition. "auto" is
-        the same for classes of up to 1000 samples; larger ones are first cut along a few shortest
-        paths into parts of at most 64, in time and memory that grow with the class and not with
-        its pairs, and the rule goes on inside the parts. "euclidean" leaves the geodesics out. A
-        scikit-learn clusterer is cloned and run on each class; its label -1 makes a patch of one
-        sample.
+    partition : {"auto", "geodesic", "euclidean", "tree"} or clusterer, default="auto"
+        How classes are cut into patches. "geodesic" is the paper's manifold partition; it needs
+        matrices of all pairs of a class. "euclidean" is the same with straight instead of geodesic
+        distances. "tree" halves a class along its first principal axis, and the halves again, in
+        time and memory that grow with the class and not with its pairs. "auto" is "geodesic" for
+        classes of up to 1000 samples and "tree" for larger ones. A scikit-learn clusterer is
+        cloned and run on each class; its label -1 makes a patch of one sample.
     partition_neighbors : int, default=6
         Neighbours for the geodesics and for growing patches.
     max_patch_size : int, default=10
@@ -135,8 +135,8 @@ class MPDA(TangentDiscriminant):
         Class of each patch.
     patch_linearity_ : ndarray of shape (n_patches,)
         R^p, the mean over pairs of geodesic over straight distance; 1 is flat. It is 1 by
-        definition for "euclidean", and nan where patches come from elsewhere in a class of more
-        than 5000 samples.
+        definition for "euclidean". It is nan for "tree" (``ManifoldPartition`` measures it) and
+        for given patches in a class of more than 5000 samples.
     tangent_dimensions_ : ndarray of shape (n_patches,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -264,7 +264,7 @@ class MPDA(TangentDiscriminant):
         known = not more or hasattr(self, "patch_labels_")
         if known and isinstance(samples, LabelledSamples):
             before = self.patch_linearity_.shape[0] if more else 0
-            kept["patch_labels_"] = joined(parts, samples.members).labels + before
+            kept["patch_labels_"] = join_partitions(parts, samples.members).labels + before
         else:
             self.__dict__.pop("patch_labels_", None)  # some samples are not here
         for name, values in kept.items():
@@ -289,7 +289,7 @@ class MPDA(TangentDiscriminant):
         m = min(0.9 * size, d)
         u = min(0.9 * n, n_patches * m)
         tangents = tangent_bytes(n_patches, u / n_patches, d, 2.0 * self.n_neighbors)
-        small_parts = all_pairs_bytes(min(n, CLASS_SIZE))
+        small_parts = all_pairs_bytes(min(n, MAX_GEODESIC_SIZE))
         return super()._class_bytes(n, d) + tangents + elimination_bytes(u, d) + small_parts
 
     def _plan(self) -> Plan:
@@ -310,16 +310,16 @@ class MPDA(TangentDiscriminant):
                 for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
             )
             found = map_ordered(
-                clustered, work, len(samples.members), n_jobs=check_jobs(self.n_jobs)
+                cluster_class, work, len(samples.members), n_jobs=check_jobs(self.n_jobs)
             )
             return [partial(known_patches, labels=labels) for labels in found]
         rule = partition_rule(
             self.partition, max_patch_size, also=", or a clusterer with fit_predict"
         )
-        if self.partition != "auto":
+        if self.partition in ("geodesic", "euclidean"):
             samples.refuse_beyond(
                 all_pairs_bytes,
-                f'partition={self.partition!r} looks at all pairs of a class, "auto" does not.',
+                f'partition={self.partition!r} compares all pairs of a class, "auto" does not.',
             )
         return [rule] * len(samples.members)
 

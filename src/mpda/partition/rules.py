@@ -1,74 +1,234 @@
-"""The ways to cut a class into patches, as rules that a contribution can follow.
+"""Ways to divide a class into patches: the values of the parameter ``partition``.
 
-A rule takes the points of a class and their k'-nearest-neighbour lists.
+A rule takes the samples of a class and their k'-nearest-neighbour lists, and returns a
+``Partition``. Named rules are the rule of the paper (``split``) and the principal-axis tree for
+large classes (``principal_axis_tree``). Patches may also be given, or come from a clusterer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from mpda._lib.array_types import Labels
-from mpda._lib.arrays import is_numpy, to_host
-from mpda.neighbors.graph import ClassPoints, NeighborLists
-from mpda.partition.coarse import CLASS_SIZE, coarse_partitions
-from mpda.partition.geodesics import geodesic_distances
-from mpda.partition.split import Partition, known_partition, manifold_partitions
+import numpy as np
+from sklearn import config_context
+from sklearn.base import clone
 
-# Above this many samples the linearity of patches that come from elsewhere is not measured: it
-# would take all shortest paths of the class.
-_MEASURED_LIMIT = 5000
+from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.arrays import to_host
+from mpda._lib.memory import check_pairwise_memory
+from mpda._lib.validation import check_option
+from mpda.neighbors.graph import ClassPoints, NeighborLists, find_neighbors
+from mpda.partition.geodesics import euclidean_distances, geodesic_distances
+from mpda.partition.principal_axis_tree import principal_axis_partition
+from mpda.partition.split import known_partition, manifold_partition, mean_tortuosity
+from mpda.partition.tree import Partition
+
+PARTITIONS = ("auto", "geodesic", "euclidean", "tree")
+# "auto" uses the tree for larger classes. The rule of the paper takes a few tenths of a second and
+# 35 MB for this many samples; both grow at least with the square.
+MAX_GEODESIC_SIZE = 1000
+# Matrices (n, n) of 8 bytes that exist at the same time: distances, paths, tortuosity, temporary
+# copies, masks. Measured with tracemalloc: 4.2 with geodesics and 1.9 without.
+_N_GEODESIC_MATRICES, _N_EUCLIDEAN_MATRICES = 5, 2
+# Classes above this size have no linearity for given patches: all shortest paths would take longer
+# than the fit.
+_MAX_MEASURED_SIZE = 5000
+# Linearity of the tree's patches is measured by geodesics inside nodes of at most this size. Larger
+# nodes have longer ways around, smaller ones take less time: 64 takes 0.1 s for 6000 samples.
+_MAX_MEASURED_NODE = 64
 
 
 @dataclass(frozen=True)
-class CutRule:
-    """The manifold partition.
+class PartitionRule:
+    """Rule that divides one class into patches.
 
-    partition : how distances along a class are measured. "geodesic": by shortest paths (the paper).
-        "euclidean": by straight lines (the paper's "further improvement"). "auto": by shortest
-        paths, but classes of more than ``coarse.CLASS_SIZE`` samples are cut coarsely first.
-    max_patch_size : the samples that a patch may have
+    Attributes
+    ----------
+    partition : {"auto", "geodesic", "euclidean", "tree"}
+        "geodesic" is the rule of the paper. "euclidean" is the same rule with straight instead of
+        geodesic distances. "tree" is the principal-axis tree. "auto" is "geodesic" for classes of
+        up to ``MAX_GEODESIC_SIZE`` samples and "tree" for larger ones.
+    max_patch_size : int
+        M, the largest number of samples of a patch.
     """
 
     partition: str
     max_patch_size: int
 
-    def __call__(self, points: ClassPoints, lists: NeighborLists) -> Partition:
-        """The patches of one class."""
-        return self.together([points], [lists])[0]
+    def __call__(self, points: ClassPoints, neighbors: NeighborLists) -> Partition:
+        """Divide a class into patches.
 
-    def together(
-        self, points: Sequence[ClassPoints], lists: Sequence[NeighborLists]
-    ) -> list[Partition]:
-        """The patches of several classes, cut at the same time where that is faster."""
-        if len(points) > 1 and is_numpy(points[0].X):
-            return [self(*each) for each in zip(points, lists, strict=True)]
-        found: dict[int, Partition] = {}
-        coarse = [self._is_coarse(each) for each in points]
-        for is_coarse in (False, True):
-            places = [place for place, each in enumerate(coarse) if each == is_coarse]
-            if places:
-                some = [points[place] for place in places], [lists[place] for place in places]
-                found.update(zip(places, self._cut(*some, is_coarse=is_coarse), strict=True))
-        return [found[place] for place in range(len(points))]
+        Parameters
+        ----------
+        points : ClassPoints
+            Samples of the class, on the host or on a device.
+        neighbors : NeighborLists
+            Their k' nearest neighbours. The tree does not need them.
 
-    def _is_coarse(self, points: ClassPoints) -> bool:
-        return self.partition == "auto" and points.X.shape[0] > CLASS_SIZE
+        Returns
+        -------
+        Partition
+            Patches, on the host. Classes on a device are copied to the host unless they are cut by
+            the tree: the growth of patches consists of many small steps.
+        """
+        n = points.X.shape[0]
+        if self.uses_tree(n):
+            return principal_axis_partition(points.X, self.max_patch_size)
+        is_geodesic = self.partition != "euclidean"
+        check_pairwise_memory(
+            n,
+            _N_GEODESIC_MATRICES if is_geodesic else _N_EUCLIDEAN_MATRICES,
+            f'partition={self.partition!r} compares all pairs of a class. Use partition="tree" or '
+            '"auto", which do not.',
+        )
+        compute_distances = geodesic_distances if is_geodesic else euclidean_distances
+        distances = compute_distances(*_copy_to_host(points, neighbors))
+        return manifold_partition(distances, self.max_patch_size)
 
-    def _cut(
-        self, points: Sequence[ClassPoints], lists: Sequence[NeighborLists], *, is_coarse: bool
-    ) -> list[Partition]:
-        if is_coarse:
-            return coarse_partitions(points, lists, self.max_patch_size)
-        geodesic = self.partition != "euclidean"
-        return manifold_partitions(points, lists, self.max_patch_size, geodesic=geodesic)
+    def uses_tree(self, n: int) -> bool:
+        """Return True if a class of n samples is cut by the principal-axis tree.
+
+        Parameters
+        ----------
+        n : int
+            Number of samples.
+
+        Returns
+        -------
+        bool
+            Always True for "tree", and for "auto" in large classes.
+        """
+        return self.partition == "tree" or (self.partition == "auto" and n > MAX_GEODESIC_SIZE)
 
 
-def known_patches(points: ClassPoints, lists: NeighborLists, *, labels: Labels) -> Partition:
-    """Patches given by labels (n,), -1 for a sample that is a patch of its own."""
-    if points.X.shape[0] > _MEASURED_LIMIT:
+def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> PartitionRule:
+    """Return the rule with the given name.
+
+    Parameters
+    ----------
+    partition : str
+        One of ``PARTITIONS``; anything else is an error.
+    max_patch_size : int
+        Largest number of samples of a patch.
+    also : str, default=""
+        Other accepted values, for the error message.
+
+    Returns
+    -------
+    PartitionRule
+        Rule for every class.
+    """
+    return PartitionRule(
+        check_option("partition", partition, PARTITIONS, also=also), max_patch_size
+    )
+
+
+def known_patches(points: ClassPoints, neighbors: NeighborLists, *, labels: Labels) -> Partition:
+    """Describe given patches of a class and measure their linearity.
+
+    Parameters
+    ----------
+    points : ClassPoints
+        Samples of the class, on the host or on a device.
+    neighbors : NeighborLists
+        Their k' nearest neighbours.
+    labels : ndarray of int of shape (n_samples,)
+        Patch of each sample; every sample with label -1 is a patch by itself.
+
+    Returns
+    -------
+    Partition
+        Patches without a tree. The linearity is nan in classes of more than 5000 samples.
+    """
+    if points.X.shape[0] > _MAX_MEASURED_SIZE:
         return known_partition(None, labels)
-    if not is_numpy(points.X):
-        points = ClassPoints(to_host(points.X))
-        lists = NeighborLists(to_host(lists.indices), to_host(lists.distances))
-    return known_partition(geodesic_distances(points, lists), labels)
+    return known_partition(geodesic_distances(*_copy_to_host(points, neighbors)), labels)
+
+
+def _copy_to_host(
+    points: ClassPoints, neighbors: NeighborLists
+) -> tuple[ClassPoints, NeighborLists]:
+    """Copy arrays of a device to the host; return NumPy arrays unchanged."""
+    if to_host(points.X) is points.X:
+        return points, neighbors
+    lists = NeighborLists(to_host(neighbors.indices), to_host(neighbors.distances))
+    return ClassPoints(to_host(points.X)), lists
+
+
+def measure_linearity(partition: Partition, X: Floats, n_neighbors: int) -> Partition:
+    """Measure the linearity of the patches of a principal-axis tree.
+
+    Geodesics are computed inside the largest nodes of at most 64 samples, over their own
+    k'-nearest-neighbour graph. All geodesics of the class would take the time that the tree saves.
+
+    Parameters
+    ----------
+    partition : Partition
+        Partition of one class with a tree.
+    X : ndarray of shape (n_samples, n_features)
+        Samples of the class.
+    n_neighbors : int
+        k', the number of neighbours.
+
+    Returns
+    -------
+    Partition
+        The same patches with their linearity. Larger nodes of the tree keep nan.
+    """
+    tree = partition.tree
+    assert tree is not None
+    is_leaf = tree.patches >= 0
+    largest = max(_MAX_MEASURED_NODE, int(tree.sizes[is_leaf].max()))
+    linearity = np.full(tree.sizes.size, np.nan)
+
+    def measure(node: int, members: Ints, tortuosity: Floats | None) -> None:
+        """Measure a node and its descendants; members are in the order of the leaves."""
+        if tortuosity is None and members.size <= largest:
+            points = ClassPoints(X[members])
+            tortuosity = geodesic_distances(points, find_neighbors(points, n_neighbors)).tortuosity
+        if tortuosity is not None:
+            linearity[node] = mean_tortuosity(tortuosity)
+        if not is_leaf[node]:
+            left, right = tree.children[node]
+            cut = tree.sizes[left]
+            measure(left, members[:cut], None if tortuosity is None else tortuosity[:cut, :cut])
+            measure(right, members[cut:], None if tortuosity is None else tortuosity[cut:, cut:])
+
+    measure(0, np.argsort(partition.labels, kind="stable"), None)
+    patch_linearity = np.empty_like(partition.linearity)
+    patch_linearity[tree.patches[is_leaf]] = linearity[is_leaf]
+    return Partition(partition.labels, patch_linearity, replace(tree, linearity=linearity))
+
+
+def cluster_class(clusterer: Any, X: Floats, label: Any) -> Ints:
+    """Divide a class into patches by a scikit-learn clusterer.
+
+    Parameters
+    ----------
+    clusterer : estimator
+        Unfitted, with ``fit_predict``. A clone of it is fitted.
+    X : ndarray of shape (n_samples, n_features)
+        Samples of the class.
+    label : object
+        Name of the class, for error messages.
+
+    Returns
+    -------
+    ndarray of int of shape (n_samples,)
+        Cluster of each sample.
+    """
+    try:
+        # With dispatch, KMeans of scikit-learn 1.7 does not accept NumPy arrays.
+        with config_context(array_api_dispatch=False):
+            labels = np.asarray(clone(clusterer).fit_predict(X.astype(np.float64)))
+    except Exception as error:
+        raise ValueError(
+            f"partition={clusterer!r} failed on class {label!r} ({len(X)} samples): {error}"
+        ) from error
+    if labels.shape != (len(X),) or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(
+            f"partition={clusterer!r} must give one integer label per sample; on class {label!r} "
+            f"({len(X)} samples) it gave an array of shape {labels.shape} and type {labels.dtype}."
+        )
+    return labels.astype(np.intp)

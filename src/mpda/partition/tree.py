@@ -1,4 +1,8 @@
-"""Patches of classes, and the trees of splits that they come from."""
+"""Results of a partition: the patches of a class and the binary tree of splits they come from.
+
+Both rules (``split`` and ``principal_axis_tree``) cut a class in two, and its parts again, until
+no node has more than M samples. Both return a ``Partition`` with a ``SplitTree``.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._lib.array_types import Array, Floats, Ints
-from mpda._lib.arrays import to_host
+from mpda._lib.array_types import Floats, Ints
 
 
 @dataclass(frozen=True)
 class SplitTree:
-    """The splits of a partition; nodes are numbered from the roots downwards.
+    """Binary trees of splits, one for each class.
 
-    roots : (classes,) the node that all of a class stands for
-    children : (nodes, 2) the two parts of a node, -1 at a leaf
-    sizes : (nodes,) number of samples
-    linearity : (nodes,) R^p, the mean tortuosity over ordered pairs
-    patches : (nodes,) label of the patch that a leaf is, -1 elsewhere
+    The nodes of a class are numbered level by level, from the root downwards, left children first.
+
+    Attributes
+    ----------
+    roots : ndarray of shape (n_classes,)
+        Node that stands for all samples of a class.
+    children : ndarray of shape (n_nodes, 2)
+        Left and right child of a node, -1 at a leaf.
+    sizes : ndarray of shape (n_nodes,)
+        Number of samples.
+    linearity : ndarray of shape (n_nodes,)
+        R^p, the mean ratio of geodesic to straight distance over the ordered pairs of samples; nan
+        where it was not measured.
+    patches : ndarray of shape (n_nodes,)
+        Label of the patch at a leaf, -1 at inner nodes.
     """
 
     roots: Ints
@@ -31,11 +44,16 @@ class SplitTree:
 
 @dataclass(frozen=True)
 class Partition:
-    """A class cut into patches.
+    """Samples divided into patches.
 
-    labels : (n,) the patch of each sample, 0 to P-1
-    linearity : (P,) R^p, nan where it was not measured
-    tree : the splits, None where the patches come from elsewhere
+    Attributes
+    ----------
+    labels : ndarray of shape (n_samples,)
+        Patch of each sample, 0 to n_patches - 1.
+    linearity : ndarray of shape (n_patches,)
+        R^p of each patch, nan where it was not measured.
+    tree : SplitTree or None
+        Splits; None for patches that were given or come from a clusterer.
     """
 
     labels: Ints
@@ -43,173 +61,82 @@ class Partition:
     tree: SplitTree | None
 
 
-def joined(parts: Sequence[Partition], members: Sequence[Ints]) -> Partition:
-    """The partition of all samples from those of classes, given the indices of each class."""
-    first_patch = _starts([part.linearity.size for part in parts])
-    labels = np.empty(sum(each.size for each in members), dtype=np.intp)
-    for part, each, offset in zip(parts, members, first_patch, strict=True):
-        labels[each] = part.labels + offset
-    linearity = np.concatenate([part.linearity for part in parts])
-    trees = [part.tree for part in parts if part.tree is not None]
-    if len(trees) < len(parts):
+def build_partition(
+    children: Ints, sizes: Ints, starts: Ints, linearity: Floats, order: Ints
+) -> Partition:
+    """Assemble the partition of one class from its splits.
+
+    Patches are numbered in the order of the leaves from left to right. Every node is an interval of
+    the samples in that order, so the leaves are sorted by the start of their interval.
+
+    Parameters
+    ----------
+    children : ndarray of shape (n_nodes, 2)
+        Left and right child of each node, -1 at a leaf.
+    sizes : ndarray of shape (n_nodes,)
+        Number of samples of each node.
+    starts : ndarray of shape (n_nodes,)
+        Position in ``order`` of the first sample of each node.
+    linearity : ndarray of shape (n_nodes,)
+        R^p of each node.
+    order : ndarray of shape (n_samples,)
+        Samples by leaf, from left to right.
+
+    Returns
+    -------
+    Partition
+        Labels, linearity and tree of the class.
+    """
+    leaves = (children[:, 0] < 0).nonzero()[0]
+    leaves = leaves[np.argsort(starts[leaves])]
+    patches = np.full(sizes.size, -1, dtype=np.intp)
+    patches[leaves] = np.arange(leaves.size)
+    labels = np.empty(order.size, dtype=np.intp)
+    labels[order] = np.repeat(patches[leaves], sizes[leaves])
+    tree = SplitTree(np.zeros(1, dtype=np.intp), children, sizes, linearity, patches)
+    return Partition(labels, linearity[leaves], tree)
+
+
+def join_partitions(partitions: Sequence[Partition], members: Sequence[Ints]) -> Partition:
+    """Combine the partitions of classes into one of all samples.
+
+    Parameters
+    ----------
+    partitions : sequence of Partition
+        One for each class.
+    members : sequence of ndarray
+        Indices of the samples of each class.
+
+    Returns
+    -------
+    Partition
+        Patches of later classes have higher labels. The tree is None if any class has none.
+    """
+    first_patch = _offsets([partition.linearity.size for partition in partitions])
+    labels = np.empty(sum(indices.size for indices in members), dtype=np.intp)
+    for partition, indices, offset in zip(partitions, members, first_patch, strict=True):
+        labels[indices] = partition.labels + offset
+    linearity = np.concatenate([partition.linearity for partition in partitions])
+    trees = [partition.tree for partition in partitions if partition.tree is not None]
+    if len(trees) < len(partitions):
         return Partition(labels, linearity, None)
-    first_node = _starts([tree.sizes.size for tree in trees])
-    return Partition(
-        labels,
-        linearity,
-        SplitTree(
-            first_node,
-            np.concatenate(list(map(_shifted, (t.children for t in trees), first_node))),
-            np.concatenate([tree.sizes for tree in trees]),
-            np.concatenate([tree.linearity for tree in trees]),
-            np.concatenate(list(map(_shifted, (t.patches for t in trees), first_patch))),
-        ),
+    first_node = _offsets([tree.sizes.size for tree in trees])
+    tree = SplitTree(
+        roots=first_node,
+        children=_concatenate_shifted([tree.children for tree in trees], first_node),
+        sizes=np.concatenate([tree.sizes for tree in trees]),
+        linearity=np.concatenate([tree.linearity for tree in trees]),
+        patches=_concatenate_shifted([tree.patches for tree in trees], first_patch),
     )
+    return Partition(labels, linearity, tree)
 
 
-def _starts(sizes: Sequence[int]) -> Ints:
+def _offsets(sizes: Sequence[int]) -> Ints:
     return np.cumsum(sizes) - np.asarray(sizes)
 
 
-def _shifted(numbers: Ints, offset: int) -> Ints:
-    """Numbers plus an offset, where -1 stays for none."""
-    return np.where(numbers < 0, numbers, numbers + offset)
-
-
-class Forest:
-    """The splits of some classes while they are made; node c is all of class c."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._n_classes = len(sizes)
-        self._sizes = list(sizes)
-        self._parents: list[int] = []
-        self._linearity: dict[int, float] = {}
-        self._measured: list[Ints] = []
-        self._measures: list[Array] = []
-
-    def split(self, node: int, left: int, right: int) -> tuple[int, int]:
-        """The two children of a node, given their sizes."""
-        self._parents.append(node)
-        self._sizes += (left, right)
-        return len(self._sizes) - 2, len(self._sizes) - 1
-
-    def split_all(self, nodes: Ints, sizes: Ints) -> Ints:
-        """The children (b, 2) of nodes (b,), given their sizes (b, 2)."""
-        first = len(self._sizes)
-        self._parents += nodes.tolist()
-        self._sizes += sizes.ravel().tolist()
-        return np.arange(first, len(self._sizes), dtype=np.intp).reshape(-1, 2)
-
-    def split_copies(self, node: int, size: int, max_patch_size: int) -> Ints:
-        """Split a node whose samples are one point; the leaf (size,) of each sample.
-
-        What the rule comes to: the left part reaches or is nearest to all but one, the second.
-        """
-        leaves = np.empty(size, dtype=np.intp)
-        n_splits = size - max_patch_size
-        for place in range(1, n_splits + 1):
-            node, leaves[place] = self.split(node, size - place, 1)
-        leaves[0] = leaves[n_splits + 1 :] = node
-        return leaves
-
-    def measure(self, node: int, linearity: float) -> None:
-        """Take down R^p of a node; it is 1 where it is never taken down."""
-        self._linearity[node] = linearity
-
-    def measure_all(self, nodes: Ints, linearity: Array) -> None:
-        """Take down R^p (b,) of nodes (b,), which is fetched from a device at the end."""
-        self._measured.append(nodes)
-        self._measures.append(linearity)
-
-    def partitions(self, owners: Sequence[Ints]) -> list[Partition]:
-        """The partition of each class, given the leaf of each of its samples."""
-        if not self._parents:
-            return [_uncut(*each) for each in zip(self._sizes, self._all_linearity(), strict=True)]
-        tree = self._numbered()
-        nodes = np.argsort(tree.owners, kind="stable")
-        ends = np.cumsum(np.bincount(tree.owners, minlength=self._n_classes))
-        number = np.empty(len(self._sizes), dtype=np.intp)
-        found = []
-        for each, end, start in zip(owners, ends, np.append(0, ends[:-1]), strict=True):
-            own = tree.order[nodes[start:end]]
-            number[own] = np.arange(own.size)
-            children = tree.children[own]
-            split = SplitTree(
-                np.zeros(1, dtype=np.intp),
-                np.where(children < 0, -1, number[children]),
-                tree.sizes[own],
-                tree.linearity[own],
-                tree.patches[own],
-            )
-            leaves = (split.patches >= 0).nonzero()[0]
-            linearity = np.empty(leaves.size)
-            linearity[split.patches[leaves]] = split.linearity[leaves]
-            found.append(Partition(tree.patches[each], linearity, split))
-        return found
-
-    def _all_linearity(self) -> Floats:
-        """R^p (nodes,) as it was taken down."""
-        linearity = np.ones(len(self._sizes))
-        linearity[list(self._linearity)] = list(self._linearity.values())
-        for nodes, measures in zip(self._measured, self._measures, strict=True):
-            linearity[nodes] = to_host(measures)
-        return linearity
-
-    def _numbered(self) -> _Numbered:
-        n_nodes = len(self._sizes)
-        children = np.full((n_nodes, 2), -1, dtype=np.intp)
-        children[self._parents] = np.arange(self._n_classes, n_nodes).reshape(-1, 2)
-        levels = [np.arange(self._n_classes)]
-        owners = [levels[0]]
-        while True:
-            inner = (children[levels[-1], 0] >= 0).nonzero()[0]
-            if inner.size == 0:
-                break
-            owners.append(np.repeat(owners[-1][inner], 2))
-            levels.append(children[levels[-1][inner]].ravel())
-        return _Numbered(
-            np.concatenate(levels),
-            np.concatenate(owners),
-            children,
-            np.array(self._sizes, dtype=np.intp),
-            self._all_linearity(),
-            _leaf_numbers(levels, children),
-        )
-
-
-def _uncut(size: int, linearity: float) -> Partition:
-    """A class as one patch."""
-    zero, measured = np.zeros(1, dtype=np.intp), np.array([linearity])
-    tree = SplitTree(zero, np.full((1, 2), -1), np.array([size]), measured, zero)
-    return Partition(np.zeros(size, dtype=np.intp), measured, tree)
-
-
-@dataclass(frozen=True)
-class _Numbered:
-    """The nodes of a forest with their numbers.
-
-    order : (nodes,) the nodes level by level
-    owners : (nodes,) their classes, in that order
-    children, sizes, linearity, patches : as in a tree, by node
-    """
-
-    order: Ints
-    owners: Ints
-    children: Ints
-    sizes: Ints
-    linearity: Floats
-    patches: Ints
-
-
-def _leaf_numbers(levels: Sequence[Ints], children: Ints) -> Ints:
-    """The number (nodes,) of each leaf in its tree, left parts first; -1 elsewhere."""
-    n_leaves = np.ones(len(children), dtype=np.intp)
-    inner_levels = [level[children[level, 0] >= 0] for level in levels]
-    for inner in reversed(inner_levels):
-        n_leaves[inner] = n_leaves[children[inner]].sum(axis=1)
-    first = np.zeros(len(children), dtype=np.intp)
-    for inner in inner_levels:
-        left, right = children[inner].T
-        first[left] = first[inner]
-        first[right] = first[inner] + n_leaves[left]
-    return np.where(children[:, 0] < 0, first, -1)
+def _concatenate_shifted(numbers: Sequence[Ints], offsets: Ints) -> Ints:
+    """Concatenate arrays of indices, each plus its offset; -1 stays -1."""
+    return np.concatenate(
+        [np.where(a < 0, a, a + offset) for a, offset in zip(numbers, offsets, strict=True)]
+    )
