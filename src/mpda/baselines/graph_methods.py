@@ -1,30 +1,21 @@
-"""The forms of the graph methods, each a recipe of graphs and scatters.
+"""Scatter matrices of the graph methods: LFDA, MFA, LSDA and Fisher's discriminant analysis.
 
-Every form is a sum over the edges of a graph with weights w_ij, X'LX = 1/2 sum_ij w_ij d_ij d_ij'
-over ordered pairs (half of LapSb and LapSw in the paper), but for LSDA's, which weighs samples too.
-``each`` carries out the work on classes, as ``engines.in_order`` does.
+A graph with symmetric weights W has the scatter matrix X'LX = 1/2 sum_ij W_ij d_ij d_ij' over
+ordered pairs, with L = D - W its Laplacian and d_ij = x_i - x_j. (LapSb and LapSw in the paper are
+twice that.) A method is a generalized eigenproblem of two such matrices; LSDA weights the samples
+as well. Depends on the neighbour graphs and on ``discriminant.scatter``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
 
 from mpda._lib.array_types import Array, Floats, Ints
 from mpda._lib.arrays import zeros
-from mpda._lib.coordinates import Coordinates
-from mpda.baselines.alignment import (
-    Fields,
-    alignment_scatter,
-    class_fields,
-    closed_group,
-    settled_within_groups,
-)
-from mpda.discriminant.eigenproblem import numerical_rank
+from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.scatter import (
     AffinityScatter,
     BetweenClassSums,
@@ -36,216 +27,217 @@ from mpda.discriminant.scatter import (
     neighbor_affinity_scatter,
     symmetrize,
 )
-from mpda.discriminant.solutions import Pencil, Solution, least_squares, number_kept
+from mpda.discriminant.solutions import Eigenproblem
 from mpda.neighbors.closest_pairs import closest_pairs
 from mpda.neighbors.graph import (
     ClassPoints,
     EmbeddedGraph,
-    NeighborLists,
     build_class_graph,
     center,
     symmetric_graph,
 )
 
-Each = Callable[..., Iterator[Any]]
-
-# Neighbourhoods that are one piece of work.
-_PIECE = 1000
-
-
-def local_pencil(
-    view: Coordinates, classes: Sequence[Ints], n_neighbors: int, affinity: str, each: Each
-) -> Pencil:
-    """LFDA: W_lb = A (1/n - 1/n_c) inside class c and 1/n across; W_lw = A / n_c inside class c.
-
-    The affinity A is "full" (every pair of a class), "knn" (neighbours only) or "ones", which makes
-    the two forms Fisher's between-class and within-class scatter.
-    """
-    work = ((*view.part(members), n_neighbors, affinity) for members in classes)
-    between = BetweenClassSums.empty(view.dimension, view.origin)
-    within = zeros((view.dimension, view.dimension), view.origin)
-    for part in each(_local_scatter, work, len(classes)):
-        between += part.scatter
-        within += part.near / part.scatter.count
-    return Pencil(0.5 * between.form(), 0.5 * within)
-
-
-@dataclass(frozen=True)
-class _LocalScatter:
-    scatter: ClassScatter
-    near: Array
-
-
-def _local_scatter(
-    points: Array, coordinates: Array, n_neighbors: int, affinity: str
-) -> _LocalScatter:
-    shares = _AFFINITIES[affinity](points, coordinates, n_neighbors)
-    return _LocalScatter(class_scatter(coordinates, shares.distant), shares.near)
-
-
-def _full_affinity(points: Array, coordinates: Array, n_neighbors: int) -> AffinityScatter:
-    placed = EmbeddedGraph(coordinates, build_class_graph(ClassPoints(points), n_neighbors))
-    return full_affinity_scatter(placed, points)
-
-
-def _neighbor_affinity(points: Array, coordinates: Array, n_neighbors: int) -> AffinityScatter:
-    placed = EmbeddedGraph(coordinates, build_class_graph(ClassPoints(points), n_neighbors))
-    return neighbor_affinity_scatter(placed)
-
-
-def _no_affinity(points: Array, coordinates: Array, n_neighbors: int) -> AffinityScatter:
-    offsets = center(coordinates)
-    near = (2.0 * offsets.shape[0]) * (offsets.T @ offsets)
-    return AffinityScatter(near, 0.0 * near)
-
-
-_AFFINITIES = {"full": _full_affinity, "knn": _neighbor_affinity, "ones": _no_affinity}
-AFFINITIES = tuple(_AFFINITIES)
-
-
-def neighbor_form(
-    view: Coordinates, classes: Sequence[Ints], n_neighbors: int, each: Each
-) -> Floats:
-    """MFA's intrinsic graph: weight 1 between a sample and its k nearest of the class, union."""
-    work = ((*view.part(members), n_neighbors) for members in classes)
-    total = np.zeros((view.dimension, view.dimension))
-    for part in each(_neighbor_scatter, work, len(classes)):
-        total += part
-    return 0.5 * symmetrize(total)
-
-
-def _neighbor_scatter(points: Floats, coordinates: Floats, n_neighbors: int) -> Floats:
-    return graph_scatter(
-        EmbeddedGraph(coordinates, build_class_graph(ClassPoints(points), n_neighbors))
-    )
-
-
-def pair_form(
-    view: Coordinates, classes: Sequence[Ints], n_pairs: int, penalty: str, each: Each
-) -> Floats:
-    """MFA's penalty graph: weight 1 on the closest pairs of samples from different classes."""
-    edges = penalty_edges(view.points, classes, n_pairs, penalty, each)
-    return edge_scatter(view.all_coordinates, edges, np.ones(len(edges)))
-
-
+AFFINITIES = ("full", "knn", "ones")
 PENALTIES = ("class", "global")
 
 
-def penalty_edges(
-    points: Floats, classes: Sequence[Ints], n_pairs: int, penalty: str, each: Each
-) -> Ints:
-    """The edges (e, 2) of the penalty graph, lower index first.
+def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) -> Eigenproblem:
+    """Compute the local between-class and within-class scatter of LFDA.
 
-    With penalty "class" the ``n_pairs`` closest pairs between each class and the rest; with
-    "global" the ``n_pairs`` smallest entries of the distance matrix of all samples, in which every
-    pair stands twice.
+    Parameters
+    ----------
+    data : TrainingData
+        The samples by class.
+    n_neighbors : int
+        k of the local scale of the affinity.
+    affinity : {"full", "knn", "ones"}
+        Affinity A of every pair of a class, of neighbours only, or 1 for every pair, which makes
+        the matrices Fisher's between-class and within-class scatter.
+
+    Returns
+    -------
+    Eigenproblem
+        The scatter of W_lb over that of W_lw.
+
+    Notes
+    -----
+    W_lb = A (1/n - 1/n_c) inside class c and 1/n across classes; W_lw = A / n_c inside class c
+    (Sugiyama 2007).
     """
-    codes = class_codes(classes, len(points))
-    rows = classes if penalty == "class" else [np.arange(len(points))]
-    work = ((points, codes, chosen, n_pairs) for chosen in rows)
-    found = np.concatenate(list(each(closest_pairs, work, len(rows))))
-    return np.unique(np.sort(found, axis=1), axis=0)
+    d, origin = data.coords.dimension, data.coords.origin
+    between, within = BetweenClassSums.empty(d, origin), zeros((d, d), origin)
+    for scatter, near in data.map_classes("scatters", _local_scatter, n_neighbors, affinity):
+        between += scatter
+        within += near / scatter.count
+    return Eigenproblem(0.5 * between.form(), 0.5 * within)
 
 
-def class_codes(classes: Sequence[Ints], n: int) -> Ints:
-    """The number of the class of each sample (n,)."""
-    codes = np.empty(n, dtype=np.intp)
-    for number, members in enumerate(classes):
-        codes[members] = number
-    return codes
+def _local_scatter(
+    points: Array, Z: Array, n_neighbors: int, affinity: str
+) -> tuple[ClassScatter, Array]:
+    """Return the contribution of a class to W_lb, and the sum (d, d) of A_ij d_ij d_ij'."""
+    if affinity == "ones":
+        offsets = center(Z)
+        near = (2.0 * offsets.shape[0]) * (offsets.T @ offsets)
+        shares = AffinityScatter(near, 0.0 * near)
+    else:
+        graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors))
+        full = affinity == "full"
+        shares = full_affinity_scatter(graph, points) if full else neighbor_affinity_scatter(graph)
+    return class_scatter(Z, shares.distant), shares.near
 
 
-def weighted_form(view: Coordinates, links: coo_array) -> Floats:
-    """The form of any symmetric weights (n, n)."""
-    above = links.row < links.col
-    edges = np.column_stack([links.row[above], links.col[above]]).astype(np.intp)
-    return edge_scatter(view.all_coordinates, edges, links.data[above])
+def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
+    """Compute the scatter of MFA's intrinsic graph, the k-NN graph inside classes.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The samples by class.
+    n_neighbors : int
+        k; the graph is the union of the neighbour lists, with weight 1.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        X'L_c X.
+    """
+    scatters = data.map_classes("neighbour graphs", _class_intrinsic_scatter, n_neighbors)
+    return 0.5 * symmetrize(sum(scatters, np.zeros(2 * (data.coords.dimension,))))
+
+
+def _class_intrinsic_scatter(points: Floats, Z: Floats, n_neighbors: int) -> Floats:
+    return graph_scatter(EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors)))
+
+
+def penalty_scatter(data: TrainingData, n_pairs: int, penalty: str) -> Floats:
+    """Compute the scatter of MFA's penalty graph, the closest pairs of different classes.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The samples by class.
+    n_pairs : int
+        Number of closest pairs, as in :func:`penalty_edges`.
+    penalty : {"class", "global"}
+        Count pairs for each class or over all samples.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        X'L_p X with weight 1 on every edge.
+    """
+    edges = penalty_edges(data, n_pairs, penalty)
+    return edge_scatter(data.coords.all_coordinates, edges, np.ones(len(edges)))
+
+
+def penalty_edges(data: TrainingData, n_pairs: int, penalty: str) -> Ints:
+    """Find the edges of MFA's penalty graph.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The samples by class.
+    n_pairs : int
+        Number of closest pairs.
+    penalty : {"class", "global"}
+        "class" takes the closest pairs between each class and all others (Yan et al. 2007);
+        "global" the smallest entries of the distance matrix of all samples, which contains every
+        pair twice (the program of D. Cai).
+
+    Returns
+    -------
+    ndarray of shape (e, 2)
+        Edges without duplicates, lower index first.
+    """
+    points, codes = data.coords.points, data.codes
+    row_sets = data.classes if penalty == "class" else [np.arange(len(points))]
+    arguments = ((points, codes, rows, n_pairs) for rows in row_sets)
+    searches = data.map_tasks("closest pairs", closest_pairs, arguments, len(row_sets), "searches")
+    return np.unique(np.sort(np.concatenate(list(searches)), axis=1), axis=0)
+
+
+def weighted_scatter(data: TrainingData, adjacency: coo_array) -> Floats:
+    """Compute the scatter X'LX of a graph with any symmetric weights.
+
+    Parameters
+    ----------
+    data : TrainingData
+        The samples.
+    adjacency : coo_array of shape (n, n)
+        Symmetric weights; the diagonal has no effect.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        1/2 sum_ij W_ij d_ij d_ij' over ordered pairs.
+    """
+    upper = adjacency.row < adjacency.col
+    edges = np.column_stack([adjacency.row[upper], adjacency.col[upper]]).astype(np.intp)
+    return edge_scatter(data.coords.all_coordinates, edges, adjacency.data[upper])
 
 
 @dataclass(frozen=True)
-class LsdaForms:
-    """LSDA's graph as forms (d, d): its edges across and inside classes, and its samples weighed.
+class LSDAScatters:
+    """Scatter matrices of LSDA, from which the eigenproblem for any b follows.
 
-    across : X'L_b X
-    inside : X'L_w X
-    weighed : X'D_w X
+    Attributes
+    ----------
+    across : ndarray of shape (d, d)
+        X'L_b X, the edges between samples of different classes.
+    inside : ndarray of shape (d, d)
+        X'L_w X, the edges between samples of one class.
+    degree_weighted : ndarray of shape (d, d)
+        X'D_w X, each centred sample weighted by its degree in W_w.
     """
 
     across: Floats
     inside: Floats
-    weighed: Floats
+    degree_weighted: Floats
 
-    def pencil(self, between_share: float) -> Pencil:
-        """X'[b/(1-b) L_b + W_w]X against X'D_w X, by X'W_w X = X'D_w X - X'L_w X."""
-        share = between_share / (1.0 - between_share)
-        return Pencil(share * self.across + (self.weighed - self.inside), self.weighed)
+    def eigenproblem(self, between_share: float) -> Eigenproblem:
+        """Return the eigenproblem X'[b/(1-b) L_b + W_w]X t = lambda X'D_w X t.
+
+        Parameters
+        ----------
+        between_share : float
+            b, from 0 to below 1.
+
+        Returns
+        -------
+        Eigenproblem
+            The numerator uses X'W_w X = X'D_w X - X'L_w X.
+        """
+        weight = between_share / (1.0 - between_share)
+        numerator = weight * self.across + (self.degree_weighted - self.inside)
+        return Eigenproblem(numerator, self.degree_weighted)
 
 
-def lsda_forms(view: Coordinates, classes: Sequence[Ints], lists: NeighborLists) -> LsdaForms:
-    """One graph over all samples, the union of their k-nearest-neighbour lists with self loops.
+def lsda_scatters(data: TrainingData, n_neighbors: int) -> LSDAScatters:
+    """Compute the scatter matrices of LSDA (Cai et al. 2007).
 
-    W_w are its edges inside classes, W_b those across.
+    Parameters
+    ----------
+    data : TrainingData
+        The samples by class.
+    n_neighbors : int
+        k of the graph over all samples.
+
+    Returns
+    -------
+    LSDAScatters
+        The graph is the union of the neighbour lists with self loops; W_w are its edges inside
+        classes, W_b
+        those across.
     """
-    edges = symmetric_graph(lists).edges
-    codes = class_codes(classes, len(view.samples))
-    alike = codes[edges[:, 0]] == codes[edges[:, 1]]
-    inside, across = edges[alike], edges[~alike]
-    Z = view.all_coordinates
+    edges, codes = symmetric_graph(data.neighbors(n_neighbors)).edges, data.codes
+    same_class = codes[edges[:, 0]] == codes[edges[:, 1]]
+    inside, across = edges[same_class], edges[~same_class]
+    Z = data.coords.all_coordinates
     degrees = 1.0 + np.bincount(inside.ravel(), minlength=len(Z))  # 1 for the self loop
     offsets = center(Z)
-    return LsdaForms(
+    return LSDAScatters(
         edge_scatter(Z, across, np.ones(len(across))),
         edge_scatter(Z, inside, np.ones(len(inside))),
         symmetrize((offsets.T * degrees) @ offsets),
     )
-
-
-def lltsa_pencil(view: Coordinates, lists: Ints, dimension: int, each: Each) -> Pencil:
-    """LLTSA: X'BX against X'X, B the alignment of local coordinates in neighbourhoods (n, k)."""
-    Z = view.all_coordinates
-    pieces = np.array_split(lists, -(-len(lists) // _PIECE))
-    work = ((Z, piece, dimension) for piece in pieces)
-    aligned = np.zeros((view.dimension, view.dimension))
-    for part in each(alignment_scatter, work, len(pieces)):
-        aligned += part
-    offsets = center(Z)
-    return Pencil(aligned, symmetrize(offsets.T @ offsets))
-
-
-FieldSource = Callable[[int], Fields]
-"""The smoothest fields, given how many."""
-
-
-def followed_fields(
-    view: Coordinates, source: FieldSource, alpha: float, n_components: int | None
-) -> Solution:
-    """LPFE: directions that follow the smoothest fields, each independent of those before it."""
-    wanted = n_components or view.dimension
-    n_fields = wanted
-    while True:
-        fields = source(n_fields)
-        solution = least_squares(view, fields, alpha)
-        n_found = solution.directions.eigenvalues.size
-        if n_found >= min(wanted, numerical_rank(fields.within)) or n_fields >= fields.n_all:
-            return solution.first(min(number_kept(n_found, n_components), wanted))
-        n_fields *= 2  # some fields ask for the same direction
-
-
-def smoothest_fields(
-    view: Coordinates,
-    classes: Sequence[Ints],
-    n_neighbors: int,
-    tangent_energy: float,
-    n_fields: int,
-    each: Each,
-) -> Fields:
-    """The fields of all classes that turn least, by increasing energy."""
-    work = ((*view.part(members), n_neighbors, tangent_energy, n_fields) for members in classes)
-    parts = list(each(class_fields, work, len(classes)))
-    energies = np.concatenate([part.energies for part in parts])
-    order = np.argsort(energies, kind="stable")
-    order = order[: closed_group(energies[order], n_fields)]
-    pulls = np.concatenate([part.pulls for part in parts], axis=1)
-    within = symmetrize(np.sum([part.within for part in parts], axis=0))
-    n_all = sum(part.n_all for part in parts)
-    return settled_within_groups(Fields(energies[order], pulls[:, order], within, n_all))

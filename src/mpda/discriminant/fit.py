@@ -20,7 +20,7 @@ from mpda.discriminant.eigenproblem import (
 )
 from mpda.discriminant.passes import ClassWork, Passes, passes_over
 from mpda.discriminant.scatter import symmetrize
-from mpda.discriminant.solutions import LARGEST_STRENGTH, Pencil, number_kept
+from mpda.discriminant.solutions import LARGEST_STRENGTH, Eigenproblem, check_n_directions
 from mpda.partition.tree import Partition
 
 
@@ -193,7 +193,7 @@ def _solution(
     """The directions from all sums, for the samples in a frame."""
     pencil = reduced_pencil(sums.totals, sums.taken, sums.used)
     found = solved(pencil, sums.used, wanted.two_stage)
-    kept = found.first(number_kept(found.eigenvalues.shape[0], wanted.n_components))
+    kept = found.first(check_n_directions(found.eigenvalues.shape[0], wanted.n_components))
     return Discriminant(
         directions=replace(kept, vectors=fix_signs(view.directions(kept.vectors))),
         mean=mean,
@@ -209,13 +209,13 @@ def _solution(
     )
 
 
-def reduced_pencil(totals: Totals, taken: Array, used: Strengths) -> Pencil:
+def reduced_pencil(totals: Totals, taken: Array, used: Strengths) -> Eigenproblem:
     """S' and S_tt + alpha I less what eliminating v takes off (d, d)."""
     whole = symmetrize(totals.within) + used.alpha * eye(taken.shape[0], taken)
-    return Pencil(totals.between.form(), whole - taken, whole)
+    return Eigenproblem(totals.between.form(), whole - taken, whole)
 
 
-def solved(pencil: Pencil, used: Strengths, two_stage: bool) -> Directions:
+def solved(pencil: Eigenproblem, used: Strengths, two_stage: bool) -> Directions:
     """Every direction of the reduced pencil."""
     solve = solve_two_stage if two_stage else solve_eigenproblem
-    return solve(pencil.numerator, pencil.denominator, used.alpha, pencil.whole)
+    return solve(pencil.numerator, pencil.denominator, used.alpha, pencil.minuend)

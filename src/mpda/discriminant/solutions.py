@@ -1,50 +1,62 @@
-"""From the two forms of a method to directions for its samples."""
+"""From the matrices of a graph method to directions for its samples.
+
+A method is a generalized eigenproblem S t = lambda M t in the coordinates of a fit. This step adds
+the ridge, solves the problem, selects the directions and converts them to the units of the samples.
+Depends on ``discriminant.eigenproblem``.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from mpda._lib.array_types import Array, Floats, Ints
+from mpda._lib.array_types import Array
 from mpda._lib.arrays import array_namespace, eye
 from mpda._lib.coordinates import Coordinates
-from mpda.baselines.alignment import Fields
 from mpda.discriminant.eigenproblem import (
     Directions,
     eigenpair_residual,
     fix_signs,
     normwise_residual,
     solve_eigenproblem,
-    solve_least_squares,
     solve_smallest_eigenproblem,
 )
 
-# Products with matrices of some thousand rows stay finite.
+# Products of larger values with matrices of some thousand rows leave the range of floats (1e308).
 LARGEST_STRENGTH = 1e303
 
 
 @dataclass(frozen=True)
-class Pencil:
-    """S t = lambda M t.
+class Eigenproblem:
+    """Generalized eigenproblem S t = lambda M t.
 
-    numerator : (d, d) S
-    denominator : (d, d) M
-    whole : (d, d) of what M is a difference; None where it is none
+    Attributes
+    ----------
+    numerator : array of shape (d, d)
+        S.
+    denominator : array of shape (d, d)
+        M.
+    minuend : array of shape (d, d) or None
+        Matrix from which M was computed by subtraction; M is accurate relative to it. None where M
+        is no difference.
     """
 
     numerator: Array
     denominator: Array
-    whole: Array | None = None
+    minuend: Array | None = None
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The directions of a method for its samples.
+    """Directions of a method for its samples.
 
-    directions : the wanted ones first, with signs fixed
-    ridge : what was added to a diagonal, in squared units of the samples
-    residual : how well the directions solve their problem
+    Attributes
+    ----------
+    directions : Directions
+        In the units of the samples, in the order of the method, with signs fixed.
+    ridge : float
+        Ridge that was added, in squared units of the samples.
+    residual : float
+        Relative residual of the problem.
     """
 
     directions: Directions
@@ -52,65 +64,126 @@ class Solution:
     residual: float
 
     def first(self, r: int) -> Solution:
+        """Return the solution with the first r directions.
+
+        Parameters
+        ----------
+        r : int
+            Number of directions.
+
+        Returns
+        -------
+        Solution
+            Ridge and residual are unchanged.
+        """
         return replace(self, directions=self.directions.first(r))
 
 
-def largest(view: Coordinates, pencil: Pencil, alpha: float, n_components: int | None) -> Solution:
-    """The directions of the largest eigenvalues; alpha is in units of the mean diagonal of M."""
-    ridge, M = _ridged(pencil.denominator, alpha, view)
-    found = solve_eigenproblem(pencil.numerator, M, ridge)
-    kept = found.first(number_kept(found.eigenvalues.shape[0], n_components))
-    residual = eigenpair_residual(pencil.numerator, M, kept)
-    return _solution(view, kept, ridge, residual)
+def solve_largest(
+    coords: Coordinates, problem: Eigenproblem, alpha: float, n_components: int | None
+) -> Solution:
+    """Solve S t = lambda (M + ridge I) t for the largest eigenvalues.
 
+    Parameters
+    ----------
+    coords : Coordinates
+        The samples.
+    problem : Eigenproblem
+        S and M.
+    alpha : float
+        Ridge in units of the mean diagonal of M.
+    n_components : int or None
+        Number of directions; None keeps all above 1e-10 of the largest eigenvalue.
 
-def smallest(view: Coordinates, pencil: Pencil, alpha: float, n_components: int | None) -> Solution:
-    """The directions of the smallest eigenvalues; here the ridge is on S, which is to be small."""
-    ridge, S = _ridged(pencil.numerator, alpha, view)
-    found = solve_smallest_eigenproblem(S, pencil.denominator)
-    kept = found.first(number_kept(found.eigenvalues.shape[0], n_components))
-    return _solution(view, kept, ridge, normwise_residual(S, pencil.denominator, kept))
-
-
-def least_squares(view: Coordinates, fields: Fields, alpha: float) -> Solution:
-    """t = (M + ridge I)^-1 pulls, shortest where M is singular; the length of t has no unit.
-
-    A direction that depends on those before it is left out.
+    Returns
+    -------
+    Solution
+        By decreasing eigenvalue.
     """
-    ridge, M = _ridged(fields.within, alpha, view)
-    t, condition = solve_least_squares(M, fields.pulls)
-    unit = np.abs(M).max() or 1.0  # a ridge may make M as large as a float can be
-    M, pulls = M / unit, fields.pulls / unit
-    scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(pulls)
-    residual = float(np.linalg.norm(M @ t - pulls) / scale) if scale > 0.0 else 0.0
-    chosen = _independent(t)
-    directions = Directions(
-        fields.energies[chosen], fix_signs(view.turned(t[:, chosen])), condition
-    )
-    return Solution(directions, view.unscaled(ridge), residual)
+    ridge, M = add_ridge(problem.denominator, alpha, coords)
+    directions = solve_eigenproblem(problem.numerator, M, ridge)
+    directions = _select(directions, n_components)
+    residual = eigenpair_residual(problem.numerator, M, directions)
+    return _convert(coords, directions, ridge, residual)
 
 
-def _independent(vectors: Floats) -> Ints:
-    """Which columns (d, r) are no combination of those before them, up to rounding."""
-    lengths = np.linalg.norm(vectors, axis=0)
-    chosen: list[int] = []
-    basis = np.empty((len(vectors), 0))
-    for i in np.flatnonzero(lengths > 1e-10 * lengths.max(initial=0.0)):
-        rest = vectors[:, i] / lengths[i]
-        for _ in range(2):  # once more for what rounding left
-            rest = rest - basis @ (basis.T @ rest)
-        if np.linalg.norm(rest) > 1e-8:
-            chosen.append(int(i))
-            basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
-    return np.array(chosen, dtype=np.intp)
+def solve_smallest(
+    coords: Coordinates, problem: Eigenproblem, alpha: float, n_components: int | None
+) -> Solution:
+    """Solve (S + ridge I) t = lambda M t for the smallest eigenvalues.
+
+    Parameters
+    ----------
+    coords : Coordinates
+        The samples.
+    problem : Eigenproblem
+        S and M.
+    alpha : float
+        Ridge in units of the mean diagonal of S, which is minimised.
+    n_components : int or None
+        Number of directions; None keeps one for each dimension of the range of M.
+
+    Returns
+    -------
+    Solution
+        By increasing eigenvalue.
+    """
+    ridge, S = add_ridge(problem.numerator, alpha, coords)
+    directions = _select(solve_smallest_eigenproblem(S, problem.denominator), n_components)
+    residual = normwise_residual(S, problem.denominator, directions)
+    return _convert(coords, directions, ridge, residual)
 
 
-def number_kept(n_found: int, n_components: int | None) -> int:
-    """How many directions are kept of those there are."""
+def add_ridge(M: Array, alpha: float, coords: Coordinates) -> tuple[float, Array]:
+    """Add a ridge that is relative to the mean diagonal of a matrix.
+
+    Parameters
+    ----------
+    M : array of shape (d, d)
+        Positive semi-definite matrix.
+    alpha : float
+        Ridge in units of the mean diagonal over features that are not constant.
+    coords : Coordinates
+        The samples.
+
+    Returns
+    -------
+    ridge : float
+        The absolute ridge in the units of M.
+    ridged : array of shape (d, d)
+        M + ridge I.
+    """
+    trace = float(array_namespace(M).linalg.trace(M))
+    unit = trace / coords.n_varying if trace > 0.0 else coords.scaled(1.0)
+    ridge = alpha * unit
+    if ridge > LARGEST_STRENGTH:
+        raise ValueError(
+            f"alpha={alpha:g} is too large for samples of this scale: products with it leave the "
+            "range of floating-point numbers. Set a smaller value."
+        )
+    return ridge, M + ridge * eye(M.shape[0], M)
+
+
+def check_n_directions(n_found: int, n_components: int | None) -> int:
+    """Return the number of directions to keep.
+
+    Parameters
+    ----------
+    n_found : int
+        Number of directions that can be told from rounding.
+    n_components : int or None
+        Number that the user asked for; None for all.
+
+    Returns
+    -------
+    int
+        ``n_components``, or ``n_found`` for None.
+    """
     if n_found == 0:
         raise ValueError(
-            "There is no direction to find: what the method makes large, or follows, is zero for "
-            "these samples. The means of the classes may coincide, or the graph have no edges."
+            "There is no direction to find: the numerator of the method, or the right-hand side "
+            "of its least squares, is zero for these samples. The class means may coincide, or the "
+            "graph may have no edges."
         )
     if n_components is None:
         return n_found
@@ -123,19 +196,13 @@ def number_kept(n_found: int, n_components: int | None) -> int:
     return n_components
 
 
-def _ridged(M: Array, alpha: float, view: Coordinates) -> tuple[float, Array]:
-    """The ridge and M + ridge I, where alpha is a multiple of the mean diagonal of M."""
-    trace = float(array_namespace(M).linalg.trace(M))
-    unit = trace / view.n_varying if trace > 0.0 else view.scaled(1.0)
-    ridge = alpha * unit
-    if ridge > LARGEST_STRENGTH:
-        raise ValueError(
-            f"alpha={alpha:g} is too large for samples of this scale: products with it leave the "
-            "range of floating-point numbers. Set a smaller value."
-        )
-    return ridge, M + ridge * eye(M.shape[0], M)
+def _select(directions: Directions, n_components: int | None) -> Directions:
+    return directions.first(check_n_directions(directions.eigenvalues.shape[0], n_components))
 
 
-def _solution(view: Coordinates, kept: Directions, ridge: float, residual: float) -> Solution:
-    directions = replace(kept, vectors=fix_signs(view.directions(kept.vectors)))
-    return Solution(directions, view.unscaled(ridge), residual)
+def _convert(
+    coords: Coordinates, directions: Directions, ridge: float, residual: float
+) -> Solution:
+    """Return directions and ridge in the units of the samples."""
+    vectors = fix_signs(coords.directions(directions.vectors))
+    return Solution(replace(directions, vectors=vectors), coords.unscaled(ridge), residual)

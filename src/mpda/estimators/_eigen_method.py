@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
@@ -13,16 +10,15 @@ from mpda._lib.arrays import astype, numbers_to_device
 from mpda._lib.coordinates import Coordinates
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import check_count, check_flag, check_jobs, check_number
-from mpda.baselines.graph_methods import Each
-from mpda.discriminant.solutions import Solution, largest
+from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.solutions import Solution, solve_largest
 from mpda.estimators._health import narrowed, warn_of_trouble
 from mpda.estimators._linear_map import LinearMap
 from mpda.estimators._samples import LabelledSamples
 from mpda.estimators._scale import Scale
-from mpda.neighbors.graph import NeighborLists, find_neighbors_blockwise
 from mpda.parallel import map_ordered
 
-Memo = dict[tuple[Any, ...], Any]
+Memo = dict[Any, Any]
 # Where a memo has the largest number of neighbours that any of the fits will ask for.
 MOST_NEIGHBORS = ("most neighbors",)
 
@@ -79,27 +75,19 @@ class EigenMethod(LinearMap):
         """What does not depend on alpha."""
 
     def _solution(self, view: Coordinates, forms: Any) -> Solution:
-        return largest(view, forms, self.alpha, self.n_components)
+        return solve_largest(view, forms, self.alpha, self.n_components)
 
-    def _searched(self, view: Coordinates, n_neighbors: int, memo: Memo) -> NeighborLists:
-        """The neighbours among all samples; searched once for all fits that share the memo."""
-        k = max(n_neighbors, memo.get(MOST_NEIGHBORS, 0))
-
-        def search() -> NeighborLists:
-            self._say(f"neighbours of {view.samples.shape[0]} samples")
-            return find_neighbors_blockwise(view.points, k)
-
-        lists: NeighborLists = remembered(memo, ("lists", k), search)
-        return lists.first(n_neighbors)
-
-    def _each(self, work: str, unit: str = "classes", carry_out: Each = map_ordered) -> Each:
-        """How the pieces of this work are carried out."""
-        title = f"{type(self).__name__}, {work}" if self.verbose else None
-        return partial(carry_out, n_jobs=self.n_jobs, report=title, unit=unit)
-
-    def _say(self, what: str) -> None:
-        if self.verbose:
-            print(f"{type(self).__name__}, {what}", file=sys.stderr)
+    def _training_data(self, view: Coordinates, samples: Any, memo: Memo) -> TrainingData:
+        """The samples by class, with the stages that are in the memo."""
+        return TrainingData(
+            coords=view,
+            classes=[] if samples is None else samples.members,
+            mapper=map_ordered if samples is None else samples.each,
+            n_jobs=self.n_jobs,
+            title=type(self).__name__ if self.verbose else None,
+            max_neighbors=memo.get(MOST_NEIGHBORS, 0),
+            _stages=memo,
+        )
 
     def _keep(self, view: Coordinates, solution: Solution) -> None:
         """Set the attributes that all these methods have."""
@@ -112,10 +100,3 @@ class EigenMethod(LinearMap):
         self.residual_ = solution.residual
         self.condition_ = solution.directions.condition
         warn_of_trouble(self.residual_, self.condition_)
-
-
-def remembered(memo: Memo, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-    """What stands in the memo under the key, made if it does not."""
-    if key not in memo:
-        memo[key] = make()
-    return memo[key]

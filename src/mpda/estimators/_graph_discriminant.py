@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
-from mpda._lib.array_types import Floats, Ints
+from mpda._lib.array_types import Floats
 from mpda._lib.coordinates import Coordinates
 from mpda._lib.validation import check_count, check_option
 from mpda.baselines.graph_methods import (
     PENALTIES,
-    Each,
-    local_pencil,
-    neighbor_form,
-    pair_form,
-    weighted_form,
+    intrinsic_scatter,
+    local_fisher_problem,
+    penalty_scatter,
+    weighted_scatter,
 )
-from mpda.discriminant.solutions import Pencil
+from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.solutions import Eigenproblem
 from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
-from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._eigen_method import EigenMethod, Memo
 from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 
 _LARGEST_WEIGHT = 1e100
@@ -110,7 +109,7 @@ class GraphDiscriminant(EigenMethod):
     >>> from mpda import GraphDiscriminant
     >>> def other_class(X, y):
     ...     links = kneighbors_graph(X, 30)
-    ...     links = links.maximum(links.T).tocoo()
+    ...     links = links.maximum(adjacency.T).tocoo()
     ...     links.data *= y[links.row] != y[links.col]
     ...     return links
     >>> X, y = load_iris(return_X_y=True)
@@ -169,69 +168,29 @@ class GraphDiscriminant(EigenMethod):
         if self.within in ("local", "neighbors") or self.between == "local":
             warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Pencil:
-        named = _NamedForms(
-            view,
-            samples.members,
-            self.n_neighbors,
-            self.n_pairs,
-            self.penalty,
-            self._each("graphs"),
-            memo,
-        )
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(view, samples, memo)
+        affinities = {"fisher": "ones", "local": "full"}
         if callable(self.within):
-            within = _weights_form(view, samples, self.within, "within")
+            within = _weights_form(data, samples, self.within, "within")
             _refuse_indefinite(within)
+        elif self.within == "neighbors":
+            within = data.cached(intrinsic_scatter, self.n_neighbors)
         else:
-            within = named.within(self.within)
+            affinity = affinities[self.within]
+            within = data.cached(local_fisher_problem, self.n_neighbors, affinity).denominator
         if callable(self.between):
-            between = _weights_form(view, samples, self.between, "between")
+            between = _weights_form(data, samples, self.between, "between")
+        elif self.between == "pairs":
+            between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
         else:
-            between = named.between(self.between)
-        return Pencil(between, within)
-
-
-@dataclass(frozen=True)
-class _NamedForms:
-    """The forms of the named graphs, each made when it is asked for."""
-
-    view: Coordinates
-    classes: list[Ints]
-    n_neighbors: int
-    n_pairs: int
-    penalty: str
-    each: Each
-    memo: Memo
-
-    def within(self, name: str) -> Floats:
-        if name != "neighbors":
-            return self._pencil(name).denominator
-        return remembered(
-            self.memo,
-            (name, self.n_neighbors),
-            lambda: neighbor_form(self.view, self.classes, self.n_neighbors, self.each),
-        )
-
-    def between(self, name: str) -> Floats:
-        if name != "pairs":
-            return self._pencil(name).numerator
-        return remembered(
-            self.memo,
-            (name, self.n_pairs, self.penalty),
-            lambda: pair_form(self.view, self.classes, self.n_pairs, self.penalty, self.each),
-        )
-
-    def _pencil(self, name: str) -> Pencil:
-        affinity = "ones" if name == "fisher" else "full"
-        return remembered(
-            self.memo,
-            (name, self.n_neighbors),
-            lambda: local_pencil(self.view, self.classes, self.n_neighbors, affinity, self.each),
-        )
+            affinity = affinities[self.between]
+            between = data.cached(local_fisher_problem, self.n_neighbors, affinity).numerator
+        return Eigenproblem(between, within)
 
 
 def _weights_form(
-    view: Coordinates, samples: LabelledSamples, graph: Callable[..., Any], name: str
+    data: TrainingData, samples: LabelledSamples, graph: Callable[..., Any], name: str
 ) -> Floats:
     """The form of the weights that a callable returns, which are checked."""
     weights = graph(samples.X.astype(np.float64), samples.y.copy())
@@ -248,21 +207,21 @@ def _weights_form(
         )
     if weights.dtype.kind not in "buif":
         raise TypeError(f"{name} must return weights that are numbers, got {weights.dtype}.")
-    links = coo_array(weights, dtype=float)
-    links.sum_duplicates()
-    largest_weight = np.abs(links.data).max(initial=0.0)
+    adjacency = coo_array(weights, dtype=float)
+    adjacency.sum_duplicates()
+    largest_weight = np.abs(adjacency.data).max(initial=0.0)
     if not largest_weight < _LARGEST_WEIGHT:
         raise ValueError(
             f"{name} must return finite weights below {_LARGEST_WEIGHT:g} in magnitude, got "
             f"{largest_weight:g}."
         )
-    skew = abs(links - links.T)
+    skew = abs(adjacency - adjacency.T)
     if skew.max() > 1e-10 * largest_weight:
         raise ValueError(
             f"{name} must return symmetric weights, but W and its transpose differ by up to "
             f"{skew.max():g}. Return for example W.maximum(W.T) or (W + W.T) / 2."
         )
-    return weighted_form(view, links)
+    return weighted_scatter(data, adjacency)
 
 
 def _refuse_indefinite(within: Floats) -> None:

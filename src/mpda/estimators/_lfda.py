@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mpda._lib.coordinates import Coordinates
 from mpda._lib.validation import check_count, check_option
-from mpda.baselines.graph_methods import AFFINITIES, local_pencil
-from mpda.discriminant.solutions import Pencil
+from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
+from mpda.discriminant.solutions import Eigenproblem
 from mpda.estimators._costs import graph_bytes
-from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._eigen_method import EigenMethod, Memo
 from mpda.estimators._samples import Samples, warn_of_small_classes
 
 
@@ -122,15 +122,6 @@ class LFDA(EigenMethod):
         if self.affinity != "ones":
             warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Coordinates, samples: Samples, memo: Memo) -> Pencil:
-        return remembered(
-            memo,
-            (self.n_neighbors, self.affinity),
-            lambda: local_pencil(
-                view,
-                samples.members,
-                self.n_neighbors,
-                self.affinity,
-                self._each("scatters", carry_out=samples.each),
-            ),
-        )
+    def _forms(self, view: Coordinates, samples: Samples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(view, samples, memo)
+        return data.cached(local_fisher_problem, self.n_neighbors, self.affinity)

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.array_types import ArrayLike
 from mpda._lib.coordinates import Coordinates, build_coordinates
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import check_count
-from mpda.baselines.alignment import energy_dimension
-from mpda.baselines.graph_methods import lltsa_pencil
+from mpda.baselines.alignment import alignment_problem, energy_dimension
+from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import numerical_rank
-from mpda.discriminant.solutions import Pencil, Solution, smallest
+from mpda.discriminant.solutions import Eigenproblem, Solution, solve_smallest
 from mpda.estimators._costs import graph_bytes, neighborhoods_bytes, samples_bytes
-from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._eigen_method import EigenMethod, Memo
 from mpda.estimators._samples import LabelledSamples
 from mpda.neighbors.graph import center
 
@@ -148,22 +148,16 @@ class LLTSA(EigenMethod):
         super()._check()
 
     def _forms(self, view: Coordinates, samples: LabelledSamples | None, memo: Memo) -> _Forms:
-        lists = self._searched(view, self.n_neighbors, memo).indices
-        r = self._dimension(view.all_coordinates, lists)
-        pencil = remembered(
-            memo,
-            (self.n_neighbors, r),
-            lambda: lltsa_pencil(
-                view, lists, r, self._each("alignment", "groups of neighbourhoods")
-            ),
-        )
-        return _Forms(pencil, r)
+        data = self._training_data(view, samples, memo)
+        r = self._dimension(data)
+        return _Forms(data.cached(alignment_problem, self.n_neighbors, r), r)
 
     def _solution(self, view: Coordinates, forms: _Forms) -> Solution:
-        return smallest(view, forms.pencil, self.alpha, self.n_components)
+        return solve_smallest(view, forms.pencil, self.alpha, self.n_components)
 
-    def _dimension(self, Z: Floats, lists: Ints) -> int:
-        """r, the dimension of the tangent spaces of neighbourhoods (n, k)."""
+    def _dimension(self, data: TrainingData) -> int:
+        """r, the dimension of the tangent spaces of neighbourhoods."""
+        Z, lists = data.coords.all_coordinates, data.neighbors(self.n_neighbors).indices
         offsets = center(Z)
         n_dimensions = numerical_rank(offsets.T @ offsets)
         most = max(1, min(lists.shape[1] - 2, n_dimensions - 1))
@@ -187,5 +181,5 @@ class LLTSA(EigenMethod):
 class _Forms:
     """The pencil and r, the dimension of the tangent spaces that it is made with."""
 
-    pencil: Pencil
+    pencil: Eigenproblem
     dimension: int

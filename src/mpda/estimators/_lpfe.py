@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mpda._lib.coordinates import Coordinates
 from mpda._lib.validation import check_count, check_number
-from mpda.baselines.alignment import Fields
-from mpda.baselines.graph_methods import FieldSource, followed_fields, smoothest_fields
+from mpda.baselines.training_data import TrainingData
+from mpda.baselines.vector_fields import follow_fields
 from mpda.discriminant.solutions import Solution
 from mpda.estimators._costs import fields_bytes, graph_bytes, tangent_bytes
-from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._eigen_method import EigenMethod, Memo
 from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 
 
@@ -129,24 +129,10 @@ class LPFE(EigenMethod):
     def _warn(self, samples: LabelledSamples) -> None:
         warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> FieldSource:
-        """The smoothest fields, made when it is known how many are needed."""
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> TrainingData:
+        return self._training_data(view, samples, memo)
 
-        def fields(n_fields: int) -> Fields:
-            return remembered(
-                memo,
-                (self.n_neighbors, self.tangent_energy, n_fields),
-                lambda: smoothest_fields(
-                    view,
-                    samples.members,
-                    self.n_neighbors,
-                    self.tangent_energy,
-                    n_fields,
-                    self._each("fields"),
-                ),
-            )
-
-        return fields
-
-    def _solution(self, view: Coordinates, forms: FieldSource) -> Solution:
-        return followed_fields(view, forms, self.alpha, self.n_components)
+    def _solution(self, view: Coordinates, forms: TrainingData) -> Solution:
+        return follow_fields(
+            forms, self.n_neighbors, self.tangent_energy, self.alpha, self.n_components
+        )

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from mpda._lib.coordinates import Coordinates
 from mpda._lib.validation import check_count, check_number
-from mpda.baselines.graph_methods import LsdaForms, lsda_forms
-from mpda.discriminant.solutions import Pencil
+from mpda.baselines.graph_methods import lsda_scatters
+from mpda.discriminant.solutions import Eigenproblem
 from mpda.estimators._costs import graph_bytes, samples_bytes
-from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._eigen_method import EigenMethod, Memo
 from mpda.estimators._samples import LabelledSamples
 
 
@@ -115,10 +115,7 @@ class LSDA(EigenMethod):
         check_number("between_share", self.between_share, below=1.0)
         super()._check()
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Pencil:
-        forms: LsdaForms = remembered(
-            memo,
-            (self.n_neighbors,),
-            lambda: lsda_forms(view, samples.members, self._searched(view, self.n_neighbors, memo)),
-        )
-        return forms.pencil(self.between_share)
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(view, samples, memo)
+        scatters = data.cached(lsda_scatters, self.n_neighbors)
+        return scatters.eigenproblem(self.between_share)

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from mpda._lib.array_types import ArrayLike
 from mpda._lib.validation import check_count, check_number, resolve_seed
-from mpda.baselines.lsdr.subspace_search import Progress, SearchPlan, most_dependent_subspace
+from mpda.baselines.lsdr.subspace_search import SearchOptions, maximize_smi
 from mpda.estimators._costs import kernels_bytes, samples_bytes
 from mpda.estimators._linear_map import LinearMap
 
@@ -148,26 +148,22 @@ class LSDR(LinearMap):
         """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
         begin = time.monotonic()
         samples = self._labelled(X, y)
-        plan = self._plan(begin)
+        options = self._search_options(begin)
         self._refuse_beyond_memory(samples.X, samples.sizes)
+        codes = np.searchsorted(samples.classes, samples.y)
         rng = np.random.default_rng(_seed(self.random_state))
-        found = most_dependent_subspace(
-            samples.X, samples.members, self.n_components, self.init, plan, rng
-        )
+        subspace = maximize_smi(samples.X, codes, self.n_components, self.init, options, rng)
         self.classes_ = samples.classes
-        self.mean_ = found.mean.astype(samples.X.dtype, copy=False)
-        self.components_ = found.components.astype(samples.X.dtype, order="C")
-        self.width_ = found.width
-        self.ridge_ = found.ridge
-        record = found.ascent.record
-        self.smi_ = record[-1].objective
-        self.history_ = {
-            name: np.array([getattr(iteration, name) for iteration in record])
-            for name in ("objective", "gradient_norm", "step", "seconds")
-        }
+        self.mean_ = subspace.mean.astype(samples.X.dtype, copy=False)
+        self.components_ = subspace.components.astype(samples.X.dtype, order="C")
+        self.width_ = subspace.smoothing.width
+        self.ridge_ = subspace.smoothing.ridge
+        history = subspace.ascent.history
+        self.history_ = {name: np.array(values) for name, values in history.items()}
+        self.smi_ = history["objective"][-1]
         # scikit-learn wants at least 1: the look that found nothing to gain counts.
-        self.n_iter_ = max(record[-1].number, 1)
-        self.stop_reason_ = found.ascent.stop_reason
+        self.n_iter_ = max(len(history["step"]) - 1, 1)
+        self.stop_reason_ = subspace.ascent.stop_reason
         self._warn_if_cut_short()
         return self
 
@@ -178,10 +174,10 @@ class LSDR(LinearMap):
         n = sum(sizes)
         return 3.0 * samples_bytes(n, d) + kernels_bytes(n, self.n_centers)
 
-    def _plan(self, begin: float) -> SearchPlan:
+    def _search_options(self, begin: float) -> SearchOptions:
         unlimited = self.max_time is None or self.max_time == math.inf
         time_given = math.inf if unlimited else check_number("max_time", self.max_time)
-        return SearchPlan(
+        return SearchOptions(
             n_centers=check_count("n_centers", self.n_centers),
             widths=_numbers("widths", self.widths, _WIDTHS, least=1e-3, most=1e3),
             ridges=_numbers("ridges", self.ridges, _RIDGES, least=_LEAST_RIDGE, most=1e10),
@@ -189,7 +185,7 @@ class LSDR(LinearMap):
             max_iter=check_count("max_iter", self.max_iter),
             tol=check_number("tol", self.tol),
             deadline=begin + time_given,
-            report=Progress("LSDR") if self.verbose else None,
+            verbose=bool(self.verbose),
         )
 
     def _warn_if_cut_short(self) -> None:

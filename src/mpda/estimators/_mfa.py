@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from mpda._lib.coordinates import Coordinates
 from mpda._lib.validation import check_count, check_option
-from mpda.baselines.graph_methods import PENALTIES, neighbor_form, pair_form
-from mpda.discriminant.solutions import Pencil
+from mpda.baselines.graph_methods import PENALTIES, intrinsic_scatter, penalty_scatter
+from mpda.discriminant.solutions import Eigenproblem
 from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
-from mpda.estimators._eigen_method import EigenMethod, Memo, remembered
+from mpda.estimators._eigen_method import EigenMethod, Memo
 from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 
 
@@ -129,23 +129,7 @@ class MFA(EigenMethod):
     def _warn(self, samples: LabelledSamples) -> None:
         warn_of_small_classes(samples, self.n_neighbors)
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Pencil:
-        within = remembered(
-            memo,
-            ("within", self.n_neighbors),
-            lambda: neighbor_form(
-                view, samples.members, self.n_neighbors, self._each("neighbours (1/2)")
-            ),
-        )
-        between = remembered(
-            memo,
-            ("between", self.n_pairs, self.penalty),
-            lambda: pair_form(
-                view,
-                samples.members,
-                self.n_pairs,
-                self.penalty,
-                self._each("closest pairs (2/2)", "searches"),
-            ),
-        )
-        return Pencil(between, within)
+    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(view, samples, memo)
+        between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
+        return Eigenproblem(between, data.cached(intrinsic_scatter, self.n_neighbors))

@@ -1,14 +1,16 @@
-"""Ascent of a function of a subspace: natural gradient on the Grassmann manifold.
+"""Gradient ascent on the Grassmann manifold, the set of r-dimensional subspaces (LSDR).
 
-A subspace is the row space of W (r, d) with orthonormal rows. The natural gradient is the part of
-the gradient that leaves the subspace, G (I - W'W), and a step follows the geodesic in its direction
-(A. Edelman, T. A. Arias and S. T. Smith, "The Geometry of Algorithms with Orthogonality
-Constraints", SIAM Journal on Matrix Analysis and Applications 20(2), 1998).
+A subspace is the row space of W (r, d) with W W' = I. The natural gradient is the projection of the
+Euclidean gradient G onto the tangent space, G (I - W'W), and a step follows the geodesic in its
+direction (A. Edelman, T. A. Arias and S. T. Smith, "The Geometry of Algorithms with Orthogonality
+Constraints", SIAM Journal on Matrix Analysis and Applications 20(2), 1998). Step lengths are those
+of Barzilai and Borwein, with an Armijo line search. Depends on NumPy only.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,166 +19,205 @@ import numpy as np
 
 from mpda._lib.array_types import Floats
 
-# The value at W (r, d) and its gradient (r, d) with respect to the entries of W.
 Objective = Callable[[Floats], tuple[float, Floats]]
+"""Maps W (r, d) to the value and the Euclidean gradient (r, d)."""
 
-# Share of the gain that the slope promises which a step must keep.
+# A step must gain this share of what the slope promises: the usual value of the Armijo condition.
 _ARMIJO = 1e-4
-_MOST_HALVINGS = 30
-# In radians: a first step is a guess, a later one may turn no direction by more than this.
+# 30 halvings shorten a step by 1e-9; what gains nothing then is lost in rounding.
+_MAX_HALVINGS = 30
+# Angles in radians by which a step may turn a direction. The first step has no curvature to go by;
+# later ones are bounded because the objective is far from quadratic over a quarter turn.
 _FIRST_ANGLE = 0.2
-_LARGEST_ANGLE = math.pi / 4
-# A single short step says little; the gain is taken over some of them.
+_MAX_ANGLE = math.pi / 4
+# The gain is measured over several iterations, because a single short step says little.
 _PATIENCE = 5
-
-
-@dataclass(frozen=True)
-class Iteration:
-    """Where an iteration arrived; iteration 0 is the start, with step 0.
-
-    gradient_norm : of the natural gradient, per radian; seconds : since the start of the ascent
-    """
-
-    number: int
-    objective: float
-    gradient_norm: float
-    step: float
-    seconds: float
+# Often enough to see that a fit goes on, seldom enough to read.
+_SECONDS_BETWEEN_LINES = 2.0
 
 
 @dataclass(frozen=True)
 class Ascent:
-    """W : (r, d) orthonormal rows; record : every iteration; stop_reason : one of
+    """Result of :func:`ascend`.
 
-    "gradient" (below tolerance), "gain" (below tolerance), "no ascent" (no step increases the
-    objective: rounding), "max_iter", "max_time".
+    Attributes
+    ----------
+    W : ndarray of shape (r, d)
+        Orthonormal rows that span the subspace.
+    history : dict of lists
+        For the start and every iteration: "objective"; "gradient_norm", the Frobenius norm of the
+        natural gradient, per radian; "step", the length relative to the gradient; "seconds" since
+        the start.
+    stop_reason : str
+        "gradient" or "gain" (below the tolerance), "no ascent" (no step increases the objective:
+        rounding), "max_iter" or "max_time".
     """
 
     W: Floats
-    record: list[Iteration]
+    history: dict[str, list[float]]
     stop_reason: str
 
 
 def ascend(
     objective: Objective,
     start: Floats,
-    *,
     tol: float,
     max_iter: int,
     max_time: float = math.inf,
-    progress: Callable[[Iteration], None] | None = None,
+    title: str | None = None,
 ) -> Ascent:
-    """Increase the objective from ``start`` (r, d), orthonormal rows; it never decreases."""
-    begin = time.monotonic()
-    here = _Place.of(objective, start)
-    step = _FIRST_ANGLE / max(here.steepest, np.finfo(float).tiny)
-    record: list[Iteration] = []
-    used = 0.0
+    """Maximise a function of a subspace; the objective never decreases.
+
+    Parameters
+    ----------
+    objective : callable
+        Maps W (r, d) to its value and its Euclidean gradient (r, d).
+    start : ndarray of shape (r, d)
+        Orthonormal rows.
+    tol : float
+        The ascent ends when the gradient norm, or the gain of five iterations, is at most ``tol``
+        times the objective (times 1 if the objective is smaller).
+    max_iter : int
+        Largest number of iterations.
+    max_time : float, default=inf
+        Seconds after which the ascent ends.
+    title : str, default=None
+        First words of the lines about progress on stderr; None prints nothing.
+
+    Returns
+    -------
+    Ascent
+        The subspace, the history and the reason for the end.
+    """
+    begin = reported = time.monotonic()
+    point = _evaluate(objective, start)
+    next_step = _FIRST_ANGLE / max(point.angular_speed, np.finfo(float).tiny)
+    step = 0.0
+    history: dict[str, list[float]] = {
+        name: [] for name in ("objective", "gradient_norm", "step", "seconds")
+    }
     while True:
-        record.append(Iteration(len(record), here.value, here.norm, used, time.monotonic() - begin))
-        if progress is not None:
-            progress(record[-1])
-        reason = _stop_reason(record, tol, max_iter, max_time)
+        now = time.monotonic()
+        for name, value in zip(history, (point.value, point.norm, step, now - begin), strict=True):
+            history[name].append(value)
+        reason = _stop_reason(history, tol, max_iter, max_time)
+        if title is not None and (reason is not None or now - reported >= _SECONDS_BETWEEN_LINES):
+            reported = now
+            print(
+                f"{title}: iteration {len(history['step']) - 1}, SMI {point.value:.6g}, "
+                f"gradient {point.norm:.2g}, {now - begin:.1f} s",
+                file=sys.stderr,
+            )
         if reason is not None:
-            return Ascent(here.W, record, reason)
-        found = _uphill(objective, here, min(step, _LARGEST_ANGLE / here.steepest))
-        if found is None:
-            return Ascent(here.W, record, "no ascent")
-        there, used = found
-        step = _next_step(here, there, used)
-        here = there
+            return Ascent(point.W, history, reason)
+        previous, path = point, geodesic(point.W, point.gradient)
+        step = min(next_step, _MAX_ANGLE / point.angular_speed)
+        for _ in range(_MAX_HALVINGS):
+            point = _evaluate(objective, path(step))
+            gain = point.value - previous.value
+            if gain > 0.0 and gain >= _ARMIJO * step * previous.norm**2:
+                break
+            step *= 0.5
+        else:
+            return Ascent(previous.W, history, "no ascent")
+        next_step = _barzilai_borwein_step(previous, point, step)
 
 
-def _stop_reason(record: list[Iteration], tol: float, max_iter: int, max_time: float) -> str | None:
-    last = record[-1]
-    small = tol * max(1.0, abs(last.objective))
-    if last.gradient_norm <= small:
+def _stop_reason(
+    history: dict[str, list[float]], tol: float, max_iter: int, max_time: float
+) -> str | None:
+    objectives = history["objective"]
+    limit = tol * max(1.0, abs(objectives[-1]))
+    if history["gradient_norm"][-1] <= limit:
         return "gradient"
-    if len(record) > _PATIENCE and last.objective - record[-1 - _PATIENCE].objective <= small:
+    if len(objectives) > _PATIENCE and objectives[-1] - objectives[-1 - _PATIENCE] <= limit:
         return "gain"
-    if last.number >= max_iter:
+    if len(objectives) > max_iter:
         return "max_iter"
-    if last.seconds >= max_time:
-        return "max_time"
-    return None
+    return "max_time" if history["seconds"][-1] >= max_time else None
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A subspace W (r, d), the value there, and the natural gradient (r, d)."""
+class _Point:
+    """A subspace W (r, d), the value of the objective and its natural gradient (r, d)."""
 
     W: Floats
     value: float
-    tangent: Floats
-
-    @classmethod
-    def of(cls, objective: Objective, W: Floats) -> _Place:
-        value, gradient = objective(W)
-        return cls(W, value, tangent_part(W, gradient))
+    gradient: Floats
 
     @property
     def norm(self) -> float:
-        return float(np.linalg.norm(self.tangent))
+        return float(np.linalg.norm(self.gradient))
 
     @property
-    def steepest(self) -> float:
-        """The largest angle that a unit step turns by."""
-        return float(np.linalg.norm(self.tangent, ord=2))
+    def angular_speed(self) -> float:
+        """Largest angle by which a step of length 1 turns a direction."""
+        return float(np.linalg.norm(self.gradient, ord=2))
 
 
-def tangent_part(W: Floats, gradient: Floats) -> Floats:
-    """The part of a gradient (r, d) that leaves the row space of W (r, d)."""
+def _evaluate(objective: Objective, W: Floats) -> _Point:
+    value, gradient = objective(W)
+    return _Point(W, value, project_to_tangent(W, gradient))
+
+
+def project_to_tangent(W: Floats, gradient: Floats) -> Floats:
+    """Project a gradient onto the tangent space of the Grassmann manifold at W: G (I - W'W).
+
+    Parameters
+    ----------
+    W : ndarray of shape (r, d)
+        Orthonormal rows.
+    gradient : ndarray of shape (r, d)
+        Euclidean gradient G.
+
+    Returns
+    -------
+    ndarray of shape (r, d)
+        The natural gradient; its rows are orthogonal to those of W.
+    """
     return gradient - (gradient @ W.T) @ W
 
 
-def _uphill(objective: Objective, here: _Place, step: float) -> tuple[_Place, float] | None:
-    """The first place along the geodesic, at halved steps, with enough gain; and its step."""
-    path = Geodesic.along(here.W, here.tangent)
-    slope = here.norm**2
-    for _ in range(_MOST_HALVINGS):
-        there = _Place.of(objective, path.at(step))
-        gain = there.value - here.value
-        if gain > 0.0 and gain >= _ARMIJO * step * slope:
-            return there, step
-        step *= 0.5
-    return None
+def _barzilai_borwein_step(previous: _Point, point: _Point, step: float) -> float:
+    """Return the shorter of the two Barzilai-Borwein steps, at most twice the last step.
 
-
-def _next_step(here: _Place, there: _Place, step: float) -> float:
-    """The step of Barzilai and Borwein, the shorter of their two, at most twice the last.
-
-    Without the bound a long step now and then throws the ascent far enough to make differences of
-    rounding, as between X and 3 X, visible in the answer.
+    Without the bound, an occasional long step moves the ascent so far that rounding differences, as
+    between X and 3 X, become visible in the result.
     """
-    change = here.tangent - there.tangent
-    curvature = float(np.sum((there.W - here.W) * change))
+    change = previous.gradient - point.gradient
+    curvature = float(np.sum((point.W - previous.W) * change))
     if curvature <= 0.0:
         return 2.0 * step
     return min(curvature / float(np.sum(change**2)), 2.0 * step)
 
 
-@dataclass(frozen=True)
-class Geodesic:
-    """The geodesic from W along U diag(angles) V.
+def geodesic(W: Floats, tangent: Floats) -> Callable[[float], Floats]:
+    """Return the geodesic of the Grassmann manifold from W along a tangent.
 
-    base : (r, d) U'W; U : (r, r); angles : (r,) per unit of the step; V : (r, d)
+    Parameters
+    ----------
+    W : ndarray of shape (r, d)
+        Orthonormal rows.
+    tangent : ndarray of shape (r, d)
+        Direction whose rows are orthogonal to those of W.
+
+    Returns
+    -------
+    callable
+        Maps a step s to the orthonormal rows (r, d) at that distance.
+
+    Notes
+    -----
+    With the singular value decomposition tangent = U diag(a) V, the geodesic is
+    U (cos(a s) U'W + sin(a s) V).
     """
+    U, angles, V = np.linalg.svd(tangent, full_matrices=False)
+    base = U.T @ W
 
-    base: Floats
-    U: Floats
-    angles: Floats
-    V: Floats
-
-    @classmethod
-    def along(cls, W: Floats, tangent: Floats) -> Geodesic:
-        """From W (r, d), orthonormal rows, along a tangent (r, d) whose rows leave its span."""
-        U, angles, V = np.linalg.svd(tangent, full_matrices=False)
-        return cls(U.T @ W, U, angles, V)
-
-    def at(self, step: float) -> Floats:
-        """The point (r, d) after ``step``; its rows are orthonormal."""
-        turned = np.cos(self.angles * step)[:, None] * self.base
-        turned += np.sin(self.angles * step)[:, None] * self.V
-        W = self.U @ turned
+    def position(step: float) -> Floats:
+        cosines, sines = np.cos(angles * step), np.sin(angles * step)
+        rows = U @ (cosines[:, None] * base + sines[:, None] * V)
         # One Newton step towards the nearest orthonormal rows, so that rounding does not add up.
-        return 1.5 * W - 0.5 * (W @ W.T) @ W
+        return 1.5 * rows - 0.5 * (rows @ rows.T) @ rows
+
+    return position

@@ -1,49 +1,73 @@
-"""The search for the subspace in which samples depend most on their classes (LSDR).
+"""Search for the subspace with maximal squared-loss mutual information (LSDR).
 
-Each start settles in short ascents of the squared-loss mutual information, with width and ridge
-chosen again by cross-validation after each; the best one is then followed to its end.
+Every initial subspace is optimised by short ascents on the Grassmann manifold, and width and ridge
+are selected again by cross-validation after each of them. The best initial subspace is then
+optimised to the end at fixed width and ridge. The search works in the principal axes of the
+samples, which removes null directions, and on samples sorted by value, so that draws depend neither
+on the order of the samples nor on the names of the classes.
 """
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
 
 from mpda._lib.array_types import Floats, Ints
 from mpda._lib.coordinates import build_coordinates, scale_exponent
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import check_count, check_option
-from mpda.baselines.graph_methods import class_codes
 from mpda.baselines.lsdr.density_ratio import (
-    CentredSamples,
-    Choice,
+    KernelSamples,
     Smoothing,
-    chosen_smoothing,
-    drawn_centres,
-    drawn_folds,
-    smi_with_gradient,
+    compute_smi,
+    draw_centers,
+    draw_folds,
+    select_smoothing,
 )
-from mpda.baselines.lsdr.grassmann import Ascent, Iteration, ascend
+from mpda.baselines.lsdr.grassmann import Ascent, ascend
 from mpda.discriminant.eigenproblem import fix_signs
 from mpda.neighbors.graph import center
 
-_RANDOM_STARTS = 3
-# A start settles in short ascents, with width and ridge chosen again after each.
-_SETTLING_ROUNDS = 4
-_SETTLING_ITERATIONS = 40
-# Ridge of the Fisher start, relative to the mean variance along an axis.
+# Random initial subspaces of init="best"; each costs as much as the one of PCA.
+_N_RANDOM = 3
+# Short ascents of an initial subspace: enough for width and ridge to stay the same on our data.
+_SHORT_ASCENTS = 4
+_SHORT_ITERATIONS = 40
+# Ridge of Fisher's directions, relative to the mean variance along a principal axis.
 _FISHER_RIDGE = 0.1
+# Singular values of Fisher's directions are at most 1, the share of the variance between classes;
+# below this there is no difference between class means but rounding.
+_MIN_FISHER_VALUE = 1e-8
+# Relative singular value below which rows of a given initial subspace count as dependent.
+_MIN_SINGULAR_VALUE = 1e-10
 
 
 @dataclass(frozen=True)
-class SearchPlan:
-    """What a user sets, checked; ``deadline`` on the monotonic clock."""
+class SearchOptions:
+    """Validated options of the search.
+
+    Attributes
+    ----------
+    n_centers : int
+        Number of centres of the basis functions.
+    widths, ridges : tuple of float
+        Candidates of the cross-validation; widths are multiples of the median distance.
+    n_folds : int
+        Folds of the cross-validation.
+    max_iter : int
+        Largest number of iterations of an ascent.
+    tol : float
+        Tolerance of an ascent.
+    deadline : float
+        End of the time budget on the monotonic clock.
+    verbose : bool
+        Print progress on stderr.
+    """
 
     n_centers: int
     widths: tuple[float, ...]
@@ -52,79 +76,85 @@ class SearchPlan:
     max_iter: int
     tol: float
     deadline: float
-    report: Progress | None
+    verbose: bool
 
     @property
     def time_left(self) -> float:
+        """Seconds until the deadline."""
         return self.deadline - time.monotonic()
 
 
-class Progress:
-    """Lines on stderr about the iterations, at most one in two seconds besides those forced."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._begin = self._last = time.monotonic()
-        self.stage = ""
-
-    def __call__(self, iteration: Iteration, *, force: bool = False) -> None:
-        now = time.monotonic()
-        if force or now - self._last >= 2.0:
-            print(
-                f"{self._title}, {self.stage}: iteration {iteration.number}, "
-                f"SMI {iteration.objective:.6g}, gradient {iteration.gradient_norm:.2g}, "
-                f"{now - self._begin:.1f} s",
-                file=sys.stderr,
-            )
-            self._last = now
-
-
 @dataclass(frozen=True)
-class FoundSubspace:
-    """components : (r, d) orthonormal; mean : (d,); width : in the units of the samples."""
+class InformativeSubspace:
+    """Result of :func:`maximize_smi`.
+
+    Attributes
+    ----------
+    components : ndarray of shape (r, d)
+        Orthonormal; principal axes of the mapped samples, by decreasing variance.
+    mean : ndarray of shape (d,)
+        Mean of the samples.
+    smoothing : Smoothing
+        Width, in the units of the samples, and ridge of the final ascent.
+    ascent : Ascent
+        The final ascent.
+    """
 
     components: Floats
     mean: Floats
-    width: float
-    ridge: float
+    smoothing: Smoothing
     ascent: Ascent
 
 
-def most_dependent_subspace(
+def maximize_smi(
     X: Floats,
-    classes: Sequence[Ints],
+    codes: Ints,
     n_components: Any,
     init: Any,
-    plan: SearchPlan,
+    options: SearchOptions,
     rng: np.random.Generator,
-) -> FoundSubspace:
-    """The subspace of the samples X (n, d), given the indices of each class."""
-    # Whatever is drawn must depend neither on the order of the samples nor on names.
+) -> InformativeSubspace:
+    """Find a subspace with locally maximal SMI between mapped samples and classes.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Samples.
+    codes : ndarray of shape (n,)
+        Class of each sample, 0 to k - 1.
+    n_components : int or None
+        Dimension of the subspace, checked here.
+    init : {"best", "pca", "random"} or array-like of shape (r, d)
+        Initial subspace, checked here.
+    options : SearchOptions
+        Options of the search.
+    rng : numpy.random.Generator
+        Draws centres, folds and random initial subspaces.
+
+    Returns
+    -------
+    InformativeSubspace
+        The subspace and how it was reached.
+    """
     order = np.lexsort(X.T[::-1])
-    codes = _by_first_appearance(classes, order)
+    labels, first, codes = np.unique(codes[order], return_index=True, return_inverse=True)
+    codes = np.argsort(np.argsort(first))[codes]  # classes numbered by first appearance
     axes = _principal_axes(X[order])
-    r = _dimension(n_components, len(classes), len(axes.basis))
+    r = _check_n_components(n_components, labels.size, len(axes.basis))
     with one_blas_thread(len(axes.basis) <= SMALL):
-        data = CentredSamples(axes.points, codes, drawn_centres(codes, plan.n_centers, rng))
-        folds = drawn_folds(codes, plan.n_folds, rng)
-        starts = _starts(init, r, axes, codes, rng)
-        settled = _best_settled(data, starts, folds, plan)
-        ascent = _ascent(data, settled, plan)
-        turned = _principal_rows(axes.points, ascent.W)
-    return FoundSubspace(
-        components=fix_signs((turned @ axes.basis).T).T,
+        centers = draw_centers(codes, options.n_centers, rng)
+        folds = draw_folds(codes, options.n_folds, rng)
+        samples = KernelSamples(axes.points, codes, centers, folds)
+        start = _best_start(samples, _initial_subspaces(init, r, axes, codes, rng), options)
+        ascent = _ascend("ascent", samples, start.smoothing, start.W, options)
+        rows = _rotate_to_principal_axes(axes.points, ascent.W)
+    width = float(np.ldexp(start.smoothing.width, axes.exponent))
+    return InformativeSubspace(
+        components=fix_signs((rows @ axes.basis).T).T,
         mean=axes.mean,
-        width=float(np.ldexp(settled.smoothing.width, axes.exponent)),
-        ridge=settled.smoothing.ridge,
+        smoothing=Smoothing(width, start.smoothing.ridge),
         ascent=ascent,
     )
-
-
-def _by_first_appearance(classes: Sequence[Ints], order: Ints) -> Ints:
-    """The class of each ordered sample (n,), numbered as the classes come up in that order."""
-    codes = class_codes(classes, len(order))
-    _, firsts, codes = np.unique(codes[order], return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(firsts))[codes]
 
 
 @dataclass(frozen=True)
@@ -132,36 +162,33 @@ class _PrincipalAxes:
     """The samples in the coordinates of their principal axes.
 
     points : (n, p) centred, times 2^-exponent; basis : (p, d) orthonormal, by decreasing variance
-    variances : (p,) of the points; mean : (d,) of the samples
+    mean : (d,) of the samples
     """
 
     points: Floats
     basis: Floats
-    variances: Floats
     mean: Floats
     exponent: int
 
 
 def _principal_axes(X: Floats) -> _PrincipalAxes:
-    view = build_coordinates(X)
-    offsets = center(view.all_coordinates)
-    # Samples far from the origin are small once it is taken off.
+    coords = build_coordinates(X)
+    offsets = center(coords.all_coordinates)
+    # Samples far from the origin may be small about their mean, so they are scaled once more.
     shift = scale_exponent(offsets)
     offsets = np.ldexp(offsets, -shift)
-    triangle = np.linalg.qr(offsets, mode="r")
-    _, singular, basis = np.linalg.svd(triangle, full_matrices=False)
-    kept = singular > max(X.shape) * np.finfo(float).eps * singular[0]
-    basis = basis[kept]
+    _, singular, basis = np.linalg.svd(np.linalg.qr(offsets, mode="r"), full_matrices=False)
+    rank = np.count_nonzero(singular > max(X.shape) * np.finfo(float).eps * singular[0])
+    basis = basis[:rank]
     return _PrincipalAxes(
         points=offsets @ basis.T,
-        basis=basis if view.basis is None else basis @ view.basis.T,
-        variances=singular[kept] ** 2 / len(X),
-        mean=view.mean,
-        exponent=view.exponent + shift,
+        basis=basis if coords.basis is None else basis @ coords.basis.T,
+        mean=coords.mean,
+        exponent=coords.exponent + shift,
     )
 
 
-def _dimension(n_components: Any, n_classes: int, rank: int) -> int:
+def _check_n_components(n_components: Any, n_classes: int, rank: int) -> int:
     if n_components is None:
         return min(n_classes - 1, rank)
     r = check_count("n_components", n_components)
@@ -173,131 +200,123 @@ def _dimension(n_components: Any, n_classes: int, rank: int) -> int:
     return r
 
 
-def _starts(
+def _initial_subspaces(
     init: Any, r: int, axes: _PrincipalAxes, codes: Ints, rng: np.random.Generator
 ) -> list[Floats]:
-    """Subspaces (r, p) to start from."""
+    """Return the initial subspaces (r, p), in principal axes."""
     rank, d = axes.basis.shape
     if not isinstance(init, str):
-        return [_given_start(init, r, axes)]
-    shape = f" or an array of shape ({r}, {d})"
-    name = check_option("init", init, ("best", "pca", "random"), also=shape)
-    if name == "pca":
-        return [np.eye(r, rank)]
-    # Drawn in the space of the samples: principal axes may be any where variances are equal.
-    drawn = rng.normal(size=(1 if name == "random" else _RANDOM_STARTS, d, r))
-    random = [np.linalg.qr(axes.basis @ vectors)[0].T for vectors in drawn]
-    if name == "random":
-        return random
-    return [np.eye(r, rank), _fisher_start(r, axes, codes), *random]
+        return [_check_init(init, r, axes)]
+    check_option("init", init, ("best", "pca", "random"), also=f" or an array of shape ({r}, {d})")
+    pca = np.eye(r, rank)
+    if init == "pca":
+        return [pca]
+    # Drawn in the space of the samples: principal axes are arbitrary where variances are equal.
+    normal = rng.normal(size=(1 if init == "random" else _N_RANDOM, d, r))
+    random = [np.linalg.qr(axes.basis @ vectors)[0].T for vectors in normal]
+    return random if init == "random" else [pca, fisher_subspace(r, axes.points, codes), *random]
 
 
-def _given_start(init: Any, r: int, axes: _PrincipalAxes) -> Floats:
-    d = axes.basis.shape[1]
-    allowed = f"init must be 'best', 'pca', 'random' or a finite array of shape ({r}, {d})"
-    try:
-        rows = np.asarray(init, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{allowed}, got {init!r}.") from error
-    if rows.shape != (r, d):
-        raise ValueError(f"{allowed}, got one of shape {rows.shape}.")
-    if not np.isfinite(rows).all():
-        raise ValueError(f"{allowed}, got one with entries that are not finite.")
+def _check_init(init: Any, r: int, axes: _PrincipalAxes) -> Floats:
+    """Return orthonormal rows (r, p) with the row space of ``init`` (r, d)."""
+    rows = check_array(init, dtype=np.float64, input_name="init")
+    shape = (r, axes.basis.shape[1])
+    if rows.shape != shape:
+        raise ValueError(
+            f"init must be 'best', 'pca', 'random' or an array of shape {shape}, got one of shape "
+            f"{rows.shape}."
+        )
     _, singular, W = np.linalg.svd(rows @ axes.basis.T, full_matrices=False)
-    if not singular[-1] > 1e-10 * singular[0]:
+    rank = np.count_nonzero(singular > _MIN_SINGULAR_VALUE * singular[0])
+    if rank < r:
         raise ValueError(
             "init must have linearly independent rows within the span of the centred samples; "
-            f"got {np.count_nonzero(singular > 1e-10 * singular[0])} independent of {r}."
+            f"got {rank} independent of {r}."
         )
     return W
 
 
-def _fisher_start(r: int, axes: _PrincipalAxes, codes: Ints) -> Floats:
-    """Fisher's directions with a ridge, completed by the principal axes orthogonal to them."""
+def fisher_subspace(r: int, points: Floats, codes: Ints) -> Floats:
+    """Compute Fisher's directions with a ridge, completed by principal axes orthogonal to them.
+
+    Parameters
+    ----------
+    r : int
+        Dimension of the subspace.
+    points : ndarray of shape (n, p)
+        Centred samples whose features are uncorrelated.
+    codes : ndarray of shape (n,)
+        Class of each sample, 0 to k - 1.
+
+    Returns
+    -------
+    ndarray of shape (r, p)
+        Orthonormal rows; the first ones, at most k - 1, span Fisher's directions.
+    """
+    variances = np.mean(points**2, axis=0)
     counts = np.bincount(codes)
-    means = np.array([axes.points[codes == c].mean(axis=0) for c in range(counts.size)])
-    scale = np.sqrt(axes.variances + _FISHER_RIDGE * axes.variances.mean())
+    means = np.array([points[codes == label].mean(axis=0) for label in range(counts.size)])
+    scale = np.sqrt(variances + _FISHER_RIDGE * variances.mean())
     whitened = np.sqrt(counts / codes.size)[:, None] * means / scale
     _, singular, directions = np.linalg.svd(whitened, full_matrices=False)
-    # Singular values are at most 1 here, the share of the variance that lies between classes.
-    kept = directions[:r][singular[:r] > 1e-8] / scale
-    full = np.linalg.qr(kept.T, mode="complete")[0]
-    fisher, rest = full[:, : len(kept)], full[:, len(kept) :]
-    _, vectors = np.linalg.eigh((rest.T * axes.variances) @ rest)
-    completed = rest @ vectors[:, ::-1][:, : r - len(kept)]
-    return np.column_stack([fisher, completed]).T
+    directions = directions[:r][singular[:r] > _MIN_FISHER_VALUE] / scale
+    n_fisher = len(directions)
+    basis = np.linalg.qr(directions.T, mode="complete")[0]
+    complement = basis[:, n_fisher:]
+    _, vectors = np.linalg.eigh((complement.T * variances) @ complement)
+    completion = complement @ vectors[:, ::-1][:, : r - n_fisher]
+    return np.column_stack([basis[:, :n_fisher], completion]).T
 
 
 @dataclass(frozen=True)
-class _Settled:
-    """A subspace W (r, p), the smoothing chosen there, and the criterion it had."""
+class _Start:
+    """A subspace W (r, p) after short ascents, and the smoothing selected there."""
 
     W: Floats
-    choice: Choice
-
-    @property
-    def smoothing(self) -> Smoothing:
-        return self.choice.smoothing
+    smoothing: Smoothing
+    criterion: float
 
 
-def _best_settled(
-    data: CentredSamples, starts: list[Floats], folds: list[Ints], plan: SearchPlan
-) -> _Settled:
-    """The start with the best criterion once settled; those out of time are not tried."""
-    best: _Settled | None = None
-    for i, start in enumerate(starts, start=1):
-        if best is not None and plan.time_left <= 0.0:
+def _best_start(samples: KernelSamples, subspaces: list[Floats], options: SearchOptions) -> _Start:
+    """Return the start with the smallest criterion; subspaces after the deadline are not tried."""
+    starts: list[_Start] = []
+    for number, W in enumerate(subspaces, start=1):
+        if starts and options.time_left <= 0.0:
             break
-        if plan.report is not None:
-            plan.report.stage = f"start {i}/{len(starts)}"
-        settled = _settled(data, start, folds, plan)
-        if best is None or settled.choice.criterion < best.choice.criterion:
-            best = settled
-    assert best is not None
-    return best
+        stage = f"start {number}/{len(subspaces)}"
+        starts.append(_optimize_start(stage, samples, W, options))
+    return min(starts, key=lambda start: start.criterion)
 
 
-def _settled(data: CentredSamples, W: Floats, folds: list[Ints], plan: SearchPlan) -> _Settled:
-    choice = chosen_smoothing(data, W, plan.widths, plan.ridges, folds)
-    for _ in range(_SETTLING_ROUNDS):
-        if plan.time_left <= 0.0:
+def _optimize_start(
+    stage: str, samples: KernelSamples, W: Floats, options: SearchOptions
+) -> _Start:
+    """Alternate short ascents and the selection of width and ridge until these stay the same."""
+    candidates = options.widths, options.ridges
+    smoothing, criterion = select_smoothing(samples, W, *candidates)
+    short = replace(options, max_iter=min(options.max_iter, _SHORT_ITERATIONS))
+    for _ in range(_SHORT_ASCENTS):
+        if options.time_left <= 0.0:
             break
-        W = ascend(
-            partial(smi_with_gradient, data, choice.smoothing),
-            W,
-            tol=plan.tol,
-            max_iter=min(plan.max_iter, _SETTLING_ITERATIONS),
-            max_time=plan.time_left,
-            progress=plan.report,
-        ).W
-        before, choice = choice, chosen_smoothing(data, W, plan.widths, plan.ridges, folds)
-        if _much_the_same(before.smoothing, choice.smoothing):
+        W = _ascend(stage, samples, smoothing, W, short).W
+        previous = smoothing
+        smoothing, criterion = select_smoothing(samples, W, *candidates)
+        # The width follows the median distance, which still moves a little near the optimum.
+        if previous.ridge == smoothing.ridge and 0.8 < previous.width / smoothing.width < 1.25:
             break
-    return _Settled(W, choice)
+    return _Start(W, smoothing, criterion)
 
 
-def _much_the_same(first: Smoothing, second: Smoothing) -> bool:
-    return first.ridge == second.ridge and 0.8 < first.width / second.width < 1.25
+def _ascend(
+    stage: str, samples: KernelSamples, smoothing: Smoothing, W: Floats, options: SearchOptions
+) -> Ascent:
+    objective = partial(compute_smi, samples, smoothing)
+    title = f"LSDR, {stage}" if options.verbose else None
+    return ascend(objective, W, options.tol, options.max_iter, options.time_left, title)
 
 
-def _ascent(data: CentredSamples, settled: _Settled, plan: SearchPlan) -> Ascent:
-    if plan.report is not None:
-        plan.report.stage = "ascent"
-    ascent = ascend(
-        partial(smi_with_gradient, data, settled.smoothing),
-        settled.W,
-        tol=plan.tol,
-        max_iter=plan.max_iter,
-        max_time=plan.time_left,
-        progress=plan.report,
-    )
-    if plan.report is not None:
-        plan.report(ascent.record[-1], force=True)
-    return ascent
-
-
-def _principal_rows(points: Floats, W: Floats) -> Floats:
-    """The basis (r, p) of the row space of W in which the mapped points are uncorrelated."""
+def _rotate_to_principal_axes(points: Floats, W: Floats) -> Floats:
+    """Return the basis (r, p) of the row space of W in which mapped points are uncorrelated."""
     W = np.linalg.qr(W.T)[0].T
     _, _, axes = np.linalg.svd(points @ W.T, full_matrices=False)
     return axes @ W

@@ -1,0 +1,161 @@
+"""The samples of a fit by class, with the stages of the baselines that were computed from them.
+
+Every baseline computes its matrices by functions ``stage(data, *parameters)``. A stage is computed
+when it is first needed and kept, so that fits with other parameters on the same samples share it.
+Work on classes is mapped by joblib or on a cluster, whatever ``mapper`` does. Depends on the
+coordinates and on the neighbour search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, TypeVarTuple, cast
+
+import numpy as np
+
+from mpda._lib.array_types import Ints
+from mpda._lib.coordinates import Coordinates
+from mpda.neighbors.graph import NeighborLists, find_neighbors_blockwise
+
+Parameters = TypeVarTuple("Parameters")
+Result = TypeVar("Result")
+
+
+Mapper = Callable[..., Iterator[Any]]
+"""A function like ``mpda.parallel.map_ordered``: yields results in the order of the tasks."""
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Samples by class, and a cache of what was computed from them.
+
+    Attributes
+    ----------
+    coords : Coordinates
+        The samples.
+    classes : sequence of ndarrays
+        Indices of the samples of each class.
+    mapper : callable
+        Maps work over classes, as ``mpda.parallel.map_ordered``.
+    n_jobs : int or None
+        Number of tasks at the same time.
+    title : str or None
+        First words of the lines about progress; None prints nothing.
+    max_neighbors : int
+        Largest number of neighbours that any fit on these samples will need. The neighbours among
+        all samples are searched once for all of them.
+    """
+
+    coords: Coordinates
+    classes: Sequence[Ints]
+    mapper: Mapper
+    n_jobs: int | None = None
+    title: str | None = None
+    max_neighbors: int = 0
+    _stages: dict[Hashable, object] = field(default_factory=dict, repr=False)
+
+    @property
+    def codes(self) -> Ints:
+        """Number of the class of each sample, shape (n,)."""
+        codes = np.empty(self.coords.samples.shape[0], dtype=np.intp)
+        for code, members in enumerate(self.classes):
+            codes[members] = code
+        return codes
+
+    def cached(
+        self, stage: Callable[[TrainingData, *Parameters], Result], *parameters: *Parameters
+    ) -> Result:
+        """Return ``stage(self, ...)``, computed at the first call with these arguments.
+
+        Parameters
+        ----------
+        stage : callable
+            Function of the training data and of hashable parameters.
+        *parameters : hashable
+            The parameters.
+
+        Returns
+        -------
+        object
+            The result of the stage, which must not be modified.
+        """
+        key = (stage, parameters)
+        if key not in self._stages:
+            self._stages[key] = stage(self, *parameters)
+        return cast(Result, self._stages[key])
+
+    def map_classes(
+        self, title: str, work: Callable[..., Result], *parameters: Any
+    ) -> Iterator[Result]:
+        """Yield ``work(points, Z, *parameters)`` for each class.
+
+        Parameters
+        ----------
+        title : str
+            Name of the work in lines about progress.
+        work : callable
+            Takes the points (n_c, d) and the coordinates Z (n_c, r) of the samples of a class.
+        *parameters : object
+            Further arguments.
+
+        Yields
+        ------
+        object
+            The results in the order of the classes.
+        """
+        arguments = ((*self.coords.part(members), *parameters) for members in self.classes)
+        yield from self.map_tasks(title, work, arguments, len(self.classes))
+
+    def map_tasks(
+        self,
+        title: str,
+        work: Callable[..., Result],
+        arguments: Iterable[tuple[Any, ...]],
+        n: int,
+        unit: str = "classes",
+    ) -> Iterator[Result]:
+        """Yield ``work(*a)`` for each tuple of arguments.
+
+        Parameters
+        ----------
+        title : str
+            Name of the work in lines about progress.
+        work : callable
+            The work.
+        arguments : iterable of tuples
+            Arguments of the tasks.
+        n : int
+            Number of tasks.
+        unit : str, default="classes"
+            Name of the tasks in lines about progress.
+
+        Yields
+        ------
+        object
+            The results in the order of the tasks.
+        """
+        report = None if self.title is None else f"{self.title}, {title}"
+        yield from self.mapper(work, arguments, n, n_jobs=self.n_jobs, report=report, unit=unit)
+
+    def neighbors(self, n_neighbors: int) -> NeighborLists:
+        """Find the nearest neighbours of every sample among all samples.
+
+        Parameters
+        ----------
+        n_neighbors : int
+            k, cut to the number of other samples.
+
+        Returns
+        -------
+        NeighborLists
+            Nearest first, ties by lower index.
+        """
+        k = max(n_neighbors, self.max_neighbors)
+        return self.cached(_search_neighbors, k).first(n_neighbors)
+
+
+def _search_neighbors(data: TrainingData, n_neighbors: int) -> NeighborLists:
+    arguments = [(data.coords.points, n_neighbors)]
+    (lists,) = data.map_tasks("neighbours", find_neighbors_blockwise, arguments, 1, "searches")
+    return lists
