@@ -292,11 +292,3 @@ def alignment_matrix(X, k, r):
         G = np.column_stack([np.full(len(near), 1 / np.sqrt(len(near))), V])
         B[np.ix_(near, near)] += np.eye(len(near)) - G @ G.T
     return B
-
-
-def field_energy(W, T, v):
-    """sum_ij W_ij |v_i - T_i'T_j v_j|^2 over ordered pairs, T and v given as lists."""
-    n = len(W)
-    return sum(
-        W[i, j] * np.sum((v[i] - T[i].T @ T[j] @ v[j]) ** 2) for i in range(n) for j in range(n)
-    )

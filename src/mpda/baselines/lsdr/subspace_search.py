@@ -205,7 +205,7 @@ def _initial_subspaces(
 ) -> list[Floats]:
     """Return the initial subspaces (r, p), in principal axes."""
     rank, d = axes.basis.shape
-    if not isinstance(init, str):
+    if np.ndim(init) > 0:
         return [_check_init(init, r, axes)]
     check_option("init", init, ("best", "pca", "random"), also=f" or an array of shape ({r}, {d})")
     pca = np.eye(r, rank)
