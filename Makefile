@@ -1,63 +1,72 @@
 # Every target sets up what it needs in .venv; only Python 3.11+, make and a package index are required.
 PYTHON ?= python3
 BIN := .venv/bin
-# Two at a time, a file in one process: what a file sets up, a cluster or a browser, is there once.
+INSTALL := -m pip install --quiet --disable-pip-version-check
+# Two processes, one test file in one process: a file sets up its cluster or browser once.
 TESTS := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 OLDEST_PYTHON ?= python3.11
-ARRAY_TESTS := $(addprefix tests/test_,arrays.py array_pieces.py partition_arrays.py sklearn_checks.py export.py persistence.py)
 # For make test-pythons.
 PYTHONS ?= python3.11 python3.12 python3.13
+# Another BLAS kernel than the fastest of this machine: sums are rounded in another order.
+BLAS_KERNEL := $(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Nehalem)
+# Tests of the mathematics, for make test-rounding.
+MATHEMATICS := $(addprefix tests/test_,coarse.py curves.py density_ratio.py discriminants.py forms.py \
+	gram_pca.py graph_discriminant.py graphs.py grassmann.py health.py hostile.py input.py lsdr.py \
+	methods.py partial_fit.py partition.py passes.py pencils.py published_methods.py recipes.py \
+	recorded_fits.py ridges.py search.py selection.py)
 
-.PHONY: demo test lint test-oldest test-pythons check docs pictures bench bench-large fuzz kills mutations format clean
+.PHONY: demo test lint test-rounding test-oldest test-pythons check measure docs pictures bench bench-large fuzz mutations format clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo    set up and compare MPDA with 1-NN, PCA, LDA and LFDA on the bundled digits; writes demo-output/report.html"
-	@echo "make test    set up and run the tests"
-	@echo "make test-oldest    the same with the oldest versions of everything (oldest.txt, oldest-arrays.txt), on Python 3.11"
-	@echo "make test-pythons   the same with the newest on each of PYTHONS=\"$(PYTHONS)\""
-	@echo "make check   format, lint, types, then the tests with the coverage of lines and branches"
-	@echo "make fuzz    hostile data for every estimator, attacked files for every reader; ten minutes, or MINUTES=2"
-	@echo "make kills   kill the reproduction fifty times and compare what it ends with"
-	@echo "make mutations   break the mathematics in many places and say which test notices each"
-	@echo "make docs    build the site: docs/_build/html/index.html"
-	@echo "make bench   ratios of time, growth and peak memory, printed as tables"
-	@echo "make bench-large   full MNIST and a million samples (needs MPDA_DATA, ten minutes)"
+	@echo "make demo            compare MPDA with 1-NN, PCA, LDA and LFDA on the digits; writes demo-output/report.html"
+	@echo "make test            run the tests"
+	@echo "make test-rounding   run the tests of the mathematics with another BLAS kernel and one thread"
+	@echo "make test-oldest     run the tests with the oldest supported versions (oldest.txt) on Python 3.11"
+	@echo "make test-pythons    run the tests with the newest versions on each of PYTHONS=\"$(PYTHONS)\""
+	@echo "make check           format, lint, types, tests with the coverage of lines and branches"
+	@echo "make measure         import graph, sizes, shares of docstrings and comments, validation of docstrings"
+	@echo "make fuzz            fit every estimator to hostile data for ten minutes (MINUTES=2 for less)"
+	@echo "make mutations       change the mathematics at 60 random points (N=60) and list the changes that no test notices"
+	@echo "make docs            build the site: docs/_build/html/index.html"
+	@echo "make bench           ratios of time, growth and peak memory, printed as tables"
+	@echo "make bench-large     full MNIST and a million samples (needs MPDA_DATA, ten minutes)"
 
 .venv/.demo: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "mpda needs Python 3.11 or newer: make demo PYTHON=python3.12")'
 	test -d .venv || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[cli]"
+	$(BIN)/python $(INSTALL) -e ".[cli]"
 	@touch $@
 
 .venv/.dev: .venv/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	$(BIN)/python $(INSTALL) -e ".[dev]"
 	@touch $@
 
 demo: .venv/.demo
 	$(BIN)/mpda demo
 
-# Compiled once: not every process that the tests start has to do it, or may write it down.
+# Compiled once, so that the processes that tests start need not do it.
 test: .venv/.dev
 	$(BIN)/python -m compileall -q src tests
 	$(BIN)/python $(TESTS)
 
-.venv-oldest/.test .venv-oldest-arrays/.test: .venv-%/.test: pyproject.toml %.txt
-	@$(OLDEST_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "the oldest versions are for Python 3.11: make test-oldest OLDEST_PYTHON=..")'
-	test -d .venv-$* || $(OLDEST_PYTHON) -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -c $*.txt -e ".[test]"
-	.venv-$*/bin/python -m pip check --disable-pip-version-check
+test-rounding: .venv/.dev
+	OPENBLAS_CORETYPE=$(BLAS_KERNEL) OPENBLAS_NUM_THREADS=1 $(BIN)/python $(TESTS) $(MATHEMATICS)
+
+.venv-oldest/.test: pyproject.toml oldest.txt
+	@$(OLDEST_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "oldest.txt is for Python 3.11: make test-oldest OLDEST_PYTHON=..")'
+	test -d .venv-oldest || $(OLDEST_PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python $(INSTALL) -c oldest.txt -e ".[test]"
+	.venv-oldest/bin/python -m pip check --disable-pip-version-check
 	@touch $@
 
-# Arrays of other libraries have bounds of their own, and are skipped by the first of the two.
-test-oldest: .venv-oldest/.test .venv-oldest-arrays/.test
+test-oldest: .venv-oldest/.test
 	.venv-oldest/bin/python $(TESTS) -rs
-	.venv-oldest-arrays/bin/python $(TESTS) -rs $(ARRAY_TESTS)
 
 .venv-%/.test: pyproject.toml
 	test -d .venv-$* || $* -m venv .venv-$*
-	.venv-$*/bin/python -m pip install --quiet --disable-pip-version-check -e ".[test]"
+	.venv-$*/bin/python $(INSTALL) -e ".[test]"
 	@touch $@
 
 test-pythons: $(PYTHONS:%=.venv-%/.test)
@@ -72,26 +81,27 @@ check: lint
 	$(BIN)/python -m compileall -q src tests
 	$(BIN)/python $(TESTS) --cov --cov-report=term
 
-# What robustness/ has: hostile data and attacked files, kills, breaks of the mathematics.
+measure: .venv/.dev
+	$(BIN)/python tests/measure_code.py
+
+# Minutes of make fuzz, number of changes of make mutations.
 MINUTES ?= 10
+N ?= 60
 
 fuzz: .venv/.dev
-	$(BIN)/python robustness/fuzz.py --minutes $(MINUTES)
-
-kills: .venv/.dev
-	$(BIN)/python robustness/kills.py
+	$(BIN)/python robustness/fuzz.py --minutes $(MINUTES) --out docs/evidence/fuzz.md
 
 mutations: .venv/.dev
-	$(BIN)/python robustness/mutations.py --jobs 2
+	$(BIN)/python robustness/mutations.py --n $(N) --jobs 2 --out docs/evidence/mutations.md $(MATHEMATICS)
 
 .venv/.docs: .venv/.demo
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	$(BIN)/python $(INSTALL) -e ".[docs]"
 	@touch $@
 
 docs: .venv/.docs
 	$(BIN)/sphinx-build -E -W --keep-going -b html docs docs/_build/html
 
-# Those of the README, as the gallery draws them.
+# The images of the README are those of the gallery.
 pictures: docs
 	cp docs/gallery/images/sphx_glr_plot_1_digits_001.png docs/images/digits-2d.png
 	cp docs/gallery/images/sphx_glr_plot_2_compression_001.png docs/images/compression.png

@@ -1,204 +1,264 @@
-"""Break the mathematics in one place at a time, and see which test notices.
+"""Mutation testing of the mathematics: change one operator or index at a time, run the tests.
 
-    python robustness/mutations.py --jobs 2 [--out docs/evidence]
+    python robustness/mutations.py --n 60 --seed 0 --jobs 2 [--out PAGE] TEST_FILE...
 
-The breaks stand in mutations.toml, each with the text it replaces. For every break the package is
-copied, broken, and tested: first by the test files that ought to notice, and only if all of them
-pass by the whole suite. A table says what noticed; the exit status is 1 if a break survived. A
-break that makes the tests take five times as long as they do without it is noticed too, by "time".
-
-    python robustness/mutations.py --random 50 --seed 0
-
-draws changes of single operators and numbers instead. Some of them change no answer, so survivors
-are for a person to look at and the exit status is 0.
+The script draws n mutations of the packages in ``MUTATED_PACKAGES``. For each mutation it copies
+the package, applies the change and runs the test files until one test fails. Files that import the
+mutated package run first. A mutation that passes all of them has survived. Some mutations change no
+result (equivalent mutants), so survivors are for a person to read and the exit status is 0.
 """
 
 from __future__ import annotations
 
 import argparse
-import compileall
+import ast
 import os
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
-from threading import Lock
+from typing import Any
 
-from breaks import PACKAGE, ROOT, Break, drawn_breaks, listed_breaks
+from environment import describe_environment
 
-sys.path.append(str(ROOT / "benchmarks"))
-from protocol import provenance
-
-# What tests may take, in the time that they take without a break, and at least so many seconds.
-_SLOWER, _LEAST_SECONDS = 5.0, 240.0
-_WHOLE_SUITE = ""  # in the place of a test file
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "src" / "mpda"
+MUTATED_PACKAGES = ("neighbors", "partition", "discriminant", "baselines", "manifold", "refinement")
+# A mutation that makes the tests slower than this multiple of the unmutated run counts as noticed:
+# most of them loop forever. Five is far above the variation between runs on a busy machine.
+TIME_LIMIT_FACTOR = 5.0
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The first test that fails, "time", or None if all pass; and the seconds that it took."""
+class Mutation:
+    """A replacement of a few bytes in one source file.
 
-    noticed_by: str | None
-    seconds: float
+    Attributes
+    ----------
+    path : Path
+        The source file, relative to the package.
+    start, stop : int
+        Range of the replaced bytes.
+    replacement : str
+        The new text.
+    """
+
+    path: Path
+    start: int
+    stop: int
+    replacement: str
+
+    def apply(self, package: Path) -> None:
+        """Write the changed file into a copy of the package."""
+        source = (package / self.path).read_bytes()
+        changed = source[: self.start] + self.replacement.encode() + source[self.stop :]
+        (package / self.path).write_bytes(changed)
+
+    def describe(self) -> str:
+        """Return file, line, change and the source line as a table row."""
+        source = (PACKAGE / self.path).read_bytes()
+        number = source.count(b"\n", 0, self.start)
+        line = source.splitlines()[number].decode().strip()
+        removed = source[self.start : self.stop].decode()
+        cells = f"{self.path}:{number + 1}", f"{removed} -> {self.replacement}", line
+        return " | ".join("`" + cell.replace("|", "\\|") + "`" for cell in cells)
 
 
-@contextmanager
-def copied(file: str = "", text: str = "") -> Iterator[Path]:
-    """A copy of the package in which one file may have another text; the path to import from."""
-    with tempfile.TemporaryDirectory(prefix="mpda-break-") as directory:
-        package = Path(directory) / PACKAGE.name
-        shutil.copytree(PACKAGE, package)
-        if file:
-            changed = package / file
-            changed.write_text(text)
-            # What Python compiled of the older text may be taken for that of this one.
-            for compiled in changed.parent.glob(f"__pycache__/{changed.stem}.*"):
-                compiled.unlink()
-        yield Path(directory)
+def draw_mutations(n: int, seed: int) -> list[Mutation]:
+    """Draw mutations without replacement from all mutations of the mutated packages.
+
+    Parameters
+    ----------
+    n : int
+        Number of mutations; fewer are returned if the source has fewer.
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    list of Mutation
+    """
+    paths = [path for name in MUTATED_PACKAGES for path in sorted((PACKAGE / name).rglob("*.py"))]
+    candidates = [mutation for path in paths for mutation in list_mutations(path)]
+    return random.Random(seed).sample(candidates, min(n, len(candidates)))
 
 
-def verdict(path: Path, test: str, limit: float | None = None) -> Outcome:
-    """Run a test file with the package at a path, up to the first test that fails."""
-    environment = {**os.environ, "PYTHONPATH": str(path)}
-    where = "import importlib.util; print(importlib.util.find_spec('mpda').origin)"
-    command = [sys.executable, "-c", where]
-    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
-    if Path(found.stdout.strip()).parent != path / "mpda":
-        raise SystemExit(f"The tests would import {found.stdout.strip()}, not the copy at {path}.")
-    options = ["-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
-    command = [sys.executable, "-m", "pytest", *options, str(ROOT / "tests" / test)]
-    begin = time.monotonic()
-    with subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as process:
+OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
+    ast.Add: ("+", "-"),
+    ast.Sub: ("-", "+"),
+    ast.Mult: ("*", "/"),
+    ast.Div: ("/", "*"),
+    ast.BitAnd: ("&", "|"),
+    ast.BitOr: ("|", "&"),
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.And: ("and", "or"),
+    ast.Or: ("or", "and"),
+}
+
+
+def list_mutations(path: Path) -> Iterator[Mutation]:
+    """Yield every mutation of a source file, in the bodies of functions.
+
+    Operators are exchanged (+ and -, < and <=, and and or), minus signs are removed, 0.5 and 2.0
+    become 1.0, and 0 and 1 are exchanged in subscripts and in ``axis=``.
+    """
+    source = path.read_bytes()
+    line_starts = list(accumulate(map(len, source.splitlines(keepends=True)), initial=0))
+
+    def begin(node: Any) -> int:  # columns of a syntax tree count bytes
+        return line_starts[node.lineno - 1] + int(node.col_offset)
+
+    def end(node: Any) -> int:
+        return line_starts[node.end_lineno - 1] + int(node.end_col_offset)
+
+    def mutate(start: int, stop: int, replacement: str) -> Mutation:
+        return Mutation(path.relative_to(PACKAGE), start, stop, replacement)
+
+    for node in _walk_computations(ast.parse(source)):
+        operator, operands = _operation(node)
+        if operator in OPERATORS:
+            old, new = OPERATORS[operator]
+            position = source.find(old.encode(), end(operands[0]), begin(operands[1]))
+            if position >= 0:
+                yield mutate(position, position + len(old), new)
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            yield mutate(begin(node), begin(node) + 1, "")
+        elif isinstance(node, ast.Constant) and repr(node.value) in ("0.5", "2.0"):
+            yield mutate(begin(node), end(node), "1.0")
+        for index in _indices(node):
+            if isinstance(index, ast.Constant) and repr(index.value) in ("0", "1"):
+                yield mutate(begin(index), end(index), "1" if index.value == 0 else "0")
+
+
+def _operation(node: ast.AST) -> tuple[type[ast.AST], Sequence[ast.AST]]:
+    """Return the operator of a node and its first two operands."""
+    if isinstance(node, ast.BinOp):
+        return type(node.op), [node.left, node.right]
+    if isinstance(node, ast.AugAssign):
+        return type(node.op), [node.target, node.value]
+    if isinstance(node, ast.Compare):
+        return type(node.ops[0]), [node.left, node.comparators[0]]
+    if isinstance(node, ast.BoolOp):
+        return type(node.op), node.values
+    return ast.AST, []
+
+
+def _indices(node: ast.AST) -> Sequence[ast.AST]:
+    if isinstance(node, ast.Subscript):
+        return node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return [node.value] if isinstance(node, ast.keyword) and node.arg == "axis" else []
+
+
+def _walk_computations(tree: ast.AST, inside: bool = False) -> Iterator[ast.AST]:
+    """Yield the nodes in bodies of functions, without annotations, messages and assertions."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, ast.Raise | ast.JoinedStr | ast.Assert) or isinstance(tree, ast.arg):
+            continue
+        if child in (getattr(tree, "returns", None), getattr(tree, "annotation", None)):
+            continue
+        if inside:
+            yield child
+        yield from _walk_computations(child, inside or isinstance(child, ast.FunctionDef))
+
+
+def find_failure(mutation: Mutation | None, tests: Sequence[str], limit: float | None) -> str:
+    """Run test files with a mutated copy of the package until one test fails.
+
+    Parameters
+    ----------
+    mutation : Mutation or None
+        The change; None runs an unchanged copy.
+    tests : sequence of str
+        Test files, in this order.
+    limit : float or None
+        Time limit in seconds.
+
+    Returns
+    -------
+    str
+        Name of the failing test, "time limit", or an empty string if all tests pass.
+    """
+    with tempfile.TemporaryDirectory(prefix="mpda-mutation-") as directory:
+        ignored = shutil.ignore_patterns("__pycache__")
+        package = shutil.copytree(PACKAGE, Path(directory) / "mpda", ignore=ignored)
+        if mutation is not None:
+            mutation.apply(package)
+            name = f"mpda.{mutation.path.parts[0]}"
+            tests = sorted(tests, key=lambda test: name not in (ROOT / test).read_text())
+        options = ["-x", "-q", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *options, *tests],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": directory, "OPENBLAS_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
         try:
-            said, _ = process.communicate(timeout=limit)
+            output, _ = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)  # with what the tests have started
+            os.killpg(process.pid, signal.SIGKILL)  # includes processes that the tests started
             process.communicate()
-            return Outcome("time", time.monotonic() - begin)
-    seconds = time.monotonic() - begin
-    if process.returncode == 0:
-        return Outcome(None, seconds)
-    failed = [line for line in said.splitlines() if line.startswith(("FAILED ", "ERROR "))]
-    if process.returncode not in (1, 2) or not failed:
-        raise SystemExit(f"pytest ended with {process.returncode}:\n{said[-2000:]}")
-    name = failed[0].split(" ", 1)[1].split(" - ")[0]
-    return Outcome(name.removeprefix("tests/"), seconds)
-
-
-class Suite:
-    """The tests, which pass without a break, and how long they take then."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, float] = {}
-        self._lock = Lock()
-
-    def check(self, test: str) -> None:
-        """Refuse a test file that fails without a break."""
-        with copied() as path:
-            outcome = verdict(path, test)
-        if outcome.noticed_by is not None:
-            raise SystemExit(f"Without any break {outcome.noticed_by} fails: mend that first.")
-        self._seconds[test] = outcome.seconds
-        print(f"without a break {test or 'all'}: {outcome.seconds:.0f} s", file=sys.stderr)
-
-    def noticed(self, each: Break, *, whole: bool) -> Outcome:
-        """Which test notices a break: of the files named or, if none does and if wanted, of all."""
-        begin = time.monotonic()
-        with copied(each.file, each.text) as path:
-            for test in (*each.tests, _WHOLE_SUITE) if whole else each.tests:
-                outcome = verdict(path, test, self._limit(test))
-                if outcome.noticed_by is not None:
-                    break
-        return Outcome(outcome.noticed_by, time.monotonic() - begin)
-
-    def _limit(self, test: str) -> float:
-        with self._lock:
-            if test not in self._seconds:  # the whole suite, when it is first needed
-                self.check(test)
-        return max(_LEAST_SECONDS, _SLOWER * self._seconds[test])
-
-
-def outcomes(breaks: list[Break], n_jobs: int, *, whole: bool) -> dict[str, Outcome]:
-    """What noticed each break, by its name; progress goes to stderr."""
-    compileall.compile_dir(PACKAGE, quiet=1)  # once for all copies
-    suite = Suite()
-    files = sorted({test for each in breaks for test in each.tests})
-    with ThreadPoolExecutor(n_jobs) as pool:
-        list(pool.map(suite.check, files))
-        running = {pool.submit(suite.noticed, each, whole=whole): each for each in breaks}
-        found = {}
-        try:
-            for done, future in enumerate(as_completed(running), start=1):
-                each, outcome = running[future], future.result()
-                found[each.name] = outcome
-                said = f"{outcome.noticed_by or 'SURVIVED'}, {outcome.seconds:.0f} s"
-                print(f"{done}/{len(breaks)} {each.file}, {each.name}: {said}", file=sys.stderr)
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return found
-
-
-def table(breaks: list[Break], found: dict[str, Outcome]) -> str:
-    """The outcomes in Markdown, survivors first."""
-    order = sorted(breaks, key=lambda each: found[each.name].noticed_by is not None)
-    lines = ["| break | file | noticed by |", "|---|---|---|"]
-    for each in order:
-        noticed = found[each.name].noticed_by
-        cells = each.name, f"`{each.file}`", f"`{noticed}`" if noticed else "SURVIVED"
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines)
+            return "time limit"
+    failures = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    if process.returncode != 0 and not failures:
+        raise SystemExit(f"pytest ended with status {process.returncode}:\n{output[-2000:]}")
+    return failures[0].split()[1].removeprefix("tests/") if failures else ""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=1, help="breaks tested at a time")
-    parser.add_argument("--only", metavar="TEXT", help="breaks with this in their name or file")
-    parser.add_argument("--random", type=int, metavar="N", help="draw so many breaks instead")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
-    parser.add_argument(
-        "--named",
-        action="store_true",
-        help="test by the files named alone; what they pass counts as survived",
-    )
-    parser.add_argument("--out", type=Path, help="directory for mutations.md")
-    arguments = parser.parse_args()
-    drawn = arguments.random is not None
-    breaks = drawn_breaks(arguments.random, arguments.seed) if drawn else listed_breaks()
-    if arguments.only:
-        breaks = [each for each in breaks if arguments.only in f"{each.file} {each.name}"]
-    if not breaks:
-        raise SystemExit(f"--only {arguments.only!r} is in the name or file of no break.")
-    if arguments.out:  # before the work, not after it
-        arguments.out.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("tests", nargs="+", help="test files")
+    parser.add_argument("--n", type=int, default=60, help="number of mutations")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the draw")
+    parser.add_argument("--jobs", type=int, default=1, help="mutations tested at the same time")
+    parser.add_argument("--out", type=Path, help="Markdown file for the result")
+    options = parser.parse_args()
     begin = time.monotonic()
-    found = outcomes(breaks, arguments.jobs, whole=not arguments.named)
-    minutes = (time.monotonic() - begin) / 60.0
-    survived = sum(outcome.noticed_by is None for outcome in found.values())
-    page = (
-        "# Breaks of the mathematics, and what notices them\n\n"
-        f"`python {' '.join(sys.argv)}`. {provenance()}.\n\n"
-        f"{len(breaks)} breaks, {len(breaks) - survived} noticed, {survived} survived; "
-        f"{minutes:.0f} minutes.\n\n{table(breaks, found)}\n"
+    failure = find_failure(None, options.tests, None)
+    if failure:
+        raise SystemExit(f"{failure} fails without a mutation; repair it first.")
+    limit = TIME_LIMIT_FACTOR * (time.monotonic() - begin)
+    mutations = draw_mutations(options.n, options.seed)
+    survivors: list[str] = []
+    noticed: list[str] = []
+    with ThreadPoolExecutor(options.jobs) as pool:
+        results = pool.map(lambda item: find_failure(item, options.tests, limit), mutations)
+        for mutation, failure in zip(mutations, results, strict=True):
+            row = f"| {mutation.describe()} | {f'`{failure}`' if failure else 'SURVIVED'} |"
+            (noticed if failure else survivors).append(row)
+            print(row, file=sys.stderr)
+    page = "\n".join(
+        [
+            "# Mutations of the mathematics",
+            "",
+            f"`make mutations`, seed {options.seed}. {describe_environment()}.",
+            "",
+            f"{len(mutations)} mutations drawn: {len(noticed)} noticed by the tests, "
+            f"{len(survivors)} survived.",
+            "",
+            "| line | change | source | first failing test |",
+            "|---|---|---|---|",
+            *survivors,
+            *noticed,
+            "",
+        ]
     )
     print(page)
-    if arguments.out:
-        (arguments.out / "mutations.md").write_text(page)
-    raise SystemExit(1 if survived and not drawn else 0)
+    if options.out:
+        options.out.write_text(page)
 
 
 if __name__ == "__main__":

@@ -100,31 +100,31 @@ def partition(X, k, largest, geodesic=True):
     else:
         G, R = D, np.ones((n, n))
 
-    def priority(part):
-        members = sorted(part)
-        return R[np.ix_(members, members)].sum() / len(part) ** 2 * len(part)
+    def priority(patch):
+        members = sorted(patch)
+        return R[np.ix_(members, members)].sum() / len(patch) ** 2 * len(patch)
 
     def split(patch):
         members = sorted(patch)
         left, right = max(itertools.combinations(members, 2), key=lambda p: (G[p], -p[0], -p[1]))
-        parts = [{left}, {right}]
+        halves = [{left}, {right}]
         free = set(members) - {left, right}
         while free:
-            near = [{j for i in part for j in lists[i] if j in free} for part in parts]
+            near = [{j for i in half for j in lists[i] if j in free} for half in halves]
             joint = near[0] & near[1]
             if near[0] | near[1]:
-                parts[0] |= near[0] - joint
-                parts[1] |= near[1] - joint
+                halves[0] |= near[0] - joint
+                halves[1] |= near[1] - joint
                 if joint:
-                    parts[1 if priority(parts[0]) > priority(parts[1]) else 0] |= joint
+                    halves[1 if priority(halves[0]) > priority(halves[1]) else 0] |= joint
                 free -= near[0] | near[1]
             else:
                 _, point, side = min(
-                    (min(G[i, j] for j in parts[side]), i, side) for i in free for side in (0, 1)
+                    (min(G[i, j] for j in halves[side]), i, side) for i in free for side in (0, 1)
                 )
-                parts[side].add(point)
+                halves[side].add(point)
                 free.remove(point)
-        return parts
+        return halves
 
     patches = [set(range(n))]
     while any(len(patch) > largest for patch in patches):

@@ -1,0 +1,333 @@
+"""Measure the structure and the size of the code; ``make measure`` prints a summary.
+
+The bounds are constants of this module and tested by test_structure.py: import graph, duplicate
+names, lines of code, docstrings, comments, function words as names, numpydoc validation, and the
+files that a fit enters.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import io
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "mpda"
+# Import order: a package imports only packages of its own line or of earlier lines. Packages that
+# are not listed (io, parallel, exceptions) may be imported anywhere, as long as there is no cycle.
+IMPORT_ORDER = [
+    ["_lib"],
+    ["neighbors"],
+    ["partition"],
+    ["discriminant"],
+    ["baselines", "manifold", "refinement"],
+    ["estimators"],
+    ["model_selection"],
+    ["assessment"],
+    ["plotting", "report"],
+    ["experiments"],
+    ["cli"],
+    ["__main__"],
+]
+MAX_PACKAGES = 25
+MAX_IMPORT_CHAIN = 14
+MAX_LINES = {("src",): 11_000, ("tests", "robustness"): 8_500}
+MAX_FILES_OF_FIT = 20
+MAX_FILES_BEFORE_NEIGHBORS = 4
+# Percentage of function words among bound names; in scikit-learn it is below 0.1.
+MAX_FUNCTION_WORDS = 0.5
+FUNCTION_WORDS = """
+each found kept part parts taken used made said place places some own few begun wanted given known
+whole more less same such what which those these
+"""
+# Docstring lines in percent of all lines, comments in percent of code lines.
+PEERS = {"scikit-learn": (48, 10), "pyRiemann": (57, 5), "metric-learn": (49, 14)}
+PUBLIC_MODULES = [
+    "mpda",
+    "mpda.model_selection",
+    "mpda.assessment",
+    "mpda.plotting",
+    "mpda.report",
+    "mpda.io",
+    "mpda.experiments",
+    "mpda.exceptions",
+]
+# Checks of numpydoc that do not apply, and the reason.
+IGNORED_CHECKS = {
+    "ES01": "a summary is often enough",
+    "SA01": "related names stand next to each other on the page",
+    "EX01": "examples stand where they explain something",
+    "SS06": "a summary may need two lines",
+    "GL01": "the summary begins on the line of the quotes, as in scikit-learn",
+}
+
+
+@dataclass(frozen=True)
+class LineCounts:
+    """Numbers of lines of source files.
+
+    Attributes
+    ----------
+    total : int
+        All lines.
+    code : int
+        Lines with code, without blank lines, comments and docstrings.
+    docstrings : int
+        Lines of docstrings.
+    comments : int
+        Comments, also those behind code.
+    """
+
+    total: int
+    code: int
+    docstrings: int
+    comments: int
+
+
+def source_files(*folders: str) -> list[Path]:
+    """Return the Python files of folders of the repository, sorted."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def count_lines(paths: Iterable[Path]) -> LineCounts:
+    """Count the lines of source files.
+
+    Parameters
+    ----------
+    paths : iterable of Path
+        Files in the format of ``ruff format`` at line length 100.
+
+    Returns
+    -------
+    LineCounts
+        Sums over the files.
+    """
+    counts = [_count_file(path.read_text()) for path in paths]
+    return LineCounts(*(sum(column) for column in zip(*counts, strict=True)))
+
+
+def _count_file(text: str) -> tuple[int, ...]:
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            docstrings.update(range(node.lineno, (node.end_lineno or 0) + 1))
+    code: set[int] = set()
+    n_comments = 0
+    layout = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            n_comments += 1
+        elif token.type not in layout:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return len(text.splitlines()), len(code - docstrings), len(docstrings), n_comments
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Yield the names of imported modules, also those of imports inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module.startswith("mpda"):
+                # "from mpda.package import module" imports a module, too.
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name of a source file, without ``__init__``."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def module_imports() -> dict[str, set[str]]:
+    """Map every module of the package to the modules of the package that it imports."""
+    modules = {module_name(path): path for path in source_files("src")}
+    return {
+        name: {module for module in imported_modules(path) if module in modules} - {name}
+        for name, path in modules.items()
+    }
+
+
+def package_imports() -> dict[str, set[str]]:
+    """Map every direct member of the package to the members that it imports.
+
+    ``mpda/__init__.py`` is left out: it gathers the public names.
+    """
+    graph: dict[str, set[str]] = {}
+    for module, imports in module_imports().items():
+        if module != "mpda":
+            member = module.split(".")[1]
+            members = {name.split(".")[1] for name in imports if name != "mpda"}
+            graph.setdefault(member, set()).update(members - {member})
+    return graph
+
+
+def count_packages() -> int:
+    """Return the number of packages, at every depth, and of top-level modules."""
+    packages = [path for path in PACKAGE.rglob("__init__.py") if path.parent != PACKAGE]
+    return len(packages) + sum(path.stem != "__init__" for path in PACKAGE.glob("*.py"))
+
+
+def longest_chain(graph: dict[str, set[str]]) -> list[str]:
+    """Return the longest chain of imports, the first importing the second, and so on.
+
+    Raises
+    ------
+    graphlib.CycleError
+        If the graph has a cycle.
+    """
+    chains: dict[str, list[str]] = {}
+    for name in TopologicalSorter(graph).static_order():
+        tails = [chains[imported] for imported in graph.get(name, ())]
+        chains[name] = [name, *max(tails, key=len, default=[])]
+    return max(chains.values(), key=len)
+
+
+def wrong_imports() -> list[str]:
+    """Return the imports of packages that are later in the import order."""
+    rank = {name: i for i, line in enumerate(IMPORT_ORDER) for name in line}
+    last = len(IMPORT_ORDER)
+    return [
+        f"{importer} imports {imported}"
+        for importer, members in package_imports().items()
+        for imported in members
+        if rank.get(imported, -1) > rank.get(importer, last)
+    ]
+
+
+def repeated_names() -> list[str]:
+    """Return base names of modules and names of classes that occur more than once."""
+    files = source_files("src")
+    modules = Counter(path.stem.strip("_") for path in files)
+    modules.subtract({name: modules[name] for name in ("init", "base")})
+    classes = Counter(
+        node.name
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    )
+    return [
+        f"{kind} {name}: {n}"
+        for kind, names in (("module", modules), ("class", classes))
+        for name, n in names.items()
+        if n > 1
+    ]
+
+
+def bound_names(path: Path) -> Iterator[str]:
+    """Yield every name that a source file binds: variables, arguments, attributes, definitions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+
+
+def function_word_share(*folders: str) -> float:
+    """Return the percentage of function words among the bound names of folders."""
+    names = [name for path in source_files(*folders) for name in bound_names(path)]
+    words = [name for name in names if name.strip("_").lower() in FUNCTION_WORDS.split()]
+    return 100.0 * len(words) / len(names)
+
+
+def public_objects() -> Iterator[str]:
+    """Yield the dotted names of public classes, their methods, and public functions."""
+    for module_name in PUBLIC_MODULES:
+        module = importlib.import_module(module_name)
+        for name in getattr(module, "__all__", vars(module)):
+            value = getattr(module, name)
+            if name.startswith("_") or not getattr(value, "__module__", "").startswith("mpda"):
+                continue
+            yield f"{module_name}.{name}"
+            if inspect.isclass(value):
+                for method, function in inspect.getmembers(value, inspect.isfunction):
+                    if not method.startswith("_") and function.__module__.startswith("mpda"):
+                        yield f"{module_name}.{name}.{method}"
+
+
+def docstring_errors() -> list[str]:
+    """Return the findings of numpydoc's validation for every public name."""
+    from numpydoc.validate import validate
+
+    return [
+        f"{name}: {code} {message}"
+        for name in public_objects()
+        for code, message in validate(name)["errors"]
+        if code not in IGNORED_CHECKS
+    ]
+
+
+def files_of_fit() -> list[str]:
+    """Return the source files that ``MPDA.fit`` enters on iris, in the order of first entry."""
+    from sklearn.datasets import load_iris
+
+    from mpda import MPDA
+
+    X, y = load_iris(return_X_y=True)
+    model = MPDA(n_components=2)
+    files: dict[str, None] = {}
+
+    def record(frame: object, event: str, argument: object) -> None:
+        path = Path(frame.f_code.co_filename)  # type: ignore[attr-defined]
+        if event == "call" and PACKAGE in path.parents:
+            files.setdefault(str(path.relative_to(PACKAGE)))
+
+    sys.setprofile(record)
+    try:
+        model.fit(X, y)
+    finally:
+        sys.setprofile(None)
+    return list(files)
+
+
+def files_before_neighbors(files: list[str]) -> list[str]:
+    """Return the files that are entered before the first file of ``neighbors/``."""
+    first = next(i for i, file in enumerate(files) if file.startswith("neighbors"))
+    return files[:first]
+
+
+def main() -> None:
+    for package, imports in sorted(package_imports().items()):
+        print(f"{package} imports {', '.join(sorted(imports)) or 'nothing'}")
+    print(f"packages and top-level modules: {count_packages()} (at most {MAX_PACKAGES})")
+    try:
+        chain = longest_chain(package_imports())
+        print(f"longest import chain: {len(chain)} (at most {MAX_IMPORT_CHAIN}): {chain}")
+    except CycleError as error:
+        print(f"cycle of imports: {error.args[1]}")
+    for title, findings in (
+        ("imports against the order", wrong_imports()),
+        ("names that occur more than once", repeated_names()),
+        ("findings of numpydoc", docstring_errors()),
+    ):
+        print(f"{title}: {len(findings)}", *findings, sep="\n    ")
+    for folders, bound in MAX_LINES.items():
+        title, code = " and ".join(folders), count_lines(source_files(*folders)).code
+        share = function_word_share(*folders)
+        print(f"lines of code in {title}: {code} (at most {bound})")
+        print(f"function words as names in {title}: {share:.2f} % (at most {MAX_FUNCTION_WORDS} %)")
+    counts = count_lines(source_files("src"))
+    shares = 100 * counts.docstrings / counts.total, 100 * counts.comments / counts.code
+    for name, (docstrings, comments) in {"mpda": shares, **PEERS}.items():
+        print(f"{name}: docstrings {docstrings:.0f} % of lines, comments {comments:.0f} % of code")
+    files = files_of_fit()
+    before = files_before_neighbors(files)
+    print(f"files that MPDA.fit enters: {len(files)} (at most {MAX_FILES_OF_FIT}): {files}")
+    print(f"before the neighbour search: {len(before)} (at most {MAX_FILES_BEFORE_NEIGHBORS})")
+
+
+if __name__ == "__main__":
+    main()

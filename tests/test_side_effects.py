@@ -1,0 +1,123 @@
+"""A fit modifies neither its input nor the state of the process, and n_jobs changes no result."""
+
+import os
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import BaseEstimator, ClusterMixin
+from threadpoolctl import threadpool_info
+
+import mpda
+from cases import bent_classes
+from mpda.exceptions import NotEnoughMemoryError
+from mpda.model_selection import DiscriminantSearchCV
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+X, Y = bent_classes(sizes=(24, 20, 22))
+MODELS = {
+    name: getattr(mpda, name)() for name in mpda.__all__ if hasattr(getattr(mpda, name), "fit")
+}
+MODELS["LSDR"].set_params(n_components=2, max_iter=3)  # three steps touch the same state as many
+MODELS["DiscriminantSearchCV"] = DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [3, 6]}, cv=2)
+
+
+def read_process_state():
+    """Return settings that all code of the process shares."""
+    return {
+        "BLAS threads": [library["num_threads"] for library in threadpool_info()],
+        "floating-point errors": np.geterr(),
+        "print options": np.get_printoptions(),
+        "warning filters": list(warnings.filters),
+        "random state": repr(np.random.get_state()),  # noqa: NPY002
+        "environment": dict(os.environ),
+        "scikit-learn": sklearn.get_config(),
+        "files": sorted(os.listdir()),
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_fit_modifies_neither_input_nor_process_state(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    samples, labels = X.copy(), Y.copy()
+    invalid = np.where(np.arange(X.shape[1]) == 2, np.nan, X)
+    sklearn.clone(MODELS[name]).fit(X, Y)  # the first fit may load libraries
+    before = read_process_state()
+    sklearn.clone(MODELS[name]).fit(samples, labels)
+    with pytest.raises(ValueError, match="NaN"):
+        sklearn.clone(MODELS[name]).fit(invalid, labels)
+    assert read_process_state() == before
+    np.testing.assert_array_equal(samples, X)
+    np.testing.assert_array_equal(labels, Y)
+
+
+def assert_same_fit(model, expected):
+    """Compare the learnt arrays up to rounding."""
+    model, expected = (getattr(item, "best_estimator_", item) for item in (model, expected))
+    for name in ("components_", "eigenvalues_", "mean_", "patch_labels_", "labels_"):
+        value = getattr(expected, name, None)
+        if value is not None:
+            scale = np.abs(value).max()
+            np.testing.assert_allclose(getattr(model, name), value, rtol=0, atol=1e-9 * scale)
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if "n_jobs" in MODELS[n].get_params()])
+def test_number_of_jobs_changes_no_result(name, jobs_in_threads):
+    model = sklearn.clone(MODELS[name]).set_params(n_jobs=2).fit(X, Y)
+    assert_same_fit(model, sklearn.clone(MODELS[name]).fit(X, Y))
+
+
+@pytest.mark.parametrize("name", ["MPDA", "DiscriminantSearchCV"])
+def test_jobs_in_processes_change_no_result(name):
+    with joblib.parallel_config(backend="loky"):
+        model = sklearn.clone(MODELS[name]).set_params(n_jobs=2).fit(X, Y)
+    assert_same_fit(model, sklearn.clone(MODELS[name]).fit(X, Y))
+
+
+def test_fits_in_concurrent_threads_are_independent():
+    work = [(name, seed) for name in ("MPDA", "PMPDA", "LFDA", "MFA") for seed in (0, 1)] * 3
+
+    def fit(name, seed):
+        return sklearn.clone(MODELS[name]).fit(*bent_classes(seed))
+
+    with ThreadPoolExecutor(4) as pool:
+        models = list(pool.map(fit, *zip(*work, strict=True)))
+    for model, case in zip(models, work, strict=True):
+        assert_same_fit(model, fit(*case))
+
+
+class FailingClusterer(ClusterMixin, BaseEstimator):
+    def fit_predict(self, X, y=None):
+        raise ValueError("no clusters in this class")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_errors_in_workers_reach_the_caller(n_jobs, jobs_in_threads):
+    with pytest.raises(ValueError, match="no clusters in this class"):
+        mpda.MPDA(partition=FailingClusterer(), n_jobs=n_jobs).fit(X, Y)
+
+
+def test_dask_collections_without_dask_name_the_extra(monkeypatch):
+    class Collection:
+        def __dask_graph__(self):
+            raise AssertionError("the graph is not needed")
+
+    monkeypatch.setitem(sys.modules, "dask", None)
+    monkeypatch.delitem(sys.modules, "mpda.parallel.dask_cluster", raising=False)
+    monkeypatch.delattr("mpda.parallel.dask_cluster", raising=False)
+    with pytest.raises(ImportError, match=r"pip install 'mpda\[dask\]'"):
+        mpda.MPDA(2).fit(Collection(), "label")
+
+
+def test_all_pairs_beyond_memory_are_refused_with_numbers(monkeypatch):
+    # The true amount depends on the machine, and a refusal would need a very large class.
+    monkeypatch.setattr("mpda._lib.memory.available_memory", lambda: 1000.0)
+    with pytest.raises(NotEnoughMemoryError, match=r"66 samples.*\d GiB.*\d GiB.*partition"):
+        mpda.ManifoldPartition("geodesic").fit(X)

@@ -1,0 +1,70 @@
+"""Structure of the package: import order, names, sizes, docstrings, and the cost of an import.
+
+measure_code.py has the measurements and the bounds; ``make measure`` prints them.
+"""
+
+import doctest
+import importlib
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+import measure_code as measure
+import mpda
+
+MODULES = {measure.module_name(path): path.read_text() for path in measure.source_files("src")}
+
+
+def test_import_graph_is_small():
+    graph = measure.package_imports()
+    for package, imports in sorted(graph.items()):
+        print(package, "imports", ", ".join(sorted(imports)) or "nothing")
+    assert measure.count_packages() <= measure.MAX_PACKAGES
+
+
+def run_python(script, *arguments):
+    """Run a script in a new process and return the last line of its output."""
+    command = [sys.executable, "-c", script, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip().splitlines()[-1]
+
+
+def test_import_loads_no_packages_beyond_scikit_learn_neighbors():
+    script = (
+        "import sys, sklearn.neighbors; before = set(sys.modules); from mpda import *;"
+        "loaded = {name.split('.')[0] for name in set(sys.modules) - before};"
+        "print(sorted(loaded - sys.stdlib_module_names))"
+    )
+    assert run_python(script) == "['mpda']"
+
+
+def test_help_of_the_command_loads_no_numerical_packages():
+    pytest.importorskip("typer", reason="needs mpda[cli]")
+    script = (
+        "import sys, mpda.cli\n"
+        "try: mpda.cli.run(['fit', '--help'])\n"
+        "except SystemExit as end: assert end.code == 0\n"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & set(sys.argv[1:])))"
+    )
+    heavy = ["sklearn", "scipy", "numpy", "pandas", "matplotlib", "plotly"]
+    assert run_python(script, *heavy) == "[]"
+
+
+def test_public_names_exist():
+    for name in mpda.__all__:
+        assert getattr(mpda, name).__name__ == name
+        assert name in dir(mpda)
+    with pytest.raises(AttributeError, match="no attribute 'LDA'"):
+        mpda.LDA  # noqa: B018
+
+
+@pytest.mark.parametrize("name", [name for name, text in MODULES.items() if ">>>" in text])
+def test_examples_in_docstrings_run(name):
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+def test_version_is_the_installed_version():
+    assert mpda.__version__ == version("mpda")
