@@ -108,10 +108,10 @@ class GraphDiscriminant(EigenMethod):
     >>> from sklearn.neighbors import kneighbors_graph
     >>> from mpda import GraphDiscriminant
     >>> def other_class(X, y):
-    ...     links = kneighbors_graph(X, 30)
-    ...     links = links.maximum(adjacency.T).tocoo()
-    ...     links.data *= y[links.row] != y[links.col]
-    ...     return links
+    ...     adjacency = kneighbors_graph(X, 30)
+    ...     adjacency = adjacency.maximum(adjacency.T).tocoo()
+    ...     adjacency.data *= y[adjacency.row] != y[adjacency.col]
+    ...     return adjacency
     >>> X, y = load_iris(return_X_y=True)
     >>> method = GraphDiscriminant("neighbors", other_class, n_components=2)
     >>> method.fit(X, y).transform(X).shape
