@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mpda.estimators._mfa import MFA
     from mpda.estimators._mpda import MPDA
     from mpda.estimators._pmpda import PMPDA
-    from mpda.io.models import load, save
+    from mpda.io.model_files import load, save
 
 __all__ = [
     "LFDA",
@@ -46,8 +46,8 @@ _HOMES = {
     "MPDA": "estimators._mpda",
     "ManifoldPartition": "estimators._manifold_partition",
     "PMPDA": "estimators._pmpda",
-    "load": "io.models",
-    "save": "io.models",
+    "load": "io.model_files",
+    "save": "io.model_files",
 }
 
 

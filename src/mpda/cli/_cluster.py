@@ -11,7 +11,7 @@ import numpy as np
 
 from mpda.cli._app import connected, stop
 from mpda.exceptions import TableError
-from mpda.io.tables import named_in
+from mpda.io.tables import split_names
 from mpda.model_selection.methods import method
 
 # Methods that are sums over classes.
@@ -72,7 +72,7 @@ def _collections(order: ClusterOrder) -> tuple[Any, Any]:
 
         table = read_table(order.data, label=order.label, skip_missing=order.skip_missing)
         return da.from_array(np.asarray(table.X), chunks=(_SENT, -1)), table.labels
-    drop = named_in(order.drop, list(frame.columns))
+    drop = split_names(order.drop, list(frame.columns))
     for name, option in [(order.label, "--label"), *((name, "--drop") for name in drop)]:
         if name not in frame.columns:
             raise TableError(f"{option}: {order.data} has no column {name!r}.")

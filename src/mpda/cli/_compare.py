@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda._lib.atomic_write import refuse_unwritable
+from mpda._lib.atomic_write import check_writable
 from mpda.cli._app import (
     app,
     connected,
@@ -92,7 +92,7 @@ def compare(
 
         known = ["1-NN", *BY_NAME]
         asked = known if methods.strip() == "all" else names(methods, known, "--methods") or []
-        refuse_unwritable(out / "results.json", out / "report.html")
+        check_writable(out / "results.json", out / "report.html")
         from mpda.assessment import (
             BASELINE,
             AssessmentProtocol,
@@ -134,7 +134,7 @@ def compare(
         if left:
             best = min(left, key=lambda name: collect.mean_error(rows, name))
             chosen = select_model(
-                *(table.named(), table.labels, make_contender(best, search=search)),
+                *(table.to_frame(), table.labels, make_contender(best, search=search)),
                 replace(protocol, n_components=_chosen_number(rows, best, components)),
             )
             summary = [
@@ -194,7 +194,8 @@ def partition(
         import numpy as np
 
         from mpda import ManifoldPartition
-        from mpda.io.tables import check_output, read_table, write_table
+        from mpda.io.table_writing import check_output, write_table
+        from mpda.io.tables import read_table
         from mpda.report import collect
 
         if out is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda._lib.atomic_write import refuse_unwritable
+from mpda._lib.atomic_write import check_writable
 from mpda.cli._app import app, note, print_json, progress, said_in_one_line, stop
 from mpda.cli._names import Scale
 from mpda.cli._options import (
@@ -108,7 +108,7 @@ def fit(
     with said_in_one_line(quiet=quiet):
         chosen_name = method_name(method)
         refuse_input_as_output(data, out, report, results)
-        refuse_unwritable(out, report, results)
+        check_writable(out, report, results)
         label = label_of(data, label)
         if scheduler is not None:
             from mpda.cli._cluster import ClusterOrder, fitted_on_cluster
@@ -213,7 +213,9 @@ def _learnt(
     measured = Assessment([], {})
     with progress(count_steps(contenders, protocol) + 1, entrant.name, quiet) as step:
         # First, because what cannot be fitted should be said at once.
-        chosen = select_model(table.named(), table.labels, entrant, protocol, neighbors=neighbors)
+        chosen = select_model(
+            table.to_frame(), table.labels, entrant, protocol, neighbors=neighbors
+        )
         step("measuring the error")
         if contenders:
             given = table.X, table.labels, contenders, protocol

@@ -32,7 +32,7 @@ def transform(
     with said_in_one_line(quiet=quiet):
         import numpy as np
 
-        from mpda.io.tables import write_table
+        from mpda.io.table_writing import write_table
 
         _refuse_kind(out)
         refuse_input_as_output(data, out)
@@ -42,7 +42,7 @@ def transform(
             table = _table_for(fitted, notes, data, None, skip_missing=skip_missing)
             step("mapping")
             before = _without_neighbors(fitted)
-            Z = np.asarray(before.transform(table.named()))
+            Z = np.asarray(before.transform(table.to_frame()))
             step(f"writing {out.name}")
             kept = dict(table.others)
             if table.y is not None and table.label is not None:
@@ -79,15 +79,15 @@ def evaluate(
     """The error of a model on the labelled samples of a file, which should be new to it."""
     with said_in_one_line(quiet=quiet):
         from mpda.assessment import evaluate_model
-        from mpda.io.tables import is_frame
+        from mpda.io.tables import has_named_columns
 
         fitted, notes = _loaded(model)
-        if label is None and is_frame(data):
+        if label is None and has_named_columns(data):
             label = notes.get("label")
         with progress(2, f"reading {data.name}", quiet) as step:
             table = _table_for(fitted, notes, data, label, skip_missing=skip_missing)
             step("mapping and comparing")
-            found = evaluate_model(fitted, table.named(), table.labels)
+            found = evaluate_model(fitted, table.to_frame(), table.labels)
             table = replace(table, y=found.y)
             step("")
         gathered = _results(context.obj, table, fitted, found)
@@ -130,7 +130,8 @@ def export(
     if neighbors and onnx is None:
         stop("mpda: --neighbors is for --onnx.", 2)
     with said_in_one_line(quiet=quiet):
-        from mpda.io.export import export_matrix, export_onnx
+        from mpda.io.matrix_export import export_matrix
+        from mpda.io.onnx_export import export_onnx
 
         fitted, _ = _loaded(model)
         if neighbors and not hasattr(fitted.steps[-1][1], "kneighbors"):
@@ -153,9 +154,9 @@ def _loaded(path: Path) -> tuple[Any, dict[str, Any]]:
     """The model of a file as a pipeline, and the notes that were kept with it."""
     from sklearn.pipeline import Pipeline
 
-    from mpda.io.models import header, load
+    from mpda.io.model_files import load, read_header
 
-    model, notes = load(path), header(path).get("notes") or {}
+    model, notes = load(path), read_header(path).get("notes") or {}
     if not isinstance(model, Pipeline):
         if not hasattr(model, "transform"):
             raise ValueError(f"{path} holds a {type(model).__name__}, which maps no samples.")
@@ -172,10 +173,10 @@ def _table_for(
 ) -> Table:
     """The samples of a file with the features that the model knows, in its order."""
     from mpda.exceptions import TableError
-    from mpda.io.tables import is_frame, read_table
+    from mpda.io.tables import has_named_columns, read_table
 
     known = getattr(model, "feature_names_in_", None)
-    features = known.tolist() if known is not None and is_frame(data) else None
+    features = known.tolist() if known is not None and has_named_columns(data) else None
     table = read_table(data, label=label, features=features, skip_missing=skip_missing)
     if table.X.shape[1] != model.n_features_in_:
         raise TableError(
@@ -210,7 +211,7 @@ def _warnings(found: Evaluation) -> list[str]:
 def _refuse_kind(out: Path) -> None:
     """A name that does not say what to write is a wrong command."""
     from mpda.exceptions import TableError
-    from mpda.io.tables import check_output
+    from mpda.io.table_writing import check_output
 
     try:
         check_output(out)

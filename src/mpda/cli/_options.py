@@ -75,11 +75,11 @@ Image = Annotated[
 
 def label_of(data: Path, label: str | None) -> str | None:
     """The name of the labels; who gave none is told what there is."""
-    from mpda.io.tables import columns_of
+    from mpda.io.tables import describe_columns
 
     if label is not None or data.suffix.lower() == ".npz":
         return label
-    found = columns_of(data)
+    found = describe_columns(data)
     stop(f"mpda: --label is missing: it names the classes. {data} has {found}.", 2)
 
 

@@ -130,7 +130,7 @@ def model_results(
         tested = np.concatenate([row["tested"] for row in own])
         predicted = np.concatenate([row["predicted"] for row in own])[np.argsort(tested)]
     before = chosen.model[: -1 if chosen.model.steps[-1][0] == "neighbors" else None]
-    Z = np.asarray(before.transform(table.named()))
+    Z = np.asarray(before.transform(table.to_frame()))
     last = before.steps[-1][1]
     how = f"{method}: the {len(Z)} samples that the map was fitted to; new ones scatter more"
     sections: dict[str, Any] = {
@@ -148,7 +148,7 @@ def model_results(
         how = f"{method}, 1-NN on samples left out, {n_folds}-fold cross-validation"
         sections["confusion"] = collect.collect_confusion(table.labels, predicted, how)
     if hasattr(last, "patch_labels_"):
-        inner = before[:-1].transform(table.named()) if len(before.steps) > 1 else table.X
+        inner = before[:-1].transform(table.to_frame()) if len(before.steps) > 1 else table.X
         sections["partition"] = collect.collect_partition(
             np.asarray(inner), table.labels, last.patch_labels_, last.patch_linearity_
         )

@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from mpda._lib.atomic_write import make_directory, written
+from mpda._lib.atomic_write import write_atomically
 from mpda._lib.provenance import machine, versions
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, ErrorEstimate, estimate_errors
@@ -166,7 +166,7 @@ def reproduce(name: str, order: Order) -> Outcome:
     """Carry out an experiment, or what is left of it."""
     check_option("experiment", name, tuple(EXPERIMENTS))
     try:
-        make_directory(order.out)
+        order.out.mkdir(parents=True, exist_ok=True)
         return EXPERIMENTS[name](order)
     except OSError as error:
         raise ReproductionError(
@@ -246,7 +246,7 @@ def _errors(
     parts.append("\n".join(_notes(chosen, names)))
     outcome = _written(order, name, "\n\n".join([_HOW_TO_READ, *parts]), failed, rows)
     path = order.out / f"{name}.csv"
-    written(path, _tables.summary_csv(rows))
+    write_atomically(path, _tables.summary_csv(rows))
     return replace(outcome, files=[*outcome.files, path])
 
 
@@ -271,7 +271,7 @@ def _written(
     order: Order, name: str, text: str, failed: Sequence[str] = (), rows: Sequence[Row] = ()
 ) -> Outcome:
     path = order.out / f"{name}.md"
-    written(path, f"{text}\n\n{_provenance(name, order, rows)}\n")
+    write_atomically(path, f"{text}\n\n{_provenance(name, order, rows)}\n")
     return Outcome(text, [path], list(failed), rows)
 
 

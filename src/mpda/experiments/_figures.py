@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Floats
-from mpda._lib.atomic_write import beside
+from mpda._lib.atomic_write import atomic_path
 from mpda.assessment import ErrorEstimate, compute_error_curves
 from mpda.exceptions import ReproductionError
 from mpda.experiments._contenders import CONTENDERS
@@ -37,8 +37,8 @@ def _figure(n_panels: int, n_columns: int, width: float = 3.2, height: float = 2
 def save(figure: Any, out: Path, name: str) -> list[Path]:
     paths = [out / f"{name}.{kind}" for kind in ("png", "svg")]
     for path in paths:
-        with beside(path) as made:
-            figure.savefig(made, dpi=150, format=path.suffix[1:])
+        with atomic_path(path) as temporary:
+            figure.savefig(temporary, dpi=150, format=path.suffix[1:])
     return paths
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from mpda._lib.atomic_write import check_place, make_directory
 from mpda._lib.provenance import versions
 from mpda.assessment import PCA_ENERGY, PCA_MIN_FEATURES, Contender
 from mpda.exceptions import ReproductionError
@@ -68,8 +67,7 @@ class Store:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        make_directory(path.parent)
-        check_place(Path(os.path.realpath(path)))
+        path.parent.mkdir(parents=True, exist_ok=True)
         # Without a buffer, which would try once more at the end what a full disk refused.
         self._file = path.open("ab", buffering=0)
         try:

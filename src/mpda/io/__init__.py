@@ -1,1 +1,24 @@
-"""Model files, tables and exports."""
+"""Read and write tables, save and load models, and export linear maps.
+
+Optional packages (pandas, pyarrow, onnx) are imported by the functions that need them.
+"""
+
+from mpda.io.affine_maps import AffineMap, affine_map
+from mpda.io.matrix_export import export_matrix
+from mpda.io.model_files import load, read_header, save
+from mpda.io.onnx_export import export_onnx
+from mpda.io.table_writing import write_table
+from mpda.io.tables import Table, read_table
+
+__all__ = [
+    "AffineMap",
+    "Table",
+    "affine_map",
+    "export_matrix",
+    "export_onnx",
+    "load",
+    "read_header",
+    "read_table",
+    "save",
+    "write_table",
+]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Floats
-from mpda._lib.atomic_write import written
+from mpda._lib.atomic_write import write_atomically
 from mpda.plotting import (
     ComponentsDisplay,
     ConfusionDisplay,
@@ -150,5 +150,5 @@ def _saved(figure: Any, directory: Path, name: str) -> list[Path]:
         with rc_context({"svg.hashsalt": name}):
             dated = {"Date": None} if kind == "svg" else {"Software": None}
             figure.savefig(buffer, format=kind, dpi=200, metadata=dated)
-        paths.append(written(directory / f"{name}.{kind}", buffer.getvalue()))
+        paths.append(write_atomically(directory / f"{name}.{kind}", buffer.getvalue()))
     return paths

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from mpda._lib.atomic_write import written
+from mpda._lib.atomic_write import write_atomically
 from mpda.plotting.styles import COLORS
 from mpda.report._results import checked
 from mpda.report._sections import Section, sections, summary
@@ -56,7 +56,7 @@ def render(results: dict[str, Any]) -> str:
 
 def write_page(results: dict[str, Any], path: str | Path) -> Path:
     """Write the page of the results to a file, beside and renamed into place; see ``render``."""
-    return written(Path(path), render(results))
+    return write_atomically(Path(path), render(results))
 
 
 def _section(part: Section) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._lib.atomic_write import check_plain_file, written
+from mpda._lib.atomic_write import write_atomically
 from mpda.exceptions import ReportError
 
 FORMAT, VERSION = "mpda results", 1
@@ -122,7 +122,6 @@ def read_results(path: str | Path) -> dict[str, Any]:
     path = Path(path)
     file = path / "results.json" if path.is_dir() else path
     try:
-        check_plain_file(file)
         results = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ReportError(
@@ -150,7 +149,7 @@ def write_results(results: dict[str, Any], path: str | Path) -> Path:
     Path
     """
     text = json.dumps(checked(results), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return written(Path(path), text + "\n")
+    return write_atomically(Path(path), text + "\n")
 
 
 def checked(results: Any, where: str = "results") -> dict[str, Any]:

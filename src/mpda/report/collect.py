@@ -20,7 +20,7 @@ from mpda.assessment import (
     estimate_errors,
     find_best_methods,
 )
-from mpda.io.export import affine_map
+from mpda.io.affine_maps import affine_map
 from mpda.io.tables import Table
 from mpda.report._results import FORMAT, VERSION
 

@@ -10,23 +10,20 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Labels
-from mpda._lib.atomic_write import beside, check_plain_file, write_arrays
+from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import DatasetError
-from mpda.io.array_files import ArrayArchive
-from mpda.io.unpacked import one_line
+from mpda.io.error_text import one_line
 
 
 def read(path: Path) -> tuple[Any, Labels]:
     """X and y of an .npz with X and y, or with X_train, y_train, X_test and y_test."""
     try:
-        check_plain_file(path)
-        with path.open("rb") as file:
-            archive = ArrayArchive(file)
-            if "X" in archive.names:
-                X, y = archive.arrays("X", "y")
+        with np.load(path, allow_pickle=False) as archive:
+            if "X" in archive:
+                X, y = archive["X"], archive["y"]
             else:
-                *parts, y, y_test = archive.arrays("X_train", "X_test", "y_train", "y_test")
-                X, y = np.concatenate(parts), np.concatenate([y, y_test])
+                X = np.concatenate([archive["X_train"], archive["X_test"]])
+                y = np.concatenate([archive["y_train"], archive["y_test"]])
         _refuse_no_samples(X, y)
         return X, y
     # A broken archive speaks in many ways: of zip, of zlib, of codes, of memory.
@@ -78,8 +75,8 @@ def _refuse_no_samples(X: Any, y: Labels) -> None:
 
 
 def write(path: Path, X: Any, y: Labels) -> None:
-    with beside(path) as made:
-        write_arrays(made, X=X, y=y)
+    with atomic_path(path) as temporary:
+        np.savez_compressed(temporary, X=X, y=y)
 
 
 def cache_directory() -> Path:

@@ -17,7 +17,7 @@ import numpy as np
 from mpda._lib.array_types import Floats, Labels
 from mpda.exceptions import DatasetError
 from mpda.experiments.datasets._catalogue import ImageArchive, OpenML
-from mpda.io.unpacked import one_line
+from mpda.io.error_text import one_line
 
 _CHUNK = 1 << 20
 _SIDE = 128

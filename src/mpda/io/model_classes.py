@@ -1,0 +1,122 @@
+"""Classes and functions that a model file may name.
+
+Loading a model creates instances of these classes only, and runs none of their constructors. A new
+estimator, or a new dataclass in the private state of an estimator, must be added to the tuples
+below; otherwise ``mpda.save`` refuses the model and names the attribute.
+"""
+
+from __future__ import annotations
+
+import inspect
+from importlib import import_module
+from typing import Any
+
+# Estimators, and objects that their parameters may hold, by their public module: private modules of
+# scikit-learn move between versions.
+_ESTIMATORS = {
+    "mpda": "GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA ManifoldPartition PMPDA",
+    "mpda.model_selection": "DiscriminantSearchCV",
+    "sklearn.cluster": "AgglomerativeClustering Birch BisectingKMeans DBSCAN HDBSCAN KMeans "
+    "MeanShift MiniBatchKMeans SpectralClustering",
+    "sklearn.decomposition": "PCA",
+    "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis",
+    "sklearn.kernel_approximation": "Nystroem",
+    "sklearn.mixture": "GaussianMixture",
+    "sklearn.model_selection": "KFold StratifiedKFold",
+    "sklearn.neighbors": "KNeighborsClassifier KNeighborsTransformer "
+    "NeighborhoodComponentsAnalysis",
+    "sklearn.pipeline": "Pipeline",
+    "sklearn.preprocessing": "MinMaxScaler Normalizer RobustScaler StandardScaler",
+}
+# Paths "module:name" of these classes.
+ESTIMATORS = tuple(f"{m}:{name}" for m, names in _ESTIMATORS.items() for name in names.split())
+# Dataclasses in fitted attributes: the partition tree and the sums that ``partial_fit`` updates.
+DATACLASSES = (
+    "mpda.partition.tree:SplitTree",
+    "mpda.discriminant.fit:Sums",
+    "mpda.discriminant.fit:Strengths",
+    "mpda.discriminant.fit:Penalties",
+    "mpda.discriminant.class_contribution:Totals",
+    "mpda.discriminant.class_contribution:Plan",
+    "mpda.discriminant.scatter:BetweenClassSums",
+)
+# Dictionaries of functions. A parameter may hold such a function in place of its name.
+FUNCTIONS = ("mpda.model_selection.selection_rules:RULES", "mpda.model_selection:SCORES")
+# Fitted attributes that are not saved: a search tree is rebuilt, and the random generator that
+# started an optimisation is not part of the result.
+TRANSIENT_ATTRIBUTES = {
+    "sklearn.neighbors:KNeighborsClassifier": ("_tree",),
+    "sklearn.neighbors:KNeighborsTransformer": ("_tree",),
+    "sklearn.neighbors:NeighborhoodComponentsAnalysis": ("random_state_",),
+}
+
+
+def import_object(path: str) -> Any:
+    """Import an object from its path.
+
+    Parameters
+    ----------
+    path : str
+        Path of the form "module:name".
+
+    Returns
+    -------
+    object
+        Class, function or constant of this name.
+    """
+    module, name = path.split(":")
+    return getattr(import_module(module), name)
+
+
+def find_path(kind: type[Any], paths: tuple[str, ...]) -> str | None:
+    """Find the path of a class in a list of paths.
+
+    Parameters
+    ----------
+    kind : type
+        Class to look up. A subclass of a listed class is not listed itself.
+    paths : tuple of str
+        Paths of the form "module:name". Only those with the name of the class are imported.
+
+    Returns
+    -------
+    str or None
+        Path of the class, None if it is not in the list.
+    """
+    candidates = (path for path in paths if path.endswith(f":{kind.__name__}"))
+    return next((path for path in candidates if import_object(path) is kind), None)
+
+
+def parameter_defaults(kind: type[Any]) -> dict[str, Any]:
+    """Return the constructor parameters of a class.
+
+    Parameters
+    ----------
+    kind : type
+        Estimator class or cross-validation splitter.
+
+    Returns
+    -------
+    dict
+        Name and default of each parameter, ``inspect.Parameter.empty`` if it has no default.
+    """
+    return {name: item.default for name, item in inspect.signature(kind).parameters.items()}
+
+
+def rebuild_search_tree(model: Any) -> None:
+    """Set the search tree of a loaded nearest-neighbour model of scikit-learn.
+
+    Parameters
+    ----------
+    model : estimator
+        Any loaded model. Models other than fitted neighbour models are left as they are.
+    """
+    from sklearn import neighbors
+
+    if isinstance(model, neighbors.KNeighborsClassifier | neighbors.KNeighborsTransformer):
+        trees = {"kd_tree": neighbors.KDTree, "ball_tree": neighbors.BallTree}
+        tree = trees.get(getattr(model, "_fit_method", ""))
+        metric = (
+            {"metric": model.effective_metric_, **model.effective_metric_params_} if tree else {}
+        )
+        model._tree = tree(model._fit_X, model.leaf_size, **metric) if tree else None

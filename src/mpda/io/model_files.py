@@ -1,0 +1,241 @@
+"""Model files: save fitted models without pickle and load them without running code.
+
+A model file is an uncompressed zip archive of ``model.json`` (format, versions, notes, the encoded
+model), the arrays ``0.npy``, ``1.npy``, ... and ``sha256``, the checksum of the names and contents
+of all other members. ``model_encoding`` translates between models and JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpda._lib.atomic_write import atomic_path
+from mpda._lib.provenance import versions
+from mpda.exceptions import ModelFileError, ModelVersionWarning
+from mpda.io.error_text import one_line
+from mpda.io.model_classes import parameter_defaults
+from mpda.io.model_encoding import ModelDecoder, ModelEncoder
+
+_FORMAT = "mpda model"
+# Version 1 was an archive format of our own, before the first release.
+_VERSION = 2
+_DOCUMENT, _CHECKSUM = "model.json", "sha256"
+# Distributions whose versions decide what a loaded model computes, and their import names.
+_PACKAGES = {"mpda": "mpda", "scikit-learn": "sklearn"}
+
+
+def save(
+    model: Any, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write a model to a file that :func:`load` reads.
+
+    The file is a zip archive of a JSON document and plain .npy files, with one SHA-256 checksum.
+    It is written atomically. The same model gives the same bytes.
+
+    Parameters
+    ----------
+    model : estimator
+        Any estimator of mpda, ``DiscriminantSearchCV``, or an estimator of scikit-learn that is
+        used with them (Pipeline, StandardScaler, MinMaxScaler, RobustScaler, Normalizer, PCA,
+        LinearDiscriminantAnalysis, NeighborhoodComponentsAnalysis, KNeighborsClassifier, Nystroem).
+        Parameters may hold clusterers of scikit-learn. Anything else is refused and named,
+        including functions, since a model file holds no code.
+    path : str or path
+        Target file. By convention its name ends in ".mpda".
+    notes : mapping, default=None
+        JSON values that :func:`read_header` returns as ``notes``.
+
+    Raises
+    ------
+    TypeError
+        If the model or the notes hold a value that cannot be saved.
+    OSError
+        If the file cannot be written. An existing file is left as it was.
+
+    Notes
+    -----
+    Arrays keep their dtype and become C-contiguous. Arrays of PyTorch, CuPy and other libraries
+    become NumPy arrays. MPDA and PMPDA are saved with the sums that ``partial_fit`` updates, four
+    matrices of shape (n_features, n_features): 20 MB for 784 features.
+    :func:`mpda.io.export_matrix` writes only the linear map.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_iris
+    >>> import mpda
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = mpda.MPDA(n_components=2).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     path = Path(directory) / "iris.mpda"
+    ...     mpda.save(model, path, notes={"data": "iris"})
+    ...     loaded = mpda.load(path)
+    >>> loaded.transform(X).shape
+    (150, 2)
+    """
+    encoder = ModelEncoder()
+    encoded = encoder.encode(model)
+    parameters = {name: repr(getattr(model, name)) for name in parameter_defaults(type(model))}
+    document = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "class": encoded["object"][0],
+        "versions": versions(),
+        "parameters": parameters,
+        "notes": _check_notes(notes),
+        "model": encoded,
+    }
+    members = {_DOCUMENT: json.dumps(document, indent=1, allow_nan=False).encode()}
+    for i, array in enumerate(encoder.arrays):
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, array, allow_pickle=False)
+        members[f"{i}.npy"] = buffer.getvalue()
+    members[_CHECKSUM] = _checksum(members)
+    with atomic_path(Path(path)) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content)  # without the time of day
+
+
+def _check_notes(notes: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the notes as a dict; refuse values that JSON would change, such as tuples and NaN."""
+    checked = dict(notes or {})
+    if json.loads(json.dumps(checked)) != checked:
+        raise TypeError(
+            "notes must be a mapping of values that JSON returns unchanged (None, booleans, finite "
+            f"numbers, strings, lists, dicts with strings as keys), got {notes!r:.200}."
+        )
+    return checked
+
+
+def _checksum(members: dict[str, bytes]) -> bytes:
+    digest = sha256()
+    for name, content in members.items():
+        digest.update(name.encode())
+        digest.update(content)
+    return digest.hexdigest().encode()
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model from a file that :func:`save` wrote.
+
+    No code in the file is run, and only classes of a fixed list are created.
+
+    Parameters
+    ----------
+    path : str or path
+        Model file.
+
+    Returns
+    -------
+    estimator
+        The model, with the parameters and fitted attributes that it had.
+
+    Raises
+    ------
+    mpda.exceptions.ModelFileError
+        If the file is not a model file, is damaged, or was written by a newer version of mpda.
+    OSError
+        If the file cannot be read.
+
+    Warns
+    -----
+    mpda.exceptions.ModelVersionWarning
+        If the model was saved with another minor version of mpda, or of scikit-learn where the
+        model contains estimators of it.
+    """
+    with _name_file_in_errors(path):
+        document, members = _read_members(path)
+        arrays = [
+            np.lib.format.read_array(io.BytesIO(members.pop(f"{i}.npy")), allow_pickle=False)
+            for i in range(len(members))
+        ]
+        decoder = ModelDecoder(arrays)
+        model = decoder.decode(document["model"])
+    for name, package in _PACKAGES.items():
+        old, new = str(document["versions"].get(name)), versions()[name]
+        if package in decoder.packages and old.split(".")[:2] != new.split(".")[:2]:
+            warnings.warn(
+                f"{path} was saved with {name} {one_line(old, 40)}, and this is {new}: results may "
+                "differ. Fit the model again, or install that version.",
+                ModelVersionWarning,
+                stacklevel=2,
+            )
+    return model
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the description of a model file, without creating the model.
+
+    Parameters
+    ----------
+    path : str or path
+        Model file.
+
+    Returns
+    -------
+    dict
+        ``format`` and ``version`` of the file, ``class`` as "module:name", ``versions`` of
+        packages, ``parameters`` (the ``repr`` of each) and ``notes``.
+
+    Raises
+    ------
+    mpda.exceptions.ModelFileError
+        If the file is not a model file or is damaged.
+    """
+    with _name_file_in_errors(path):
+        document, _ = _read_members(path)
+    del document["model"]
+    return document
+
+
+@contextmanager
+def _name_file_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn everything that a wrong file raises into a ModelFileError of one line."""
+    try:
+        yield
+    except OSError:
+        raise
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} {error}") from error.__cause__
+    # zipfile, json, NumPy and the decoder raise many types of errors for wrong content.
+    except Exception as error:
+        raise ModelFileError(
+            f"{path} is not a model file of mpda, or is damaged ({one_line(error)})."
+        ) from error
+
+
+def _read_members(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Return the JSON document and the other members, after comparing checksum and version.
+
+    The directory of the archive is checked before anything is read: members are not compressed, so
+    together they cannot be longer than the file.
+    """
+    with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+        if size > os.fstat(file.fileno()).st_size:
+            raise ModelFileError(f"is too large when unpacked ({size} bytes), and is not read.")
+        members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    checksum = members.pop(_CHECKSUM, None)
+    if checksum is None or _DOCUMENT not in members:
+        raise ModelFileError("is a zip archive, but not a model file of mpda.")
+    if checksum != _checksum(members):
+        raise ModelFileError("is damaged: its content does not have its checksum.")
+    document: dict[str, Any] = json.loads(members.pop(_DOCUMENT))
+    if (document["format"], document["version"]) != (_FORMAT, _VERSION):
+        raise ModelFileError(
+            f"has format {document['format']!s:.20} {document['version']!s:.20}, and this version "
+            f"reads {_FORMAT} {_VERSION}: install the mpda that wrote it, or a newer one."
+        )
+    return document, members

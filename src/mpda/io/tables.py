@@ -1,0 +1,338 @@
+"""Read samples and labels from a table; report what is wrong with it by column and row.
+
+Formats: CSV, TSV (also .gz), Parquet, Arrow and Feather by pandas, .npy and .npz by NumPy. Row
+numbers in messages count the samples from 1, without the header line. Messages name the options of
+the command line (``--label``, ``--drop``, ``--skip-missing``), which pass their values on to here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mpda._lib.array_types import Array, Bools, Ints, Labels
+from mpda.exceptions import TableError
+from mpda.io.error_text import join_names, one_line, suggest_name
+from mpda.io.table_files import (
+    FRAME_SUFFIXES,
+    check_table_path,
+    read_arrays,
+    read_frame,
+    table_suffix,
+)
+from mpda.io.table_labels import class_labels
+
+
+@dataclass(frozen=True)
+class Table:
+    """Samples and labels of a file.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file.
+    X : ndarray of shape (n_samples, n_features)
+        Samples in float32 or float64.
+    y : ndarray of shape (n_samples,) or None
+        Labels.
+    label : str or None
+        Name of the labels in the file.
+    features : tuple of str or None
+        Names of the features, None for .npy and .npz files.
+    rows : ndarray of shape (n_samples,)
+        Number of each sample in the file, from 1.
+    others : dict
+        Columns that are neither features nor labels.
+    """
+
+    name: str
+    X: Array
+    y: Labels | None
+    label: str | None
+    features: tuple[str, ...] | None
+    rows: Ints
+    others: dict[str, Any]
+
+    @property
+    def labels(self) -> Labels:
+        """Labels of shape (n_samples,); a TableError if there are none."""
+        if self.y is None:
+            raise TableError(f"{self.name} has no labels; --label names them.")
+        return self.y
+
+    def to_frame(self) -> Any:
+        """Return the samples with the names of their features.
+
+        Returns
+        -------
+        pandas.DataFrame or ndarray of shape (n_samples, n_features)
+            Data frame, or ``X`` where features have no names.
+        """
+        if self.features is None:
+            return self.X
+        import pandas as pd
+
+        return pd.DataFrame(self.X, columns=list(self.features), copy=False)
+
+
+def read_table(
+    path: Path,
+    *,
+    label: str | None = None,
+    drop: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    skip_missing: bool = False,
+) -> Table:
+    """Read the samples of a file.
+
+    Parameters
+    ----------
+    path : Path
+        File in a format that its suffix names; CSV and TSV may be compressed (.gz).
+    label : str, default=None
+        Column of the labels. For an .npz file the name of an array, where None stands for "y" if
+        there is one. For an .npy file the number of a column (-1 for the last) or another .npy.
+    drop : sequence of str, default=()
+        Columns to leave out, each a name or several names separated by commas.
+    features : sequence of str, default=None
+        Columns that are features, in this order. None takes all other columns.
+    skip_missing : bool, default=False
+        Leave out rows with missing values instead of refusing them.
+
+    Returns
+    -------
+    Table
+        Samples without missing or infinite values.
+
+    Raises
+    ------
+    mpda.exceptions.TableError
+        If the file cannot be read or is not a table of numbers, in one line that names the file.
+    """
+    suffix = check_table_path(path)
+    is_frame = suffix in FRAME_SUFFIXES
+    with _name_file_in_errors(path, suffix):
+        if drop and not is_frame:
+            raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
+        table = _from_frame(path, label, drop, features) if is_frame else _from_arrays(path, label)
+        table = _skip_missing(table) if skip_missing else table
+        if table.X.size == 0:
+            lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
+            raise TableError(f"{path} has no {lack}.")
+        _check_finite(table, can_drop=features is None and is_frame)
+    return table
+
+
+@contextmanager
+def _name_file_in_errors(path: Path, suffix: str) -> Iterator[None]:
+    """Turn everything that a wrong file raises into a TableError of one line."""
+    try:
+        yield
+    except TableError as error:
+        message = str(error)
+        raise TableError(message if str(path) in message else f"{path}: {message}") from error
+    # pandas and pyarrow raise many types of errors for broken files and odd columns.
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or one_line(error) or type(error).__name__
+        raise TableError(f"{path} cannot be read as {suffix[1:]} ({reason}).") from error
+
+
+def _from_frame(
+    path: Path, label: str | None, drop: Sequence[str], features: Sequence[str] | None
+) -> Table:
+    frame = read_frame(path, label, drop, features)
+    names = list(frame.columns)
+    drop = split_names(drop, names)
+    for option, name in [("--label", label), *(("--drop", name) for name in drop)]:
+        if name is not None and name not in names:
+            raise TableError(
+                f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
+                f"{suggest_name(name, names)}"
+            )
+    if features is None:
+        features = [name for name in names if name != label and name not in drop]
+    missing = [name for name in features if name not in names]
+    if missing:
+        raise TableError(
+            f"{path} has no column {join_names(missing)}, which the model was fitted with; it has "
+            f"{join_names(names)}."
+        )
+    others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
+    is_text = table_suffix(path) in (".csv", ".tsv")
+    y = None if label is None else class_labels(frame[label], label, as_text=is_text)
+    X = _numeric_matrix(frame[list(features)])
+    return Table(path.name, X, y, label, tuple(features), np.arange(1, len(X) + 1), others)
+
+
+def split_names(names: Iterable[str], columns: Sequence[str]) -> list[str]:
+    """Split column names that are separated by commas.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Names, or several names separated by commas.
+    columns : sequence of str
+        Columns of the table. A column whose own name has a comma is not split.
+
+    Returns
+    -------
+    list of str
+        One name each.
+    """
+    return [
+        name
+        for item in names
+        for name in ([item] if item in columns else map(str.strip, item.split(",")))
+        if name
+    ]
+
+
+def _numeric_matrix(frame: Any) -> Array:
+    """Convert columns to one array: float32 if all are float32, else float64."""
+    import pandas as pd
+
+    columns, wrong = {}, []
+    for name, column in frame.items():
+        numbers = column
+        if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
+            is_text = column.dtype == object or pd.api.types.is_string_dtype(column)
+            numbers = pd.to_numeric(column if is_text else column.astype(str), errors="coerce")
+        is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
+        if is_wrong.any():
+            row = int(np.argmax(is_wrong))
+            wrong.append(f"{name!r:.80} (row {row + 1}: {one_line(column.iloc[row], 40)})")
+        columns[name] = numbers
+    if wrong:
+        raise TableError(
+            f"These columns are not numbers: {join_names(wrong, quoted=False)}. Leave them out "
+            "with --drop NAME, or convert them to numbers (a category to one column of 0 and 1 for "
+            "each value)."
+        )
+    is_single = bool(columns) and all(item.dtype == np.float32 for item in columns.values())
+    numeric = pd.DataFrame(columns, index=frame.index)
+    matrix: Array = numeric.to_numpy(np.float32 if is_single else np.float64, na_value=np.nan)
+    return matrix
+
+
+def _from_arrays(path: Path, label: str | None) -> Table:
+    arrays = read_arrays(path)
+    if path.suffix.lower() == ".npy" and label is not None:
+        arrays = _split_label(arrays["X"], label)
+    elif label is None and "y" in arrays:
+        label = "y"
+    matrices = [name for name, array in arrays.items() if array.ndim == 2 and name != label]
+    name = "X" if "X" in arrays or len(matrices) != 1 else matrices[0]
+    if name not in arrays or label not in (None, *arrays):
+        advice = "for .npy a label is a column number (-1 for the last) or another .npy file"
+        raise TableError(
+            f"{path} has no array {label if name in arrays else name!r}; it has "
+            f"{join_names(list(arrays))} (X are the samples, --label names the labels; {advice})."
+        )
+    X, y = arrays[name], None if label is None else arrays[label]
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise TableError(
+            f"{path}: samples must be the rows of a table of real numbers, but {name} is of "
+            f"{X.dtype} and has the shape {X.shape}."
+            + (" X.reshape(len(X), -1) flattens images." if X.ndim > 2 else "")
+        )
+    if y is not None and y.shape not in ((len(X),), (len(X), 1)):
+        raise TableError(
+            f"{path}: {label} has the shape {y.shape}, but {name} has {len(X)} samples."
+        )
+    X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    labels = None if y is None else class_labels(y.ravel(), str(label))
+    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), {})
+
+
+def _split_label(X: Array, label: str) -> dict[str, Array]:
+    """Return samples and labels of an .npy file; the labels are a column of it or another file."""
+    if Path(label).suffix == ".npy":
+        return {"X": X, label: read_arrays(Path(label))["X"]}
+    column = int(label) if label.lstrip("+-").isdigit() else X.shape[-1]
+    if X.ndim == 2 and -X.shape[1] <= column < X.shape[1]:
+        return {"X": np.delete(X, column, axis=1), label: X[:, column]}
+    return {"X": X}
+
+
+def _skip_missing(table: Table) -> Table:
+    """Leave out samples with a missing value or label."""
+    complete = ~np.isnan(table.X).any(axis=1)
+    y = table.y
+    if y is not None:
+        complete &= ~_is_none(y)
+        y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
+    others = {name: column[complete] for name, column in table.others.items()}
+    return replace(table, X=table.X[complete], y=y, rows=table.rows[complete], others=others)
+
+
+def _is_none(y: Labels) -> Bools:
+    return np.array([label is None for label in y], dtype=bool)
+
+
+def _check_finite(table: Table, *, can_drop: bool) -> None:
+    """Refuse missing labels, missing values and infinite values."""
+    if table.y is not None and _is_none(table.y).any():
+        rows = table.rows[_is_none(table.y)]
+        raise TableError(
+            f"{len(rows)} rows have no label in {table.label!r}, the first is row {rows[0]}. Add "
+            "the labels, or leave out the rows with --skip-missing."
+        )
+    column = "leave out the column with --drop, or " if can_drop else "or leave out "
+    advice = f"Fill them in, {column}the rows with --skip-missing."
+    if np.isnan(table.X).any():
+        raise TableError(f"Values are missing in {_locate(table, np.isnan(table.X))}. {advice}")
+    if np.isinf(table.X).any():
+        advice = "Correct them" + (", or leave out the column with --drop." if can_drop else ".")
+        raise TableError(f"Values are infinite in {_locate(table, np.isinf(table.X))}. {advice}")
+
+
+def _locate(table: Table, mask: Bools) -> str:
+    """List the columns where the mask is True, with counts and first rows."""
+    phrases = []
+    for column in np.flatnonzero(mask.any(axis=0)):
+        name = f"{table.features[column]!r:.80}" if table.features else f"column {column}"
+        rows = table.rows[mask[:, column]]
+        phrases.append(f"{name} ({len(rows)}, the first in row {rows[0]})")
+    return join_names(phrases, quoted=False)
+
+
+def has_named_columns(path: Path) -> bool:
+    """Return True if the suffix of a file names a format with named columns.
+
+    Parameters
+    ----------
+    path : Path
+        File name.
+
+    Returns
+    -------
+    bool
+        False for .npy, .npz and unknown formats.
+    """
+    return table_suffix(path) in FRAME_SUFFIXES
+
+
+def describe_columns(path: Path) -> str:
+    """Describe the columns of a file that could be labels.
+
+    Parameters
+    ----------
+    path : Path
+        File to read.
+
+    Returns
+    -------
+    str
+        Phrase that lists up to 20 column names.
+    """
+    suffix = check_table_path(path)
+    if suffix not in FRAME_SUFFIXES:
+        return "columns without names: use a number, -1 for the last, or an .npy with the labels"
+    with _name_file_in_errors(path, suffix):
+        names = list(read_frame(path, None, (), None).columns)
+    return f"the columns {join_names(names, limit=20)}"
