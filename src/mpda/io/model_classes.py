@@ -41,7 +41,7 @@ DATACLASSES = (
     "mpda.discriminant.scatter:BetweenClassSums",
 )
 # Dictionaries of functions. A parameter may hold such a function in place of its name.
-FUNCTIONS = ("mpda.model_selection.selection_rules:RULES", "mpda.model_selection:SCORES")
+FUNCTIONS = ("mpda.model_selection.selection_rules:RULES", "mpda.model_selection.search_cv:SCORES")
 # Fitted attributes that are not saved: a search tree is rebuilt, and the random generator that
 # started an optimisation is not part of the result.
 TRANSIENT_ATTRIBUTES = {

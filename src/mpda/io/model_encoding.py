@@ -79,6 +79,8 @@ class ModelEncoder:
             return value
         if kind is float:
             return value if math.isfinite(value) else {"float": repr(value)}
+        if kind is bytes:
+            return {"bytes": value.hex()}
         if kind in (list, tuple):
             items = [self._encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
             return items if kind is list else {"tuple": items}
@@ -189,6 +191,8 @@ class ModelDecoder:
         match tag, content:
             case "float", text:
                 return float(text)
+            case "bytes", digits:
+                return bytes.fromhex(digits)
             case "tuple", items:
                 return tuple(self.decode(items))
             case "dict", pairs:
@@ -216,7 +220,7 @@ class ModelDecoder:
             return kind(**attributes)
         instance = object.__new__(kind)
         # A parameter that did not exist when the file was written is at its default.
-        vars(instance).update(parameter_defaults(kind) | attributes)
+        vars(instance).update({**attributes, **parameter_defaults(kind), **attributes})
         rebuild_search_tree(instance)
         return instance
 
