@@ -1,4 +1,4 @@
-"""Samples in files: every kind read alike, and what is wrong said by column and row."""
+"""Tables: every format gives the same samples, and errors name the column and the row."""
 
 import gzip
 
@@ -8,56 +8,54 @@ import pytest
 from sklearn.datasets import load_iris
 
 from mpda.exceptions import TableError
-from mpda.io.tables import columns_of, read_table, write_table
+from mpda.io import read_table, write_table
+from mpda.io.tables import describe_columns
 
 
 @pytest.fixture
 def frame():
-    found = load_iris(as_frame=True)
-    names = np.array(found.target_names)[found.target]
-    return found.data.assign(species=names)
+    iris = load_iris(as_frame=True)
+    return iris.data.assign(species=np.array(iris.target_names)[iris.target])
 
 
-def written(frame, path):
-    kind = path.suffix
-    if kind == ".gz":
+def write_frame(frame, path):
+    suffix = path.suffix
+    if suffix == ".gz":
         path.write_bytes(gzip.compress(frame.to_csv(index=False).encode()))
-    elif kind == ".parquet":
+    elif suffix == ".parquet":
         frame.to_parquet(path)
-    elif kind in (".arrow", ".feather"):
+    elif suffix in (".arrow", ".feather"):
         frame.to_feather(path)
-    elif kind == ".tsv":
-        frame.to_csv(path, sep="\t", index=False)
     else:
-        frame.to_csv(path, index=False)
+        frame.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
     return path
 
 
 @pytest.mark.parametrize(
     "name", ["a.csv", "a.tsv", "a.CSV", "a.csv.gz", "a.parquet", "a.arrow", "a.feather"]
 )
-def test_tables_of_every_kind_give_the_same(frame, tmp_path, name):
-    table = read_table(written(frame, tmp_path / name), label="species")
+def test_all_formats_give_the_same_table(frame, tmp_path, name):
+    table = read_table(write_frame(frame, tmp_path / name), label="species")
     np.testing.assert_array_equal(table.X, load_iris().data)
     np.testing.assert_array_equal(table.y, frame["species"])
     assert table.y.dtype.kind == "U"
     assert table.features == tuple(load_iris().feature_names)
     assert table.label == "species"
     np.testing.assert_array_equal(table.rows, np.arange(1, 151))
-    assert list(table.named().columns) == list(table.features)
+    assert list(table.to_frame().columns) == list(table.features)
 
 
-def test_streams_of_arrow_are_read_too(frame, tmp_path):
+def test_arrow_streams_are_read(frame, tmp_path):
     import pyarrow as pa
 
     path = tmp_path / "a.arrow"
-    made = pa.Table.from_pandas(frame)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, made.schema) as stream:
-        stream.write_table(made)
+    content = pa.Table.from_pandas(frame)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, content.schema) as stream:
+        stream.write_table(content)
     assert read_table(path, label="species").X.shape == (150, 4)
 
 
-def test_semicolons_spaces_and_a_mark_at_the_beginning(tmp_path):
+def test_semicolons_spaces_and_byte_order_mark_are_accepted(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("\ufeffa; b ;kind\n1; 2;x\n3; 4;y\n".encode())
     table = read_table(path, label="kind")
@@ -65,17 +63,19 @@ def test_semicolons_spaces_and_a_mark_at_the_beginning(tmp_path):
     np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
 
 
-def test_columns_may_be_dropped_chosen_and_kept_beside(frame, tmp_path):
-    path = written(frame.assign(name=[f"s{i}" for i in range(150)]), tmp_path / "a.csv")
+def test_columns_are_selected_and_dropped(frame, tmp_path):
+    path = write_frame(frame.assign(name=[f"s{i}" for i in range(150)]), tmp_path / "a.csv")
     names = list(frame.columns[:4])
     dropped = read_table(path, label="species", drop=["name", names[0]])
     assert dropped.features == tuple(names[1:])
-    chosen = read_table(path, features=[names[2], names[0]])
-    np.testing.assert_array_equal(chosen.X, frame[[names[2], names[0]]])
-    assert list(chosen.others) == [names[1], names[3], "species", "name"]
-    assert chosen.y is None
+    joined = read_table(path, label="species", drop=[f"name, {names[0]}"])
+    assert joined.features == dropped.features
+    selected = read_table(path, features=[names[2], names[0]])
+    np.testing.assert_array_equal(selected.X, frame[[names[2], names[0]]])
+    assert list(selected.others) == [names[1], names[3], "species", "name"]
+    assert selected.y is None
     with pytest.raises(TableError, match=r"a\.csv has no labels; --label names them"):
-        chosen.labels  # noqa: B018
+        selected.labels  # noqa: B018
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,6 @@ def test_columns_may_be_dropped_chosen_and_kept_beside(frame, tmp_path):
         ([1.0, 2.0, 1.0], "i", [1, 2, 1]),
         ([True, False, True], "b", [True, False, True]),
         (["NA", "None", "nan"], "U", ["NA", "None", "nan"]),
-        (["10", "2", "x"], "U", ["10", "2", "x"]),
         (["007", "7", "12"], "U", ["007", "7", "12"]),
         (["1", "1.0", "01"], "U", ["1", "1.0", "01"]),
         (["1e5", "2e5", "1e5"], "U", ["1e5", "2e5", "1e5"]),
@@ -93,14 +92,14 @@ def test_columns_may_be_dropped_chosen_and_kept_beside(frame, tmp_path):
         (["12345678901234567890123", "1", "2"], "U", ["12345678901234567890123", "1", "2"]),
     ],
 )
-def test_labels_are_what_they_look_like(tmp_path, column, kind, expected):
-    path = written(pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": column}), tmp_path / "a.csv")
+def test_text_labels_become_numbers_only_if_nothing_is_lost(tmp_path, column, kind, expected):
+    path = write_frame(pd.DataFrame({"a": [1.0, 2.0, 3.0], "y": column}), tmp_path / "a.csv")
     table = read_table(path, label="y")
     assert table.y.dtype.kind == kind
     assert table.y.tolist() == expected
 
 
-def test_types_of_pandas(tmp_path):
+def test_typed_columns_of_pandas_are_read(tmp_path):
     frame = pd.DataFrame(
         {
             "a": pd.array([1, 2, None, 4], dtype="Int64"),
@@ -110,30 +109,33 @@ def test_types_of_pandas(tmp_path):
             "z": pd.array([1, 2, 1, 2], dtype="Int64"),
         }
     )
-    path = written(frame, tmp_path / "a.parquet")
+    path = write_frame(frame, tmp_path / "a.parquet")
     table = read_table(path, label="y", skip_missing=True)
     np.testing.assert_array_equal(table.rows, [1, 2])
     np.testing.assert_array_equal(table.X, [[1, 0.5, 1, 1], [2, 1, 0, 2]])
     assert table.y.tolist() == ["u", "v"]
-    assert table.y.dtype.kind == "U"
     single = read_table(path, label="z", drop=["a", "flag", "y"])
     assert single.X.dtype == np.float32
     assert single.y.tolist() == [1, 2, 1, 2]
 
 
-def test_numbers_written_as_words_are_numbers(tmp_path):
+def test_numbers_stored_as_text_are_read_as_numbers(tmp_path):
     frame = pd.DataFrame({"a": ["1.5", "2"], "y": ["u", "v"]})
-    table = read_table(written(frame, tmp_path / "a.parquet"), label="y")
+    table = read_table(write_frame(frame, tmp_path / "a.parquet"), label="y")
     np.testing.assert_array_equal(table.X, [[1.5], [2.0]])
 
 
-def test_arrays(tmp_path):
+def test_named_index_is_a_column(tmp_path, frame):
+    path = write_frame(frame.set_index("species"), tmp_path / "a.parquet")
+    assert set(read_table(path, label="species").y) == {"setosa", "versicolor", "virginica"}
+
+
+def test_numpy_files_are_read(tmp_path):
     X, y = load_iris(return_X_y=True)
     np.savez(tmp_path / "a.npz", X=X.astype(np.float32), y=y, other=y + 1)
     table = read_table(tmp_path / "a.npz")
     assert table.X.dtype == np.float32
-    assert table.label == "y"
-    assert table.features is None
+    assert (table.label, table.features) == ("y", None)
     assert read_table(tmp_path / "a.npz", label="other").y.max() == 3
     np.savez(tmp_path / "b.npz", samples=X, kinds=np.array(["u", "v"])[y % 2])
     assert read_table(tmp_path / "b.npz").y is None
@@ -149,17 +151,18 @@ def test_arrays(tmp_path):
     assert set(table.y) == {"u", "v"}
 
 
-CSV = {
+WRONG_TEXT = {
     "words": ("a,city,y\n1,Rome,u\n2,Oslo,v\n", {"label": "y"}, r"'city' \(row 1: Rome\).*--drop"),
     "late word": ("a,y\n1,u\nn.a.,v\n", {"label": "y"}, r"'a' \(row 2: n\.a\.\)"),
     "comma": ("a;y\n1,5;u\n2,5;v\n", {"label": "y"}, r"'a' \(row 1: 1,5\)"),
-    "missing": ("a,b,y\n1,2,u\n,3,v\nNA,4,u\n", {"label": "y"}, r"'a' \(2, the first in row 2\)"),
+    "missing": ("a,b,y\n1,2,u\n,3,v\n?,4,u\n", {"label": "y"}, r"'a' \(2, the first in row 2\)"),
     "infinite": ("a,y\n1,u\ninf,v\n", {"label": "y"}, r"infinite in 'a' \(1, the first in row 2\)"),
     "no label": ("a,y\n1,u\n2,\n", {"label": "y"}, r"1 rows have no label in 'y'.* row 2"),
     "measured": ("a,y\n1,0.5\n2,1\n", {"label": "y"}, r"not whole, such as 0\.5.*measurement"),
     "typing": ("a,kind\n1,u\n", {"label": "knd"}, r"--label: .* no column 'knd'.*mean kind\?"),
     "dropping": ("a,kind\n1,u\n", {"drop": ["b"]}, r"--drop: .* no column 'b'"),
     "features": ("a,y\n1,u\n", {"features": ["b"]}, r"no column 'b', which the model"),
+    "advice": ("a,y\n,u\n", {"features": ["a"]}, "or leave out the rows with --skip-missing"),
     "twice": ("a,a,y\n1,2,u\n", {"label": "y"}, r"more than one column 'a'"),
     "numbers": ("1,2\n3,4\n", {}, r"only numbers \(1, 2"),
     "empty": ("", {}, "is empty"),
@@ -172,23 +175,21 @@ CSV = {
 }
 
 
-@pytest.mark.parametrize("case", CSV)
-def test_what_is_wrong_with_a_csv_is_said(tmp_path, case):
-    text, options, message = CSV[case]
+@pytest.mark.parametrize("case", WRONG_TEXT)
+def test_wrong_csv_is_refused_in_one_line(tmp_path, case):
+    text, options, message = WRONG_TEXT[case]
     path = tmp_path / "a.csv"
     path.write_text(text)
-    with pytest.raises(TableError, match=message):
+    with pytest.raises(TableError, match=message) as refusal:
         read_table(path, **options)
+    assert str(path) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
 
 
-def test_a_column_that_counts_rows_can_be_left_out(tmp_path):
+def test_row_numbers_and_incomplete_rows_can_be_left_out(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(",a,y\n0,5,u\n1,7,v\n")
     assert read_table(path, label="y", drop=["column 1"]).features == ("a",)
-
-
-def test_rows_with_missing_values_can_be_left_out(tmp_path):
-    path = tmp_path / "a.csv"
     path.write_text("a,b,y\n1,2,u\n,3,v\n5,6,\n7,8,v\n")
     table = read_table(path, label="y", skip_missing=True)
     np.testing.assert_array_equal(table.X, [[1, 2], [7, 8]])
@@ -196,55 +197,38 @@ def test_rows_with_missing_values_can_be_left_out(tmp_path):
     assert table.y.tolist() == ["u", "v"]
 
 
-@pytest.mark.parametrize("zone", [None, "UTC"])
-def test_dates_are_no_numbers(tmp_path, zone):
-    days = pd.to_datetime(["2020-01-01", "2020-01-02"]).tz_localize(zone)
-    frame = pd.DataFrame({"day": days, "y": ["u", "v"]})
-    with pytest.raises(TableError, match=r"'day' \(row 1: 2020-01-01"):
-        read_table(written(frame, tmp_path / "a.parquet"), label="y")
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"day": pd.to_datetime(["2020-01-01", "2020-01-02"])}, r"'day' \(row 1: 2020-01-01"),
+        ({"a": [1.0, 2.0], "y": [[1], [2, 3]]}, "must be words or whole numbers"),
+    ],
+)
+def test_dates_and_lists_are_refused(tmp_path, columns, message):
+    frame = pd.DataFrame({"y": ["u", "v"], **columns})
+    with pytest.raises(TableError, match=message):
+        read_table(write_frame(frame, tmp_path / "a.parquet"), label="y")
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "options", "message"),
+    ("name", "content", "message"),
     [
-        ("a.xls", b"x", {}, r"ends in \.xls.*\.csv, \.tsv"),
-        ("a", b"x", {}, "ends in nothing"),
-        ("a.csv", b"\xff\xfe\x00", {}, "cannot be read as csv"),
-        ("a.parquet", b"junk" * 50, {}, "cannot be read as parquet"),
-        ("a.arrow", b"junk" * 50, {}, "cannot be read as arrow"),
-        ("a.npy", b"junk" * 50, {}, r"cannot be read as NumPy's \.npy"),
-        ("a.npz", b"PK" * 50, {}, r"cannot be read as NumPy's \.npz"),
+        ("a.xls", b"x", r"ends in \.xls.*\.csv, \.tsv"),
+        ("a", b"x", "ends in nothing"),
+        ("a.csv", b"\xff\xfe\x00", "cannot be read as csv"),
+        ("a.parquet", b"junk" * 50, "cannot be read as parquet"),
+        ("a.arrow", b"junk" * 50, "cannot be read as arrow"),
+        ("a.npy", b"junk" * 50, r"cannot be read as NumPy's \.npy"),
+        ("a.npz", b"PK" * 50, r"cannot be read as NumPy's \.npz"),
     ],
 )
-def test_files_that_are_something_else(tmp_path, name, content, options, message):
+def test_foreign_file_is_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(TableError, match=message):
-        read_table(tmp_path / name, **options)
+        read_table(tmp_path / name)
 
 
-def test_a_named_index_is_a_column(tmp_path, frame):
-    path = tmp_path / "a.parquet"
-    frame.set_index("species").to_parquet(path)
-    assert set(read_table(path, label="species").y) == {"setosa", "versicolor", "virginica"}
-
-
-def test_lists_are_no_labels(tmp_path):
-    path = tmp_path / "a.parquet"
-    pd.DataFrame({"a": [1.0, 2.0], "y": [[1], [2, 3]]}).to_parquet(path)
-    with pytest.raises(TableError, match="should be words or whole numbers"):
-        read_table(path, label="y")
-
-
-def test_advice_is_for_the_command_at_hand(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("a,y\n,u\n2,v\n")
-    with pytest.raises(TableError, match="--drop"):
-        read_table(path, label="y")
-    with pytest.raises(TableError, match="or leave out the rows with --skip-missing"):
-        read_table(path, features=["a"])
-
-
-def test_files_that_are_not_there(tmp_path):
+def test_missing_file_is_refused_with_the_nearest_name(tmp_path):
     (tmp_path / "iris.csv").write_text("a\n1\n")
     with pytest.raises(TableError, match=r"does not exist\. Did you mean iris\.csv\?"):
         read_table(tmp_path / "irs.csv")
@@ -258,76 +242,66 @@ def test_files_that_are_not_there(tmp_path):
     [
         (np.zeros((2, 2, 2)), None, r"shape \(2, 2, 2\).*flattens images"),
         (np.zeros(3), None, r"shape \(3,\)"),
-        (np.array([["a", "b"]]), None, "should be real numbers"),
+        (np.array([["a", "b"]]), None, "real numbers"),
         (np.array([[{}]]), None, "Python objects, which are refused"),
-        (np.zeros((2, 2)), "5", "has 2 columns, numbered from 0"),
-        (np.zeros((2, 2)), "kind", "the number of a column"),
+        (np.zeros((2, 2)), "5", "no array '5'.*a column number"),
+        (np.zeros((2, 2)), "kind", "no array 'kind'.*a column number"),
         (np.array([[0.5, 0.5]]), "1", "not whole"),
     ],
 )
-def test_what_is_wrong_with_an_array_is_said(tmp_path, array, label, message):
+def test_wrong_npy_is_refused(tmp_path, array, label, message):
     np.save(tmp_path / "a.npy", array)
     with pytest.raises(TableError, match=message):
         read_table(tmp_path / "a.npy", label=label)
 
 
-def test_what_is_wrong_with_arrays_is_said(tmp_path):
+def test_wrong_npz_is_refused(tmp_path):
     path = tmp_path / "a.npz"
     np.savez(path, X=np.zeros((3, 2)), y=np.zeros(2), u=np.zeros(3))
     with pytest.raises(TableError, match=r"y has the shape \(2,\), but X has 3 samples"):
         read_table(path)
     with pytest.raises(TableError, match="no array 'v'; it has 'X', 'y', 'u'"):
         read_table(path, label="v")
-    with pytest.raises(TableError, match="--drop has no meaning"):
+    with pytest.raises(TableError, match="--drop cannot be used"):
         read_table(path, label="u", drop=["a"])
     np.savez(path, a=np.zeros((3, 2)), b=np.zeros((3, 2)))
-    with pytest.raises(TableError, match="samples should be called X"):
+    with pytest.raises(TableError, match="no array 'X'; it has 'a', 'b'"):
         read_table(path)
-    np.save(tmp_path / "y.npy", np.zeros(2))
-    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
-    with pytest.raises(TableError, match=r"shape \(2,\), but .* has 3 samples"):
-        read_table(tmp_path / "x.npy", label=str(tmp_path / "y.npy"))
 
 
-def test_columns_are_named_for_who_did_not_say_which(tmp_path, frame):
-    said = columns_of(written(frame, tmp_path / "a.csv"))
-    assert said.startswith("the columns 'sepal length (cm)'")
-    assert "'species'" in said
+def test_columns_are_described(tmp_path, frame):
+    description = describe_columns(write_frame(frame, tmp_path / "a.csv"))
+    assert description.startswith("the columns 'sepal length (cm)'")
+    assert "'species'" in description
     np.save(tmp_path / "a.npy", np.zeros((3, 2)))
-    assert "-1 for the last" in columns_of(tmp_path / "a.npy")
+    assert "-1 for the last" in describe_columns(tmp_path / "a.npy")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet", "a.arrow", "a.feather"])
-def test_what_is_written_is_read_again(tmp_path, name):
+def test_written_table_is_read_again(tmp_path, name):
     Z = np.random.default_rng(0).standard_normal((5, 2))
     path = tmp_path / "new" / name
-    write_table(path, Z, ["z0", "z1"], {"who": np.array(list("abcde"))})
+    write_table(path, Z, ["z0", "z1"], {"who": pd.Series(list("abcde"), index=range(3, 8))})
     table = read_table(path, label="who")
     np.testing.assert_array_equal(table.X, Z)
     assert table.features == ("z0", "z1")
     assert table.y.tolist() == list("abcde")
-    assert [each.name for each in path.parent.iterdir()] == [name]
+    assert [file.name for file in path.parent.iterdir()] == [name]
 
 
-def test_arrays_are_written(tmp_path):
+def test_array_is_written(tmp_path):
     Z = np.eye(3, 2, dtype=np.float32)
-    write_table(tmp_path / "a.npy", Z, ["z0", "z1"], {"who": np.array(list("abc"))})
-    found = np.load(tmp_path / "a.npy")
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, Z)
+    write_table(tmp_path / "a.npy", Z, ["z0", "z1"], {"z0": np.array(list("abc"))})
+    written = np.load(tmp_path / "a.npy")
+    assert written.dtype == np.float32
+    np.testing.assert_array_equal(written, Z)
 
 
-def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "a.csv"
-    path.write_text("before")
-
-    def full(*arguments, **named):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pd.DataFrame, "to_csv", full)
-    with pytest.raises(TableError, match=r"a\.csv cannot be written \(No space left on device\)"):
-        write_table(path, np.eye(2), ["a", "b"], {})
-    assert path.read_text() == "before"
-    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
-    with pytest.raises(TableError, match=r"ends in \.xls; what can be written"):
+def test_table_that_cannot_be_written_is_refused(tmp_path):
+    with pytest.raises(TableError, match=r"ends in \.xls; files that can be written"):
         write_table(tmp_path / "a.xls", np.eye(2), ["a", "b"], {})
+    with pytest.raises(TableError, match="already have a column 'a'"):
+        write_table(tmp_path / "a.csv", np.eye(2), ["a", "b"], {"a": np.zeros(2)})
+    (tmp_path / "d.csv").mkdir()
+    with pytest.raises(TableError, match=r"d\.csv cannot be written \(Is a directory\)"):
+        write_table(tmp_path / "d.csv", np.eye(2), ["a", "b"], {})

@@ -53,8 +53,9 @@ def atomic_path(path: Path) -> Iterator[Path]:
                 os.fsync(file.fileno())  # some file systems report a full disk only here
             os.replace(temporary, target)
     except OSError as error:
-        if error.filename and not str(error.filename).startswith((prefix, str(target))):
-            raise
+        file = str(error.filename or target)
+        if not (file.startswith(prefix) or str(target).startswith(file)):
+            raise  # of another file, which the block wrote
         # mkdir reports a file in the way as "File exists", which would mislead here.
         code = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
         raise OSError(code, os.strerror(code) if code else str(error), str(path)) from error

@@ -1,0 +1,169 @@
+"""Files are written completely or not at all; errors are one line that names the file."""
+
+import contextlib
+import os
+import resource
+import stat
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from mpda import LFDA, load, save
+from mpda._lib.atomic_write import atomic_path, check_writable, write_atomically
+from mpda.cli import run
+from mpda.exceptions import TableError
+from mpda.io import export_matrix, export_onnx, write_table
+
+NOBODY = 65534  # user without privileges
+
+
+@pytest.fixture
+def folder(monkeypatch):
+    """Change to a directory that every user can write, unlike those of pytest."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o777)
+        monkeypatch.chdir(name)
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def full_disk(room=200):
+    """Limit the size of files, which every writer meets as an error of the system."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@contextlib.contextmanager
+def unprivileged():
+    """Act as a user to whom permissions apply, if the tests run as root."""
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+
+
+def test_file_is_replaced_and_a_link_stays(folder):
+    (folder / "far").mkdir()
+    (folder / "far" / "m.npy").write_text("before")
+    (folder / "link").symlink_to("far/m.npy")
+    write_atomically(folder / "link", "after")
+    assert (folder / "link").is_symlink()
+    assert (folder / "far" / "m.npy").read_text() == "after"
+    assert os.listdir(folder / "far") == ["m.npy"]
+
+
+def test_new_directories_long_names_and_permissions(folder):
+    name = "ü" * 120 + ".json"  # 245 of the 255 bytes that a name may have
+    path = write_atomically(folder / "new" / "deep" / name, "text")
+    assert path.read_text() == "text"
+    Path("plain").write_text("")
+    assert path.stat().st_mode == Path("plain").stat().st_mode
+
+
+def test_failed_write_leaves_nothing(folder):
+    Path("m").write_text("before")
+    with contextlib.suppress(KeyboardInterrupt), atomic_path(Path("m")) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert os.listdir() == ["m"]
+    assert Path("m").read_text() == "before"
+
+
+def test_devices_are_written_and_not_replaced():
+    write_atomically(Path("/dev/null"), "text")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_writable_paths_are_checked_without_a_trace(folder):
+    Path("file").write_text("before")
+    check_writable(Path("file"), None, Path("new"))
+    assert os.listdir() == ["file"]
+    assert Path("file").read_text() == "before"
+    with pytest.raises(NotADirectoryError, match=r"Not a directory: 'file/x'"):
+        check_writable(Path("file/x"))
+    with pytest.raises(IsADirectoryError, match=r"Is a directory: '\.'"):
+        check_writable(Path())
+
+
+def write_samples(name):
+    return lambda model: write_table(Path(name), np.ones((99, 2)), ["a", "b"], {})
+
+
+WRITERS = {
+    "m.mpda": lambda model: save(model, "m.mpda"),
+    "m.onnx": lambda model: export_onnx(model, "m.onnx"),
+    "m.npy": lambda model: export_matrix(model, "m.npy"),
+    **{f"z.{kind}": write_samples(f"z.{kind}") for kind in ("csv", "parquet", "feather", "npy")},
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_full_disk_is_an_error_that_keeps_the_old_file(name, folder):
+    if name == "m.onnx":
+        pytest.importorskip("onnx", reason="onnx is not installed")
+    X, y = load_iris(return_X_y=True)
+    model = LFDA(2).fit(X, y)
+    Path(name).write_bytes(b"before" * 99)
+    with (
+        full_disk(room=150),
+        pytest.raises((OSError, TableError), match=f"{name}|File too") as error,
+    ):
+        WRITERS[name](model)
+    assert "File too large" in str(error.value)
+    assert "\n" not in str(error.value)
+    assert os.listdir() == [name]
+    assert Path(name).read_bytes() == b"before" * 99
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_read_only_directory_and_file_are_refused(name, folder):
+    if name == "m.onnx":
+        pytest.importorskip("onnx", reason="onnx is not installed")
+    X, y = load_iris(return_X_y=True)
+    model = LFDA(2).fit(X, y)
+    WRITERS[name](model)
+    before = {path: path.read_bytes() for path in Path().iterdir()}
+    for file_mode, folder_mode in ((0o666, 0o555), (0o444, 0o777)):
+        os.chmod(name, file_mode)
+        folder.chmod(folder_mode)
+        with unprivileged(), pytest.raises((OSError, TableError), match="Permission denied"):
+            WRITERS[name](model)
+        assert {path: path.read_bytes() for path in Path().iterdir()} == before
+    folder.chmod(0o777)
+
+
+COMMANDS = {
+    "m.mpda": ("fit", "t.csv", "--label", "y", "--folds", "0", "--components", "1", "--out"),
+    "z.csv": ("transform", "t.mpda", "t.csv", "--out"),
+    "e.json": ("evaluate", "t.mpda", "t.csv", "--label", "y", "--results"),
+    "x.npy": ("export", "t.mpda", "--matrix"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_report_a_full_disk_in_one_line(name, folder, capsys):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X.assign(y=y).to_csv("t.csv", index=False)
+    save(LFDA(2).fit(X, y), "t.mpda")
+    before = sorted(os.listdir())
+    with full_disk(room=100), pytest.raises(SystemExit) as ended:
+        run([*COMMANDS[name], name, "--quiet"])
+    output = capsys.readouterr()
+    assert (ended.value.code, output.out) == (1, "")
+    assert output.err.startswith("mpda: ")
+    assert output.err.count("\n") == 1
+    assert name in output.err
+    assert "File too large" in output.err
+    assert sorted(os.listdir()) == before
+    assert isinstance(load("t.mpda"), LFDA)
