@@ -15,7 +15,7 @@ from sklearn.datasets import load_iris
 from mpda import load
 from mpda.cli import run
 from mpda.experiments.datasets import DATASETS
-from mpda.io.models import header
+from mpda.io import read_header
 from mpda.report import read_results
 
 pytest.importorskip("plotly", reason="needs mpda[cli]")
@@ -100,7 +100,7 @@ def test_fit_measures_and_keeps(table, capsys):
     wrong = 150 - np.trace(found["confusion"]["counts"])
     assert rows["MPDA"]["error"] == pytest.approx(100 * wrong / 150)
     assert sum(found["embedding"]["wrong"]) == wrong
-    kept = header("m.mpda")["notes"]
+    kept = read_header("m.mpda")["notes"]
     assert kept["label"] == "species"
     assert kept["comparison"][0]["method"] == "1-NN"
     fitted = load("m.mpda")

@@ -5,9 +5,11 @@ import warnings
 import numpy as np
 import pytest
 
+from mpda.cli import run
 from mpda.exceptions import DatasetError, DatasetWarning
 from mpda.experiments.datasets import load as load_dataset
-from places import VEHICLE, refused
+
+VEHICLE = (846, 18)
 
 
 @pytest.fixture
@@ -16,6 +18,17 @@ def here(tmp_path, monkeypatch):
     monkeypatch.delenv("MPDA_DATA", raising=False)
     monkeypatch.setenv("MPDA_CACHE", str(tmp_path / "cache"))
     return tmp_path
+
+
+def refused(capsys, *arguments):
+    """Run a command that fails, and return its one line."""
+    with pytest.raises(SystemExit) as ended:
+        run([*map(str, arguments), "--quiet"])
+    assert ended.value.code == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.count("\n") == 1
+    return output.err
 
 
 def whole(path):

@@ -93,14 +93,13 @@ def test_ctrl_c_is_one_line_and_a_code_and_rows_stay(tmp_path):
 
 
 SLOW = """
-import pathlib, sys, time
-import mpda.io.models._model_files as files
-whole = files.write_archive
-def slowly(file, members):
-    whole(file, members)
+import pathlib, sys, time, zipfile
+write = zipfile.ZipFile.writestr
+def write_slowly(*arguments):
+    write(*arguments)
     pathlib.Path("writing").touch()
     time.sleep(60)
-files.write_archive = slowly
+zipfile.ZipFile.writestr = write_slowly
 from mpda.__main__ import main
 sys.argv[0] = "mpda"
 main()
