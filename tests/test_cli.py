@@ -357,7 +357,7 @@ MISTAKES = [
     (("transform", "iris.csv", "iris.csv", "--out", "z.csv"), 1, "iris.csv"),
     (("transform", "absent.mpda", "iris.csv", "--out", "z.csv"), 1, "absent.mpda"),
     (("transform", "iris.mpda", "one.csv", "--out", "z.csv"), 1, "which the model was fitted with"),
-    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 2, "what can be written"),
+    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 2, "files that can be written"),
     (("transform", "iris.mpda", "iris.csv"), 2, "--out"),
     (("evaluate", "iris.mpda", "narrow.npz"), 1, "has 2 features, but the model was fitted with 4"),
     (("evaluate", "iris.mpda", "iris.csv", "--label", "kind"), 1, "no column 'kind'"),
@@ -503,7 +503,7 @@ def test_columns_that_are_kept_are_kept_as_they_stand(iris, model, capsys):
     assert found["gaps"].tolist() == [*map(str, range(149)), ""]
     iris.assign(mpda0="mine").to_csv("taken.csv", index=False)
     assert call("transform", model, "taken.csv", "--out", "z.csv") == 1
-    assert "a column 'mpda0' already" in capsys.readouterr().err
+    assert "already have a column 'mpda0'" in capsys.readouterr().err
 
 
 def test_what_is_read_is_not_overwritten(model, table, capsys):

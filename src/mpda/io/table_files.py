@@ -202,11 +202,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
         If the file is damaged, is something else, or holds Python objects.
     """
     try:
-        content = np.load(path, allow_pickle=False)
-        if isinstance(content, np.ndarray):
-            return {"X": content}
-        with content:
-            return {name: content[name] for name in content.files}
+        with path.open("rb") as file:  # NumPy leaves a damaged .npz open if it opens it itself
+            content = np.load(file, allow_pickle=False)
+            return {"X": content} if isinstance(content, np.ndarray) else dict(content)
     except OSError:
         raise
     # NumPy, zipfile and zlib raise many types of errors for a broken file.

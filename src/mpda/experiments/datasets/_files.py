@@ -18,7 +18,7 @@ from mpda.io.error_text import one_line
 def read(path: Path) -> tuple[Any, Labels]:
     """X and y of an .npz with X and y, or with X_train, y_train, X_test and y_test."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             if "X" in archive:
                 X, y = archive["X"], archive["y"]
             else:
