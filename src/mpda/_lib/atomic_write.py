@@ -53,8 +53,8 @@ def atomic_path(path: Path) -> Iterator[Path]:
                 os.fsync(file.fileno())  # some file systems report a full disk only here
             os.replace(temporary, target)
     except OSError as error:
-        file = str(error.filename or target)
-        if not (file.startswith(prefix) or str(target).startswith(file)):
+        name = str(error.filename or target)
+        if not (name.startswith(prefix) or str(target).startswith(name)):
             raise  # of another file, which the block wrote
         # mkdir reports a file in the way as "File exists", which would mislead here.
         code = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
