@@ -1,13 +1,20 @@
-"""Arrays of other libraries: PyTorch, CuPy, and whatever follows the array API standard.
+"""Array libraries: NumPy, PyTorch, CuPy and others that follow the array API standard.
 
-Which library is at work shows only here. Elsewhere a function begins with ``xp = namespace(X)`` and
-uses what the standard has; what it lacks, or what NumPy and SciPy do better in a way of their own,
-is a function of this file. Labels, counts and the names of classes stay with NumPy.
+No other module knows which library is at work. Functions begin with ``xp = array_namespace(X)`` and
+use the functions of the standard; this module has what the standard lacks, and what NumPy, SciPy or
+a device library does much faster in a way of its own. "Device of X" means the library and the
+device of the array X. Labels, counts and names of classes stay on the host, as NumPy arrays.
+
+NumPy (2.1 or later) is its own namespace. array-api-compat, a dependency of the extras ``torch`` and
+``cupy``, is imported when the first device array comes. array-api-strict, by which scikit-learn
+checks estimators, lacks a few operations; it goes through the host for them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,89 +22,102 @@ from scipy.linalg import lstsq
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtrs
 from scipy.spatial.distance import cdist
-from sklearn.externals import array_api_compat
-from sklearn.externals.array_api_compat import device as device
-from sklearn.externals.array_api_compat import numpy as wrapped_numpy
 
 from mpda._lib.array_types import Array
 
-# NumPy follows the standard by itself since 2.1, without the calls that a wrapper costs.
-_NUMPY = np if hasattr(np, "cumulative_sum") else wrapped_numpy
-# The rounding of double precision, as a number of Python: other arrays know none of NumPy's.
+# Rounding unit of double precision, as a Python number: device arrays refuse NumPy scalars.
 EPSILON = float(np.finfo(float).eps)
-# Entries that are worked on at a time where memory is not that of this machine's caches.
+# Entries in a block on a device: 512 MB. Small blocks, as a CPU cache needs them, would leave a GPU
+# waiting for orders.
 _DEVICE_ENTRIES = 2**26
+# Factors beyond 2^1000 would overflow, so a larger power of two is multiplied in steps.
+_LARGEST_EXPONENT = 1000
 
 
-def is_numpy(X: Array) -> bool:
-    """Whether X is an array of NumPy."""
+def is_numpy(X: Any) -> bool:
+    """Return True if X is a NumPy array or scalar."""
     return isinstance(X, np.ndarray | np.generic)
 
 
+@cache
+def _library(kind: type) -> str:
+    """Return the top-level package of an array type; subclasses count as their base."""
+    packages = [base.__module__.partition(".")[0] for base in kind.__mro__]
+    return next((name for name in packages if name in ("torch", "cupy")), packages[0])
+
+
+def is_torch(X: Any) -> bool:
+    """Return True if X is a PyTorch tensor."""
+    return _library(type(X)) == "torch"
+
+
+def is_cupy(X: Any) -> bool:
+    """Return True if X is a CuPy array."""
+    return _library(type(X)) == "cupy"
+
+
 def is_device_array(X: Any) -> bool:
-    """Whether X is an array of another library that follows the standard."""
-    return not is_numpy(X) and array_api_compat.is_array_api_obj(X)
+    """Return True if X is an array of a library other than NumPy."""
+    return not is_numpy(X) and (is_torch(X) or is_cupy(X) or hasattr(X, "__array_namespace__"))
 
 
 def is_on_accelerator(X: Any) -> bool:
-    """Whether X is not in the memory of this machine."""
-    if array_api_compat.is_cupy_array(X):
-        return True
-    return array_api_compat.is_torch_array(X) and X.device.type != "cpu"
+    """Return True if X is not in the memory of the host."""
+    return is_cupy(X) or (is_torch(X) and X.device.type != "cpu")
 
 
 def has_double_precision(X: Any) -> bool:
-    """Whether the device of X knows numbers in double precision."""
-    return not array_api_compat.is_torch_array(X) or X.device.type != "mps"
+    """Return True if the device of X supports double precision."""
+    return not is_torch(X) or X.device.type != "mps"
 
 
-def is_mutable(X: Array) -> bool:
-    """Whether X can be changed in place."""
-    return not array_api_compat.is_jax_array(X)
+def is_mutable(X: Any) -> bool:
+    """Return True if X can be changed in place; JAX arrays cannot."""
+    return not _library(type(X)).startswith("jax")
 
 
-def is_complex(X: Array) -> bool:
-    """Whether X holds complex numbers."""
+def is_complex(X: Any) -> bool:
+    """Return True if X holds complex numbers."""
     return bool(array_namespace(X).isdtype(X.dtype, "complex floating"))
 
 
-def array_namespace(X: Array) -> Any:
-    """The functions of the standard for arrays such as X."""
-    return _NUMPY if is_numpy(X) else array_api_compat.array_namespace(X)
-
-
-def describe_library(X: Array) -> str:
-    """The library and the device of X, in words."""
+def array_namespace(X: Any) -> Any:
+    """Return the namespace of array API functions for X."""
     if is_numpy(X):
-        return "numpy"
-    name = array_namespace(X).__name__.removeprefix("sklearn.externals.array_api_compat.")
-    return f"{name} on {device(X)}"
+        return np
+    import array_api_compat
+
+    return array_api_compat.array_namespace(X)
+
+
+def describe_library(X: Any) -> str:
+    """Return the library and the device of X in words."""
+    return "numpy" if is_numpy(X) else f"{_library(type(X))} on {X.device}"
 
 
 def to_host(X: Any) -> Any:
-    """X as an array of NumPy."""
+    """Return X as a NumPy array."""
     if is_numpy(X):
         return X
-    if array_api_compat.is_cupy_array(X):
+    if is_cupy(X):
         return X.get()
-    if array_api_compat.is_torch_array(X):
+    if is_torch(X):
         X = X.detach().cpu()
         return (X.float() if str(X.dtype) == "torch.bfloat16" else X).numpy()
     xp = array_namespace(X)
-    # The standard has no name for this machine; array-api-strict has devices that are not it.
+    # The standard has no name for the host; array-api-strict has further devices.
     return np.asarray(X.to_device(xp.Device("CPU_DEVICE")) if hasattr(xp, "Device") else X)
 
 
 def to_device(values: Any, X: Array) -> Array:
-    """An array of NumPy, where X is."""
+    """Return a NumPy array as an array on the device of X."""
     if is_numpy(X):
         return values
-    values = np.ascontiguousarray(values)
-    return array_namespace(X).asarray(values, device=device(X))
+    return array_namespace(X).asarray(np.ascontiguousarray(values), device=X.device)
 
 
 def numbers_to_device(values: Any, X: Array) -> Array:
-    """An array of NumPy, where X is if its library has the type; none but NumPy has names."""
+    """Return a NumPy array on the device of X, unless its library lacks the type (strings)."""
     if values.dtype.kind not in "biuf":
         return values
     try:
@@ -106,187 +126,152 @@ def numbers_to_device(values: Any, X: Array) -> Array:
         return values
 
 
-def detach(X: Any) -> Array:
-    """X alone: what is computed from it is not remembered for derivatives."""
-    return X.detach() if array_api_compat.is_torch_array(X) else X
-
-
-def bits(X: Array) -> Array:
-    """The bits of X in double precision, as integers."""
-    X = as_contiguous(as_float(X))
-    if array_api_compat.is_torch_array(X):
-        return X.view(array_namespace(X).int64)
-    if is_numpy(X) or array_api_compat.is_cupy_array(X):
-        return X.view(np.int64)
-    return to_device(to_host(X).view(np.int64), X)
-
-
 def move_to(values: Array, X: Array) -> Array:
-    """Any array, where X is."""
-    if is_numpy(values) and is_numpy(X):
+    """Return an array of any library on the device of X."""
+    if type(values) is type(X) and values.device == X.device:
         return values
-    there = type(values) is type(X) and device(values) == device(X)
-    return values if there else to_device(to_host(values), X)
+    return to_device(to_host(values), X)
+
+
+def detach(X: Any) -> Array:
+    """Return X without the graph that PyTorch records for derivatives."""
+    return X.detach() if is_torch(X) else X
 
 
 def zeros(shape: tuple[int, ...], X: Array) -> Array:
-    """Zeros in double precision, where X is."""
+    """Return zeros in double precision on the device of X."""
     xp = array_namespace(X)
-    return xp.zeros(shape, dtype=xp.float64, device=device(X))
+    return xp.zeros(shape, dtype=xp.float64, device=X.device)
 
 
 def eye(n: int, X: Array) -> Array:
-    """The identity (n, n) in double precision, where X is."""
+    """Return the identity (n, n) in double precision on the device of X."""
     xp = array_namespace(X)
-    return xp.eye(n, dtype=xp.float64, device=device(X))
+    return xp.eye(n, dtype=xp.float64, device=X.device)
 
 
 def arange(n: int, X: Array) -> Array:
-    """0 to n - 1, where X is."""
-    return array_namespace(X).arange(n, device=device(X))
+    """Return 0 to n - 1 on the device of X."""
+    return array_namespace(X).arange(n, device=X.device)
 
 
 def nbytes(X: Array) -> int:
-    """The memory that X takes."""
-    if is_numpy(X):
-        return int(X.nbytes)
-    return int(array_api_compat.size(X) or 0) * array_namespace(X).finfo(X.dtype).bits // 8
+    """Return the memory of an array of floating-point numbers in bytes."""
+    return math.prod(X.shape) * array_namespace(X).finfo(X.dtype).bits // 8
 
 
 def as_contiguous(X: Any) -> Array:
-    """X with its rows one after the other in memory, where that can be said."""
+    """Return X in row-major order, if its library has orders."""
     if is_numpy(X):
         return np.ascontiguousarray(X)
-    return X.contiguous() if array_api_compat.is_torch_array(X) else X
+    return X.contiguous() if is_torch(X) else X
 
 
-def block_entries(X: Array, here: int) -> int:
-    """How many entries to work on at a time: ``here`` on this machine, many elsewhere."""
-    return here if is_numpy(X) else _DEVICE_ENTRIES
+def block_entries(X: Array, host: int) -> int:
+    """Return the number of entries in a block: ``host`` for NumPy arrays, many on a device."""
+    return host if is_numpy(X) else _DEVICE_ENTRIES
 
 
 def iter_slices(n: int, step: int) -> Iterator[slice]:
-    """0 to n in pieces of at most ``step``, none of which goes beyond the end."""
+    """Yield slices of at most ``step`` that cover 0 to n; none goes beyond n."""
     for start in range(0, n, max(1, step)):
         yield slice(start, min(start + max(1, step), n))
 
 
 def as_float(X: Array, *, single: bool = False) -> Array:
-    """X in double or single precision."""
-    if is_numpy(X):
-        return X.astype(np.float32 if single else np.float64, copy=False)
+    """Return X in double or single precision, without a copy if it is so already."""
     xp = array_namespace(X)
     return xp.astype(X, xp.float32 if single else xp.float64, copy=False)
 
 
 def astype(values: Array, dtype: Any) -> Array:
-    """The values in a type of their library."""
+    """Return values in a dtype of their library, in row-major order with NumPy."""
     if is_numpy(values):
         return values.astype(dtype, order="C", copy=False)
     return array_namespace(values).astype(values, dtype, copy=False)
 
 
 def ldexp(X: Array, exponent: int) -> Array:
-    """X times 2^exponent."""
+    """Return X times 2^exponent."""
     if is_numpy(X):
         return np.ldexp(X, exponent, order="C")
-    # A factor alone may leave the range of floating-point numbers.
     while exponent:
-        step = max(-1000, min(1000, exponent))
+        step = max(-_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, exponent))
         X, exponent = X * 2.0**step, exponent - step
     return X
 
 
-def maximum(X: Array, least: float) -> Array:
-    """The larger of X and a number."""
-    return np.maximum(X, least) if is_numpy(X) else array_namespace(X).clip(X, least, None)
+def maximum(X: Array, bound: float) -> Array:
+    """Return the elementwise maximum of X and a number."""
+    return np.maximum(X, bound) if is_numpy(X) else array_namespace(X).clip(X, bound, None)
 
 
-def safe_divide(X: Array | float, by: Array, otherwise: Array) -> Array:
-    """X over what it is divided by where that is above 0; else ``otherwise``, of the same shape.
-
-    May change ``otherwise``.
-    """
-    if is_numpy(by):
-        return np.divide(X, by, out=otherwise, where=by > 0.0)
-    xp = array_namespace(by)
-    return xp.where(by > 0.0, X / xp.where(by > 0.0, by, 1.0), otherwise)
+def safe_divide(X: Array | float, divisor: Array, otherwise: Array) -> Array:
+    """Return X / divisor where the divisor is positive, else ``otherwise``, which may change."""
+    if is_numpy(divisor):
+        return np.divide(X, divisor, out=otherwise, where=divisor > 0.0)
+    xp = array_namespace(divisor)
+    return xp.where(divisor > 0.0, X / xp.where(divisor > 0.0, divisor, 1.0), otherwise)
 
 
-def _takes_index_arrays(X: Array) -> bool:
-    """Whether X is read and changed at arrays of indices as those of NumPy are."""
-    return is_numpy(X) or array_api_compat.is_torch_array(X) or array_api_compat.is_cupy_array(X)
-
-
-def take(X: Array, places: Array) -> Array:
-    """X[places] along the first axis, for an array of indices of any shape."""
-    if is_numpy(X) and X.flags.c_contiguous:  # of any other it would make a copy first
-        return X.take(places, axis=0)
-    if _takes_index_arrays(X):
-        return X[places]  # one call; the standard's ``take`` looks for negative places first
+def take(X: Array, indices: Array) -> Array:
+    """Return X[indices] along the first axis, for integer indices of any shape."""
+    if is_numpy(X) and X.flags.c_contiguous:  # take would copy any other array first
+        return X.take(indices, axis=0)
+    if is_numpy(X) or is_torch(X) or is_cupy(X):
+        return X[indices]  # the standard's ``take`` looks for negative indices first
     xp = array_namespace(X)
-    found = xp.take(X, xp.reshape(places, (-1,)), axis=0)
-    return xp.reshape(found, (*places.shape, *X.shape[1:]))
+    rows = xp.take(X, xp.reshape(indices, (-1,)), axis=0)
+    return xp.reshape(rows, (*indices.shape, *X.shape[1:]))
 
 
-def take_nd(X: Array, places: tuple[Any, ...]) -> Array:
-    """X[places] for arrays of indices, and slices among them."""
-    if _takes_index_arrays(X):
-        return X[places]
-    return to_device(to_host(X)[tuple(map(_host_index, places))], X)
+def set_at(X: Array, key: Any, values: Any) -> Array:
+    """Return X with X[key] = values, changed in place if the library can.
 
-
-def set_at(X: Array, places: Any, values: Any) -> Array:
-    """X with X[places] = values, changed in place where the library can."""
-    if _takes_index_arrays(X):
-        X[places] = values
-        return X
-    changed = to_host(X).copy()
-    several = isinstance(places, tuple)
-    changed[tuple(map(_host_index, places)) if several else to_host(places)] = _host_index(values)
-    return to_device(changed, X)
-
-
-def _host_index(value: Any) -> Any:
-    return to_host(value) if array_api_compat.is_array_api_obj(value) else value
-
-
-def add_segments(total: Array, owners: Array, blocks: Array) -> Array:
-    """total (P, ...) with the blocks (b, ...) added to their owners (b,), which are sorted.
-
-    In an order that does not change from run to run. In place where the library can.
+    The key is a mask, or a tuple of index arrays and slices. The array API standard assigns to no
+    index arrays, so array-api-strict goes through the host.
     """
-    if array_api_compat.is_torch_array(total):
+    if is_numpy(X) or is_torch(X) or is_cupy(X):
+        X[key] = values
+        return X
+    keys = key if isinstance(key, tuple) else (key,)
+    host_keys = tuple(to_host(k) if is_device_array(k) else k for k in keys)
+    result = to_host(X).copy()
+    result[host_keys] = to_host(values) if is_device_array(values) else values
+    return to_device(result, X)
+
+
+def add_segments(total: Array, segments: Array, blocks: Array) -> Array:
+    """Return total (P, ...) with blocks (b, ...) added to the rows given by ``segments`` (b,).
+
+    Segments are sorted. Sums are in a fixed order, so results repeat bit for bit. In place if the
+    library can.
+    """
+    if is_torch(total):
         import torch
 
-        lengths = torch.bincount(owners, minlength=len(total))
-        flat = blocks.reshape(len(blocks), total[0].numel() if len(total) else 1)
+        lengths = torch.bincount(segments, minlength=len(total))
+        flat = blocks.reshape(len(blocks), math.prod(total.shape[1:]))
         total += torch.segment_reduce(flat, "sum", lengths=lengths).reshape(total.shape)
         return total
-    host = to_host(owners)
+    host = to_host(segments)
     if host.size == 0:
         return total
     first = np.concatenate([[0], (host[1:] != host[:-1]).nonzero()[0] + 1])
-    if is_numpy(total):
-        total[host[first]] += np.add.reduceat(blocks, first, axis=0)
+    if is_numpy(total) or is_cupy(total):
+        sums = array_namespace(total).add.reduceat(blocks, to_device(first, total), axis=0)
+        total[to_device(host[first], total)] += sums
         return total
-    if array_api_compat.is_cupy_array(total):
-        import cupy
-
-        total[to_device(host[first], total)] += cupy.add.reduceat(
-            blocks, to_device(first, total), axis=0
-        )
-        return total
-    sums = to_host(total).copy()
-    sums[host[first]] += np.add.reduceat(to_host(blocks), first, axis=0)
-    return to_device(sums, total)
+    result = to_host(total).copy()
+    result[host[first]] += np.add.reduceat(to_host(blocks), first, axis=0)
+    return to_device(result, total)
 
 
 def pairwise_distances(A: Array, B: Array) -> Array:
-    """The distances (..., a, b) of points A (..., a, d) and B (..., b, d), each from differences.
+    """Return the distances (..., a, b) of points A (..., a, d) and B (..., b, d) from differences.
 
-    Squares are added one feature after the other, as SciPy does it: so that points which are
-    equally far by one library are so by another.
+    Squares are added feature by feature, in the order of SciPy, so that ties in one library are
+    ties in another.
     """
     if is_numpy(A) and A.ndim == 2:
         return cdist(A, B)
@@ -299,7 +284,7 @@ def pairwise_distances(A: Array, B: Array) -> Array:
 
 
 def sum_over_rows(X: Array) -> Array:
-    """The sums (p,) of the columns of X (d, p), one row added after the other."""
+    """Return the column sums (p,) of X (d, p), added row by row, as NumPy does."""
     if is_numpy(X):
         return X.sum(axis=0)
     total = X[0, :]
@@ -309,100 +294,107 @@ def sum_over_rows(X: Array) -> Array:
 
 
 def argsmallest(D: Any, k: int) -> Array:
-    """The places (r, k) of the k smallest entries in each row of D (r, n), in no order."""
-    if is_numpy(D):
-        return np.argpartition(D, k - 1, axis=1)[:, :k]
-    if array_api_compat.is_torch_array(D):
+    """Return the column indices (r, k) of the k smallest entries of each row, in no order."""
+    if is_torch(D):
         return D.topk(k, dim=1, largest=False, sorted=False).indices
-    if array_api_compat.is_cupy_array(D):
-        return D.argpartition(k - 1, axis=1)[:, :k]
-    return array_namespace(D).argsort(D, axis=1)[:, :k]
+    xp = array_namespace(D)
+    if is_numpy(D) or is_cupy(D):
+        return xp.argpartition(D, k - 1, axis=1)[:, :k]
+    return xp.argsort(D, axis=1)[:, :k]
 
 
 def argsort_rows(first: Array, second: Array) -> Array:
-    """The order (r, n) of each row by its first key, by the second where that is equal."""
-    xp = array_namespace(first)
+    """Return the order (r, n) of each row by the first key, ties by the second."""
     if is_numpy(first):
         return np.lexsort((second, first), axis=1)
+    xp = array_namespace(first)
     order = xp.argsort(second, axis=1, stable=True)
     by_first = xp.argsort(xp.take_along_axis(first, order, axis=1), axis=1, stable=True)
     return xp.take_along_axis(order, by_first, axis=1)
 
 
 def cholesky(S: Array) -> Array | None:
-    """L (d, d), lower, with S = L L'; None where there is none."""
+    """Return the lower factor L (d, d) of S = L L', or None if S is not positive definite."""
     if is_numpy(S):
         L, failed = dpotrf(S, lower=1)
         return None if failed else L
-    xp = array_namespace(S)
-    if array_api_compat.is_torch_array(S):
+    if is_torch(S):
         import torch
 
         L, failed = torch.linalg.cholesky_ex(S)
         return None if bool(failed) else L
+    xp = array_namespace(S)
     try:
         L = xp.linalg.cholesky(S)
     except np.linalg.LinAlgError:
         return None
-    # Some libraries say so by numbers that are none.
+    # CuPy returns NaN instead of raising an error.
     return L if bool(xp.all(xp.isfinite(xp.linalg.diagonal(L)))) else None
 
 
 def solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
-    """L^-1 B, or L'^-1 B, for a lower triangular L."""
+    """Return L^-1 B, or L'^-1 B if transposed, for a lower triangular L."""
     if is_numpy(L):
         return dtrtrs(L, B, lower=1, trans=int(transposed))[0]
+    if is_cupy(L):
+        from cupyx.scipy.linalg import solve_triangular as cupy_solve_triangular
+
+        return cupy_solve_triangular(L, B, trans=int(transposed), lower=True)
     xp = array_namespace(L)
-    side = xp.matrix_transpose(L) if transposed else L
-    if array_api_compat.is_torch_array(L):
-        import torch
-
-        return torch.linalg.solve_triangular(side, B, upper=transposed)
-    if array_api_compat.is_cupy_array(L):
-        from cupyx.scipy.linalg import solve_triangular as solved
-
-        return solved(L, B, trans=int(transposed), lower=True)
-    return xp.linalg.solve(side, B)
+    matrix = xp.matrix_transpose(L) if transposed else L
+    if is_torch(L):
+        return xp.linalg.solve_triangular(matrix, B, upper=transposed)
+    return xp.linalg.solve(matrix, B)
 
 
 def least_squares(A: Array, B: Array) -> Array:
-    """The shortest X (d, q) with the least |A X - B|."""
+    """Return the shortest X (d, q) that minimises |A X - B|."""
     return lstsq(A, B)[0] if is_numpy(A) else array_namespace(A).linalg.pinv(A) @ B
 
 
 def condition_number(S: Array, L: Array, size: float = 0.0) -> float:
-    """An estimate of that of S = L L', taken for as large as ``size`` if it is smaller."""
+    """Estimate the condition number of S = L L', whose norm is taken as at least ``size``."""
     if is_numpy(S):
         reciprocal, _ = dpocon(L, max(np.abs(S).sum(axis=0).max(), size), uplo="L")
         return 1.0 / reciprocal if reciprocal > 0.0 else np.inf
     values = array_namespace(S).linalg.eigvalsh(S)
-    least, largest = float(values[0]), max(float(values[-1]), size)
-    return largest / least if least > 0.0 else np.inf
+    smallest, largest = float(values[0]), max(float(values[-1]), size)
+    return largest / smallest if smallest > 0.0 else np.inf
 
 
-def gram(half: Array) -> Array:
-    """half' half, symmetric to the last bit."""
-    if not is_numpy(half):
-        product = array_namespace(half).matrix_transpose(half) @ half
-        return 0.5 * (product + array_namespace(half).matrix_transpose(product))
-    # SciPy's product, not NumPy's: each may carry a BLAS of its own, and two pools of threads
-    # that take turns on small matrices wait for each other (10 times slower on 2 cores).
-    lower = dsyrk(1.0, half, trans=1, lower=1)  # zero above the diagonal
+def gram(A: Array) -> Array:
+    """Return A'A, symmetric to the last bit."""
+    if not is_numpy(A):
+        product = array_namespace(A).matrix_transpose(A) @ A
+        return 0.5 * (product + array_namespace(A).matrix_transpose(product))
+    # SciPy's BLAS, not NumPy's: each may have its own thread pool, and two pools that take turns on
+    # small matrices wait for each other (10 times slower on 2 cores).
+    lower = dsyrk(1.0, A, trans=1, lower=1)  # zero above the diagonal
     product = lower + lower.T
     np.fill_diagonal(product, np.diagonal(lower))
     return product
 
 
-def multiply_into(X: Array, by: Array, room: Array) -> Array:
-    """X times a factor, in the room of another array where the library can."""
-    return np.multiply(X, by, out=room) if is_numpy(X) else X * by
+def multiply_into(X: Array, factor: Array, out: Array) -> Array:
+    """Return X times a factor, written into ``out`` with NumPy: warm memory is faster."""
+    return np.multiply(X, factor, out=out) if is_numpy(X) else X * factor
 
 
 def column_dots(A: Array, B: Array) -> Array:
-    """The inner products (r,) of the columns of A and B (n, r)."""
+    """Return the inner products (r,) of the columns of A and B (n, r)."""
     if is_numpy(A):
         return np.asarray(np.einsum("ij,ij->j", A, B))
     return array_namespace(A).sum(A * B, axis=0)
+
+
+def bits(X: Array) -> Array:
+    """The bits of X in double precision, as integers."""
+    X = as_contiguous(as_float(X))
+    if is_torch(X):
+        return X.view(array_namespace(X).int64)
+    if is_numpy(X) or is_cupy(X):
+        return X.view(np.int64)
+    return to_device(to_host(X).view(np.int64), X)
 
 
 def rounds_between_checks(X: Array) -> int:
@@ -418,7 +410,7 @@ def full(shape: int | tuple[int, ...], value: bool | int | float, X: Array) -> A
     """An array of one value, where X is."""
     xp = array_namespace(X)
     types = {bool: xp.bool, int: xp.int64, float: xp.float64}
-    return xp.full(shape, value, dtype=types[type(value)], device=device(X))
+    return xp.full(shape, value, dtype=types[type(value)], device=X.device)
 
 
 def worthwhile(mask: Array) -> Array | None:
@@ -446,9 +438,9 @@ def places_where(mask: Array) -> Array:
 
 def segment_sum(values: Any, owners: Array, n: int) -> Array:
     """The sums (n, c) of the rows of values (v, c) that have one owner (v,)."""
-    if array_api_compat.is_torch_array(values):
+    if is_torch(values):
         return values.new_zeros((n, values.shape[1])).index_add_(0, owners, values)
-    if array_api_compat.is_cupy_array(values):
+    if is_cupy(values):
         xp = array_namespace(values)
         sums = xp.zeros((n, values.shape[1]), dtype=values.dtype)
         xp.add.at(sums, owners, values)
@@ -460,11 +452,18 @@ def segment_sum(values: Any, owners: Array, n: int) -> Array:
 
 def put_smaller(X: Any, places: Array, values: Array) -> Array:
     """X[places] = minimum of itself and of all values for that place, in place if it can be."""
-    if array_api_compat.is_torch_array(X):
+    if is_torch(X):
         return X.scatter_reduce_(0, places, values, "amin")
-    if array_api_compat.is_cupy_array(X):
+    if is_cupy(X):
         array_namespace(X).minimum.at(X, places, values)
         return X
     host = X if is_numpy(X) else to_host(X).copy()
     np.minimum.at(host, to_host(places), to_host(values))
     return to_device(host, X)
+
+
+def take_nd(X: Array, places: tuple[Any, ...]) -> Array:
+    """X[places] for arrays of indices, and slices among them."""
+    if is_numpy(X) or is_torch(X) or is_cupy(X):
+        return X[places]
+    return to_device(to_host(X)[tuple(to_host(p) if is_device_array(p) else p for p in places)], X)

@@ -22,7 +22,6 @@ from mpda._lib.arrays import (
     arange,
     array_namespace,
     block_entries,
-    device,
     eye,
     is_numpy,
     iter_slices,
@@ -411,7 +410,7 @@ def _coupling_blocks(pairs: Array, weights: Array, bundle: TangentBases) -> tupl
     """
     xp = array_namespace(bundle.bases)
     n_patches, d, m = bundle.bases.shape
-    couplings = xp.empty((pairs.shape[0], m, m), dtype=xp.float64, device=device(bundle.bases))
+    couplings = xp.empty((pairs.shape[0], m, m), dtype=xp.float64, device=bundle.bases.device)
     degrees = zeros((n_patches,), bundle.bases)
     turning = zeros((n_patches, m, m), bundle.bases)
     for block in iter_slices(
