@@ -362,7 +362,7 @@ def test_without_dispatch_arrays_become_those_of_numpy():
 def test_arrays_that_are_elsewhere_need_the_dispatch(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     X, y = digits()
-    monkeypatch.setattr("mpda.estimators._inputs.on_other_device", lambda X: True)
+    monkeypatch.setattr("mpda.estimators._inputs.is_on_accelerator", lambda X: True)
     with pytest.raises(TypeError, match=r"set_config\(array_api_dispatch=True\)"):
         MPDA(3).fit(strict.asarray(X), y)
 

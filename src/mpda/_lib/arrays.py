@@ -5,16 +5,16 @@ use the functions of the standard; this module has what the standard lacks, and 
 a device library does much faster in a way of its own. "Device of X" means the library and the
 device of the array X. Labels, counts and names of classes stay on the host, as NumPy arrays.
 
-NumPy (2.1 or later) is its own namespace. array-api-compat, a dependency of the extras ``torch`` and
-``cupy``, is imported when the first device array comes. array-api-strict, by which scikit-learn
+NumPy (2.1 or later) is its own namespace. array-api-compat, a dependency of the extras ``torch``
+and ``cupy``, is imported when the first device array comes. array-api-strict, by which scikit-learn
 checks estimators, lacks a few operations; it goes through the host for them.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,21 +39,14 @@ def is_numpy(X: Any) -> bool:
     return isinstance(X, np.ndarray | np.generic)
 
 
-@cache
-def _library(kind: type) -> str:
-    """Return the top-level package of an array type; subclasses count as their base."""
-    packages = [base.__module__.partition(".")[0] for base in kind.__mro__]
-    return next((name for name in packages if name in ("torch", "cupy")), packages[0])
-
-
 def is_torch(X: Any) -> bool:
     """Return True if X is a PyTorch tensor."""
-    return _library(type(X)) == "torch"
+    return "torch" in sys.modules and isinstance(X, sys.modules["torch"].Tensor)
 
 
 def is_cupy(X: Any) -> bool:
     """Return True if X is a CuPy array."""
-    return _library(type(X)) == "cupy"
+    return "cupy" in sys.modules and isinstance(X, sys.modules["cupy"].ndarray)
 
 
 def is_device_array(X: Any) -> bool:
@@ -73,7 +66,7 @@ def has_double_precision(X: Any) -> bool:
 
 def is_mutable(X: Any) -> bool:
     """Return True if X can be changed in place; JAX arrays cannot."""
-    return not _library(type(X)).startswith("jax")
+    return not type(X).__module__.startswith("jax")
 
 
 def is_complex(X: Any) -> bool:
@@ -92,7 +85,7 @@ def array_namespace(X: Any) -> Any:
 
 def describe_library(X: Any) -> str:
     """Return the library and the device of X in words."""
-    return "numpy" if is_numpy(X) else f"{_library(type(X))} on {X.device}"
+    return "numpy" if is_numpy(X) else f"{type(X).__module__.split('.')[0]} on {X.device}"
 
 
 def to_host(X: Any) -> Any:
@@ -395,71 +388,6 @@ def bits(X: Array) -> Array:
     if is_numpy(X) or is_cupy(X):
         return X.view(np.int64)
     return to_device(to_host(X).view(np.int64), X)
-
-
-def rounds_between_checks(X: Array) -> int:
-    """How many rounds of a loop may go by before it is asked whether it is over.
-
-    On a device the question waits for all that was ordered before, so it is asked seldom there;
-    rounds after the end must change nothing.
-    """
-    return 1 if is_numpy(X) else 4
-
-
-def full(shape: int | tuple[int, ...], value: bool | int | float, X: Array) -> Array:
-    """An array of one value, where X is."""
-    xp = array_namespace(X)
-    types = {bool: xp.bool, int: xp.int64, float: xp.float64}
-    return xp.full(shape, value, dtype=types[type(value)], device=X.device)
-
-
-def worthwhile(mask: Array) -> Array | None:
-    """The places (p,) where a mask (n,) is true, or None for all n.
-
-    On a device it takes longer to find them than to do the work for all.
-    """
-    return mask.nonzero()[0] if is_numpy(mask) else None
-
-
-def chosen(X: Array, places: Array | None) -> Array:
-    """X[places] along the first axis, all of X for None."""
-    return X if places is None else take(X, places)
-
-
-def replaced(X: Array, places: Array | None, values: Array) -> Array:
-    """X with X[places] = values along the first axis, in place if the library can."""
-    return values if places is None else set_at(X, places, values)
-
-
-def places_where(mask: Array) -> Array:
-    """The places (p,) where a mask (n,) is true."""
-    return mask.nonzero()[0] if is_numpy(mask) else array_namespace(mask).nonzero(mask)[0]
-
-
-def segment_sum(values: Any, owners: Array, n: int) -> Array:
-    """The sums (n, c) of the rows of values (v, c) that have one owner (v,)."""
-    if is_torch(values):
-        return values.new_zeros((n, values.shape[1])).index_add_(0, owners, values)
-    if is_cupy(values):
-        xp = array_namespace(values)
-        sums = xp.zeros((n, values.shape[1]), dtype=values.dtype)
-        xp.add.at(sums, owners, values)
-        return sums
-    owners = to_host(owners)
-    sums = [np.bincount(owners, column, n) for column in to_host(values).T]
-    return to_device(np.stack(sums, axis=1), values)
-
-
-def put_smaller(X: Any, places: Array, values: Array) -> Array:
-    """X[places] = minimum of itself and of all values for that place, in place if it can be."""
-    if is_torch(X):
-        return X.scatter_reduce_(0, places, values, "amin")
-    if is_cupy(X):
-        array_namespace(X).minimum.at(X, places, values)
-        return X
-    host = X if is_numpy(X) else to_host(X).copy()
-    np.minimum.at(host, to_host(places), to_host(values))
-    return to_device(host, X)
 
 
 def take_nd(X: Array, places: tuple[Any, ...]) -> Array:
