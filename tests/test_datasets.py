@@ -1,4 +1,4 @@
-"""Data sets: the catalogue, the way through directory, cache and source, and what is refused."""
+"""Data sets: the catalogue, the search through directory, cache and source, and refused data."""
 
 import hashlib
 import io
@@ -6,7 +6,6 @@ import json
 import os
 import threading
 import zipfile
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
@@ -17,33 +16,30 @@ import sklearn.datasets._openml as openml
 from sklearn.datasets import load_digits, load_wine
 
 from mpda.exceptions import DatasetError, DatasetWarning
-from mpda.experiments import datasets
-from mpda.experiments.datasets import DATASETS, _catalogue, column_names, load
-from mpda.experiments.datasets._catalogue import Dataset, FirstOf, ImageArchive, OpenML
-from mpda.experiments.datasets._checksum import checksum
+from mpda.experiments.datasets import DATASETS, Dataset, catalogue, column_names, load
+from mpda.experiments.datasets.loading import compute_checksum
+from mpda.experiments.datasets.public_sources import Excerpt, ImageArchive, OpenML
 
 REAL = Path(os.environ.get("MPDA_DATA", "no data"))  # read before the tests hide the variable
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(monkeypatch, tmp_path):
-    """No data set and no cache of this machine."""
+def no_local_data(monkeypatch, tmp_path):
     monkeypatch.delenv("MPDA_DATA", raising=False)
     monkeypatch.setenv("MPDA_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
 def server():
-    """A local HTTP server; what it gives is put into its ``pages``."""
+    """A local HTTP server that answers with its ``pages`` and counts requests."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
-            found = self.server.pages.get(self.path)
-            self.server.asked.append(self.path)
-            self.send_response(200 if found is not None else 404)
-            body = found or b"nothing here"
-            length = self.server.said_length or len(body)
-            self.send_header("Content-Length", str(length))
+            self.server.requests.append(self.path)
+            body = self.server.pages.get(self.path)
+            self.send_response(404 if body is None else 200)
+            body = body or b"not found"
+            self.send_header("Content-Length", str(len(body) + self.server.n_missing))
             self.end_headers()
             self.wfile.write(body)
 
@@ -51,7 +47,7 @@ def server():
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        running.pages, running.asked, running.said_length = {}, [], None
+        running.pages, running.requests, running.n_missing = {}, [], 0
         running.url = f"http://127.0.0.1:{running.server_port}"
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
@@ -61,47 +57,43 @@ def server():
 
 
 @pytest.fixture
-def catalogue(monkeypatch):
-    """Lets a test put entries of its own into the catalogue."""
+def add_entry(monkeypatch):
+    """Add an entry "toy", or one of another name, to the catalogue."""
     entries = dict(DATASETS)
-    for module in (_catalogue, datasets):
-        monkeypatch.setattr(module, "DATASETS", MappingProxyType(entries))
-    return entries
+    monkeypatch.setattr(catalogue, "DATASETS", MappingProxyType(entries))
+
+    def add(X, y, source=None, name="toy", exact=True):
+        shape = (*X.shape, len(np.unique(y)))
+        checksum = compute_checksum(X, y)
+        entries[name] = Dataset(name, name, *shape, "free", "nobody", checksum, source, exact)
+
+    return add
 
 
-def small(n=12, d=5, seed=0):
-    rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, d)).astype(np.float32), np.arange(n) % 3
+X = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
+Y = np.arange(12) % 3
 
 
-def entry(X, y, source=None, name="toy", **changes):
-    n_classes = len(np.unique(y))
-    made = Dataset(name, name, *X.shape, n_classes, "free", "us", checksum(X, y), source)
-    return replace(made, **changes)
-
-
-def test_the_catalogue_has_every_data_set_of_the_experiments():
+def test_the_catalogue_lists_every_data_set_of_the_experiments():
     assert set(DATASETS) == {
         *("digits", "coil20", "coil100", "face_detection", "mnist_2k2k", "mnist"),
         *("optdigits", "semeion", "vehicle", "usps", "wine"),
     }
-    for name, each in DATASETS.items():
-        assert each.name == name
-        assert each.licence
-        assert each.citation
-        assert len(bytes.fromhex(each.checksum)) == 32
+    for entry in DATASETS.values():
+        assert entry.licence
+        assert entry.citation
+        assert len(bytes.fromhex(entry.checksum)) == 32
     with pytest.raises(ValueError, match=r"name must be one of 'digits', .* got 'iris'"):
         load("iris")
 
 
 @pytest.mark.parametrize(("name", "loader"), [("digits", load_digits), ("wine", load_wine)])
-def test_some_come_with_scikit_learn(name, loader):
-    X, y = load(name)
-    np.testing.assert_array_equal(X, loader().data)
-    np.testing.assert_array_equal(y, loader().target)
-    features, classes = column_names(name)
-    assert features == loader().feature_names
-    assert classes == [str(each) for each in loader().target_names]
+def test_bundled_data_sets_come_from_scikit_learn(name, loader):
+    samples, labels = load(name)
+    np.testing.assert_array_equal(samples, loader().data)
+    np.testing.assert_array_equal(labels, loader().target)
+    classes = [str(label) for label in loader().target_names]
+    assert column_names(name) == (loader().feature_names, classes)
 
 
 def test_columns_without_names_are_numbered():
@@ -111,125 +103,132 @@ def test_columns_without_names_are_numbered():
 
 
 @pytest.mark.parametrize("name", [n for n in DATASETS if n not in ("digits", "wine")])
-def test_the_files_of_the_paper_are_what_the_catalogue_says(name):
+def test_real_files_agree_with_the_catalogue(name):
     if not (REAL / f"{name}.npz").exists():
         pytest.skip("MPDA_DATA does not name a directory of the paper's data sets")
-    X, y = load(name, REAL)  # a wrong checksum would be a warning, and that an error here
-    assert len(np.unique(y)) == DATASETS[name].n_classes
-    assert X.shape == (DATASETS[name].n_samples, DATASETS[name].n_features)
+    samples, labels = load(name, REAL)  # another checksum is a warning, and that an error here
+    assert samples.shape == (DATASETS[name].n_samples, DATASETS[name].n_features)
+    assert len(np.unique(labels)) == DATASETS[name].n_classes
 
 
-def test_mnist_2k2k_is_part_of_mnist():
+def test_mnist_2k2k_is_an_excerpt_of_mnist():
     if not (REAL / "mnist.npz").exists():
         pytest.skip("MPDA_DATA does not name a directory of the paper's data sets")
-    source = DATASETS["mnist_2k2k"].source
-    X, y = load("mnist", REAL)
-    rows = np.r_[0 : source.n_train, source.train_size : source.train_size + source.n_test]
-    assert checksum(X[rows], y[rows]) == DATASETS["mnist_2k2k"].checksum
+    samples, labels = load("mnist", REAL)
+    index = DATASETS["mnist_2k2k"].source.index
+    assert compute_checksum(samples[index], labels[index]) == DATASETS["mnist_2k2k"].checksum
 
 
-def test_checksum_knows_every_number_and_who_shares_a_class_but_no_order_and_no_names():
-    X, y = small()
-    known = checksum(X, y)
-    order = np.random.default_rng(1).permutation(len(y))
-    assert checksum(X[order], y[order]) == known
-    assert checksum(X.astype(float), np.array(["a", "b", "c"])[(y + 1) % 3]) == known
-    other = X.copy()
-    other[3, 2] = np.nextafter(other[3, 2], np.float32(9))
-    assert checksum(other, y) != known
-    moved = y.copy()
-    moved[0] = 1
-    assert checksum(X, moved) != known
-    assert checksum(np.zeros((2, 2)), [0, 1]) == checksum(-np.zeros((2, 2)), [0, 1])
+def test_checksum_depends_on_numbers_and_classes_but_not_on_order_and_names():
+    expected = compute_checksum(X, Y)
+    order = np.random.default_rng(1).permutation(len(Y))
+    assert compute_checksum(X[order], Y[order]) == expected
+    assert compute_checksum(X.astype(float), np.array(["a", "b", "c"])[(Y + 1) % 3]) == expected
+    changed = X.copy()
+    changed[3, 2] = np.nextafter(changed[3, 2], np.float32(9))
+    assert compute_checksum(changed, Y) != expected
+    assert compute_checksum(X, np.r_[1, Y[1:]]) != expected
+    zeros = np.zeros((2, 2))
+    assert compute_checksum(zeros, np.arange(2)) == compute_checksum(-zeros, np.arange(2))
 
 
-def test_directory_comes_first_then_the_variable_then_the_cache(catalogue, tmp_path, monkeypatch):
-    X, y = small()
-    catalogue["toy"] = entry(X, y)
-    places = {name: tmp_path / name for name in ("given", "named", "cache")}
-    for directory in places.values():
-        directory.mkdir()
-    # Rows in other orders have the same checksum: the first label tells where they came from.
-    for shift, directory in enumerate(places.values()):
-        np.savez(directory / "toy.npz", X=np.roll(X, -shift, axis=0), y=np.roll(y, -shift))
-    monkeypatch.setenv("MPDA_DATA", str(places["named"]))
-    assert load("toy", places["given"])[1][0] == 0
+def test_directory_is_searched_before_the_variable_and_the_cache(add_entry, tmp_path, monkeypatch):
+    add_entry(X, Y)
+    # Samples in another order have the same checksum; the first label identifies the file.
+    for shift, name in enumerate(("argument", "variable", "cache")):
+        (tmp_path / name).mkdir()
+        np.savez(tmp_path / name / "toy.npz", X=np.roll(X, -shift, axis=0), y=np.roll(Y, -shift))
+    monkeypatch.setenv("MPDA_DATA", str(tmp_path / "variable"))
+    assert load("toy", tmp_path / "argument")[1][0] == 0
     assert load("toy")[1][0] == 1
     monkeypatch.delenv("MPDA_DATA")
     assert load("toy")[1][0] == 2
-    assert load("toy", tmp_path, cache=places["given"])[1][0] == 0
+    assert load("toy", tmp_path, cache=tmp_path / "argument")[1][0] == 0
 
 
-def test_what_is_nowhere_says_where_it_was_looked_for_and_what_to_do(catalogue, tmp_path):
-    X, y = small()
-    catalogue["toy"] = entry(X, y)
-    with pytest.raises(DatasetError) as caught:
+def test_cache_is_in_the_home_directory_by_default(add_entry, tmp_path, monkeypatch):
+    add_entry(X, Y)
+    monkeypatch.delenv("MPDA_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(DatasetError, match=str(tmp_path / ".cache" / "mpda" / "toy.npz")):
+        load("toy")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    with pytest.raises(DatasetError, match=str(tmp_path / "xdg" / "mpda" / "toy.npz")):
+        load("toy")
+
+
+def test_a_missing_data_set_is_reported_with_the_paths_and_advice(add_entry, tmp_path):
+    add_entry(X, Y)
+    paths = f"{tmp_path / 'toy.npz'} or {tmp_path / 'cache' / 'toy.npz'}"
+    with pytest.raises(DatasetError, match=rf"{paths}, and has no public .*--data or MPDA_DATA"):
         load("toy", tmp_path)
-    message = str(caught.value)
-    assert str(tmp_path / "toy.npz") in message
-    assert str(tmp_path / "cache" / "toy.npz") in message
-    assert "no public download" in message
-    assert "--data or MPDA_DATA" in message
-    catalogue["toy"] = entry(X, y, OpenML(1))
-    with pytest.raises(DatasetError, match="may not be fetched"):
+    add_entry(X, Y, OpenML(1))
+    with pytest.raises(DatasetError, match="may not be downloaded"):
         load("toy", fetch=False)
     with pytest.raises(DatasetError, match=r"data directory .*absent does not exist"):
         load("toy", tmp_path / "absent")
 
 
-def test_files_that_are_no_data_are_refused(catalogue, tmp_path):
-    X, y = small()
-    catalogue["toy"] = entry(X, y)
+def npz(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+GOOD = npz(X=X, y=Y)
+DAMAGED = {
+    "empty": b"",
+    "text": b"<html>not found</html>",
+    "cut off": GOOD[:-30],
+    "hole": GOOD[:60] + bytes(15) + GOOD[75:],
+    "no y": npz(X=X),
+    "other names": npz(Z=X),
+    "objects": npz(X=np.full(X.shape, None), y=Y),
+    "words": npz(X=np.full(X.shape, "word"), y=Y),
+    "complex": npz(X=X * 1j, y=Y),
+    "nan": npz(X=X * np.nan, y=Y),
+    "widths differ": npz(X_train=X[:6], y_train=Y[:6], X_test=X[6:, :2], y_test=Y[6:]),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGED)
+def test_a_damaged_file_is_refused_with_advice(kind, add_entry, tmp_path):
+    add_entry(X, Y)
     path = tmp_path / "toy.npz"
-    path.write_bytes(b"not a zip")
-    with pytest.raises(DatasetError, match="cannot be read as an"):
+    path.write_bytes(DAMAGED[kind])
+    with pytest.raises(DatasetError, match=r"toy\.npz cannot be read as an \.npz .* remove it"):
         load("toy", tmp_path)
-    np.savez(path, X=X, y=y)
-    path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(DatasetError, match="cannot be read as an"):
-        load("toy", tmp_path)
-    np.savez_compressed(path, X=np.zeros((12, 5)), y=y)
-    damaged = bytearray(path.read_bytes())
-    damaged[60:75] = bytes(15)
-    path.write_bytes(damaged)
-    with pytest.raises(DatasetError, match="cannot be read as an"):
-        load("toy", tmp_path)
-    np.savez(path, X_train=X[:6], y_train=y[:6], X_test=X[6:, :2], y_test=y[6:])
-    with pytest.raises(DatasetError, match="cannot be read as an"):
-        load("toy", tmp_path)
-    np.savez(path, Z=X)
-    with pytest.raises(DatasetError, match="cannot be read as an"):
-        load("toy", tmp_path)
-    np.savez(path, X=np.array([{}], dtype=object), y=y)
-    with pytest.raises(DatasetError, match="cannot be read as an"):
-        load("toy", tmp_path)
-    np.savez(path, X=X[:, 1:], y=y)
+    with pytest.raises(DatasetError, match="cannot be read"):
+        load("toy", cache=tmp_path)
+
+
+def test_another_shape_is_refused(add_entry, tmp_path):
+    add_entry(X, Y)
+    np.savez(tmp_path / "toy.npz", X=X[:, 1:], y=Y)
     with pytest.raises(DatasetError, match=r"12 samples of 5 features, but .* shape \(12, 4\)"):
         load("toy", tmp_path)
 
 
-def test_other_numbers_warn_in_a_directory_and_are_refused_in_the_cache(catalogue, tmp_path):
-    X, y = small()
-    catalogue["toy"] = entry(X, y)
-    (tmp_path / "cache").mkdir()
-    for directory in (tmp_path, tmp_path / "cache"):
-        np.savez(directory / "toy.npz", X=X + 1, y=y)
-    with pytest.warns(DatasetWarning, match="not the data that our figures were made with"):
+def test_other_numbers_warn_in_a_directory_and_are_refused_in_the_cache(add_entry, tmp_path):
+    add_entry(X, Y)
+    np.savez(tmp_path / "toy.npz", X=X + 1, y=Y)
+    with pytest.warns(DatasetWarning, match="differs from the data of the published results"):
         np.testing.assert_array_equal(load("toy", tmp_path)[0], X + 1)
-    with pytest.raises(DatasetError, match="checksum differs"):
-        load("toy")
+    with pytest.raises(DatasetError, match="its checksum"):
+        load("toy", cache=tmp_path)
 
 
-def test_part_of_another_set_is_taken_from_it(catalogue, tmp_path):
-    X, y = small()
-    catalogue["whole"] = entry(X, y, name="whole")
-    catalogue["toy"] = entry(X[[0, 1, 8]], y[[0, 1, 8]], FirstOf("whole", 2, 1, 8))
-    np.savez(tmp_path / "whole.npz", X_train=X[:8], y_train=y[:8], X_test=X[8:], y_test=y[8:])
-    np.testing.assert_array_equal(load("toy", tmp_path)[0], X[[0, 1, 8]])
+def test_an_excerpt_is_read_from_its_data_set(add_entry, tmp_path):
+    index = [0, 1, 8]
+    add_entry(X, Y, name="complete")
+    add_entry(X[index], Y[index], Excerpt("complete", 2, 1, 8))
+    np.savez(tmp_path / "complete.npz", X_train=X[:8], y_train=Y[:8], X_test=X[8:], y_test=Y[8:])
+    np.testing.assert_array_equal(load("toy", tmp_path)[0], X[index])
 
 
-def serve_openml(server, X, labels, monkeypatch, data_id=7):
-    """What OpenML says and gives of a data set, at the local server."""
+def serve_openml(server, X, labels, monkeypatch):
+    """Serve the answers of OpenML for data set 7 at the local server."""
     names = [f"V{i}" for i in range(X.shape[1])]
     arff = ["@RELATION toy", *(f"@ATTRIBUTE {name} REAL" for name in names)]
     arff += [f"@ATTRIBUTE Class {{{','.join(sorted(set(labels)))}}}", "@DATA"]
@@ -240,171 +239,121 @@ def serve_openml(server, X, labels, monkeypatch, data_id=7):
     features = [{**feature, "index": str(i), "name": name} for i, name in enumerate(names)]
     target = {"index": str(len(names)), "name": "Class", "data_type": "nominal"}
     features.append({**feature, **target, "is_target": "true"})
-    description = {
-        **{"id": str(data_id), "name": "toy", "version": "1", "format": "ARFF"},
-        **{
-            "status": "active",
-            "file_id": "1",
-            "description": "small",
-            "default_target_attribute": "Class",
-        },
-        **{"url": f"{server.url}/toy.arff", "md5_checksum": hashlib.md5(body).hexdigest()},
-    }
+    info = {"id": "7", "name": "toy", "version": "1", "format": "ARFF", "status": "active"}
+    info |= {"file_id": "1", "description": "small", "default_target_attribute": "Class"}
+    info |= {"url": f"{server.url}/toy.arff", "md5_checksum": hashlib.md5(body).hexdigest()}
     quality = [{"name": "NumberOfInstances", "value": str(len(X))}]
     answers = {
-        f"/info/{data_id}": {"data_set_description": description},
-        f"/features/{data_id}": {"data_features": {"feature": features}},
-        f"/qualities/{data_id}": {"data_qualities": {"quality": quality}},
+        "INFO": {"data_set_description": info},
+        "FEATURES": {"data_features": {"feature": features}},
+        "QUALITIES": {"data_qualities": {"quality": quality}},
     }
-    server.pages.update({path: json.dumps(said).encode() for path, said in answers.items()})
     server.pages["/toy.arff"] = body
-    monkeypatch.setattr(openml, "_DATA_INFO", server.url + "/info/{}")
-    monkeypatch.setattr(openml, "_DATA_FEATURES", server.url + "/features/{}")
-    monkeypatch.setattr(openml, "_DATA_QUALITIES", server.url + "/qualities/{}")
+    for name, answer in answers.items():
+        server.pages[f"/{name}/7"] = json.dumps(answer).encode()
+        # scikit-learn has no public setting for the address.
+        monkeypatch.setattr(openml, f"_DATA_{name}", f"{server.url}/{name}/{{}}")
 
 
-def test_openml_is_asked_once_and_then_the_cache(server, catalogue, monkeypatch, tmp_path, capsys):
-    X, y = small()
-    serve_openml(server, X, np.array(["bus", "saab", "van"])[y].tolist(), monkeypatch)
-    catalogue["toy"] = entry(X, y, OpenML(7))
-    found, labels = load("toy")
-    np.testing.assert_array_equal(found, X)
-    np.testing.assert_array_equal(labels, y)
-    assert "toy: fetching OpenML, data set 7" in capsys.readouterr().err
-    n_asked = len(server.asked)
-    again, labels = load("toy")
-    np.testing.assert_array_equal(again, X)
-    assert len(server.asked) == n_asked
+def test_openml_is_asked_once_and_then_the_cache(server, add_entry, monkeypatch, tmp_path, capsys):
+    serve_openml(server, X, np.array(["bus", "saab", "van"])[Y].tolist(), monkeypatch)
+    add_entry(X, Y, OpenML(7))
+    samples, labels = load("toy")
+    np.testing.assert_array_equal(samples, X)
+    np.testing.assert_array_equal(labels, Y)
+    assert "Downloading OpenML, data set 7" in capsys.readouterr().err
+    n_requests = len(server.requests)
+    np.testing.assert_array_equal(load("toy")[0], X)
+    assert len(server.requests) == n_requests
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["toy.npz"]
-
-
-def test_names_that_are_numbers_keep_their_order(server, catalogue, monkeypatch):
-    X, _ = small(n=20)
-    y = np.arange(20) % 10
-    serve_openml(server, X, [str(digit + 1) for digit in y], monkeypatch)  # "1" to "10"
-    catalogue["toy"] = entry(X, y, OpenML(7))
-    np.testing.assert_array_equal(load("toy")[1], y)
-
-
-def test_what_cannot_be_kept_is_a_warning(server, catalogue, monkeypatch, tmp_path):
-    X, y = small()
-    serve_openml(server, X, [str(c) for c in y], monkeypatch)
-    catalogue["toy"] = entry(X, y, OpenML(7))
     (tmp_path / "file").write_text("")
     with pytest.warns(DatasetWarning, match="cannot be kept at .*MPDA_CACHE"):
         np.testing.assert_array_equal(load("toy", cache=tmp_path / "file" / "deep")[0], X)
 
 
-def test_wrong_data_of_a_source_are_not_kept(server, catalogue, monkeypatch, tmp_path):
-    X, y = small()
-    serve_openml(server, X + 1, [str(c) for c in y], monkeypatch)
-    catalogue["toy"] = entry(X, y, OpenML(7))
-    with pytest.raises(DatasetError, match="checksum differs"):
+def test_labels_that_are_numerals_are_sorted_as_numbers(server, add_entry, monkeypatch):
+    y = np.arange(12) % 11
+    serve_openml(server, X, [str(digit + 1) for digit in y], monkeypatch)  # "1" to "11"
+    add_entry(X, y, OpenML(7))
+    np.testing.assert_array_equal(load("toy")[1], y)
+
+
+def test_wrong_downloads_are_not_kept(server, add_entry, monkeypatch, tmp_path):
+    serve_openml(server, X + 1, [str(label) for label in Y], monkeypatch)
+    add_entry(X, Y, OpenML(7))
+    with pytest.raises(DatasetError, match="its checksum"):
         load("toy")
     assert not (tmp_path / "cache").exists()
-    catalogue["toy"] = entry(X, y, OpenML(7), exact=False)
+    add_entry(X, Y, OpenML(7), exact=False)
     with pytest.warns(DatasetWarning, match="results may differ"):
         load("toy")
 
 
-def test_offline_is_said_with_what_to_do(catalogue, monkeypatch):
-    X, y = small()
-    closed = "http://127.0.0.1:9"
-    monkeypatch.setattr(openml, "_DATA_INFO", closed + "/{}")
-    offline = r"toy is not at .*could not be fetched from .*--data or MPDA_DATA"
-    catalogue["toy"] = entry(X, y, ImageArchive(closed + "/a.zip", "block mean"))
-    with pytest.raises(DatasetError, match=offline):
+def test_offline_is_one_line_with_advice(add_entry, monkeypatch):
+    unreachable = "http://127.0.0.1:9"
+    monkeypatch.setattr(openml, "_DATA_INFO", unreachable + "/{}")
+    message = r"^toy is not at .*could not be downloaded .*--data or MPDA_DATA\.$"
+    add_entry(X, Y, ImageArchive(unreachable + "/a.zip", "block mean"))
+    with pytest.raises(DatasetError, match=message):
         load("toy")
-    catalogue["toy"] = entry(X, y, OpenML(7))
-    again = pytest.warns(UserWarning, match="network error")  # scikit-learn tries twice
-    with again, pytest.raises(DatasetError, match=offline):
+    add_entry(X, Y, OpenML(7))
+    retried = pytest.warns(UserWarning, match="network error")  # by scikit-learn
+    with retried, pytest.raises(DatasetError, match=message):
         load("toy")
 
 
-def archive(images):
+def zip_images(images):
     from PIL import Image
 
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as made:
-        made.writestr("coil/readme.txt", "about")
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("coil/readme.txt", "about")
         for name, pixels in images.items():
             image = io.BytesIO()
             Image.fromarray(pixels).save(image, "PNG")
-            made.writestr(f"coil/{name}.png", image.getvalue())
+            archive.writestr(f"coil/{name}.png", image.getvalue())
     return file.getvalue()
 
 
-def images(shape, seed=0):
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("reduction", ["block mean", "centre mean"])
+def test_an_archive_of_images_becomes_samples(server, add_entry, reduction, capsys):
+    grey = reduction == "block mean"
+    rng = np.random.default_rng(0)
+    shape = (128, 128) if grey else (128, 128, 3)
     names = ["obj10__0", "obj2__5", "obj2__0", "obj10__10"]
-    return {name: rng.integers(0, 256, size=shape, dtype=np.uint8) for name in names}
-
-
-@pytest.mark.parametrize("kind", ["block mean", "centre mean"])
-def test_an_archive_of_images_becomes_rows(server, catalogue, kind, capsys):
-    grey = kind == "block mean"
-    made = images((128, 128) if grey else (128, 128, 3))
-    expected = []
-    for name in ("obj2__0", "obj2__5", "obj10__0", "obj10__10"):
-        pixels = made[name].astype(float)
-        row = []
-        for a in range(32):
-            for b in range(32):
-                i, j = (b, a) if grey else (a, b)  # pixels of COIL20 go by column
-                block = pixels[4 * i : 4 * i + 4, 4 * j : 4 * j + 4]
-                if grey:
-                    row.append(block.mean() / 255)
-                else:
-                    means = np.rint(block[1:3, 1:3].mean(axis=(0, 1)))
-                    row.append(np.rint(means @ [0.2989, 0.5870, 0.1140]))
-        expected.append(row)
-    expected, y = np.array(expected, dtype=np.float32), np.array([2, 2, 10, 10])
-    server.pages["/coil.zip"] = archive(made)
-    catalogue["toy"] = entry(expected, y, ImageArchive(f"{server.url}/coil.zip", kind))
-    X, labels = load("toy")
-    np.testing.assert_array_equal(X.astype(np.float32), expected)
-    np.testing.assert_array_equal(labels, y)
+    images = {name: rng.integers(0, 256, size=shape, dtype=np.uint8) for name in names}
+    expected = np.empty((4, 1024), dtype=np.float32)
+    for row, name in enumerate(("obj2__0", "obj2__5", "obj10__0", "obj10__10")):
+        for a, b in np.ndindex(32, 32):
+            i, j = (b, a) if grey else (a, b)  # pixels of COIL20 are in column order
+            block = images[name][4 * i : 4 * i + 4, 4 * j : 4 * j + 4].astype(float)
+            if grey:
+                expected[row, 32 * a + b] = block.mean() / 255
+            else:
+                means = np.rint(block[1:3, 1:3].mean(axis=(0, 1)))
+                expected[row, 32 * a + b] = np.rint(means @ [0.2989, 0.5870, 0.1140])
+    server.pages["/coil.zip"] = zip_images(images)
+    add_entry(expected, np.array([0, 0, 1, 1]), ImageArchive(f"{server.url}/coil.zip", reduction))
+    samples, labels = load("toy")
+    np.testing.assert_array_equal(samples.astype(np.float32), expected)
+    np.testing.assert_array_equal(labels, [2, 2, 10, 10])
     assert "MiB from http" in capsys.readouterr().err
 
 
-def test_archives_that_are_none_are_refused(server, catalogue, tmp_path):
-    X, y = small()
-    catalogue["toy"] = entry(X, y, ImageArchive(f"{server.url}/coil.zip", "block mean"))
-
-    def refused(body, message):
+def test_damaged_archives_are_refused_and_not_kept(server, add_entry, tmp_path):
+    add_entry(X, Y, ImageArchive(f"{server.url}/coil.zip", "block mean"))
+    small = np.zeros((64, 64), dtype=np.uint8)
+    with pytest.raises(DatasetError, match="404"):
+        load("toy")
+    for body, message in (
+        (b"no zip", "is not a zip archive of images"),
+        (zip_images({}), "has no images named"),
+        (zip_images({"obj1__0": small}), "must have 128 x 128 pixels"),
+    ):
         server.pages["/coil.zip"] = body
         with pytest.raises(DatasetError, match=message):
             load("toy")
-
-    with pytest.raises(DatasetError, match="404"):
+    server.n_missing = 1000
+    with pytest.raises(DatasetError, match=r"could not be downloaded .*IncompleteRead"):
         load("toy")
-    refused(b"no zip", "did not give a zip of images")
-    refused(archive({}), "has no images named")
-    refused(archive({"obj1__0": np.zeros((64, 64), dtype=np.uint8)}), "must be 128 x 128")
-    server.said_length = 10**6
-    refused(archive(images((128, 128))), "broke off|could not be fetched")
     assert not (tmp_path / "cache").exists()
-
-
-def test_a_write_that_fails_leaves_nothing(catalogue, tmp_path, monkeypatch):
-    from mpda.experiments.datasets import _files
-
-    def full(*arguments, **named):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr(np, "savez_compressed", full)
-    with pytest.raises(OSError, match="no space"):
-        _files.write(tmp_path / "deep" / "toy.npz", *small())
-    assert list((tmp_path / "deep").iterdir()) == []
-
-
-def test_the_cache_is_where_the_user_has_it(monkeypatch, tmp_path):
-    from mpda.experiments.datasets._files import cache_directory
-
-    assert cache_directory() == tmp_path / "cache"
-    monkeypatch.delenv("MPDA_CACHE")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / "mpda"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_directory() == tmp_path / ".cache" / "mpda"

@@ -22,7 +22,7 @@ from mpda.cli._names import Experiment
 from mpda.cli._options import Json, Quiet
 
 if TYPE_CHECKING:
-    from mpda.experiments import Outcome
+    from mpda.experiments import ExperimentResult
 
 _AGAIN = "; the same command goes on from here"
 
@@ -55,9 +55,9 @@ def reproduce(
 ) -> None:
     """Repeat an experiment of the paper. A run that was stopped goes on where it was."""
     with said_in_one_line(_AGAIN, quiet=quiet):
-        from mpda.experiments import CONTENDERS, PROBLEMS, Order, reproduce
+        from mpda.experiments import CONTENDERS, PROBLEMS, ExperimentOptions, reproduce
 
-        order = Order(
+        order = ExperimentOptions(
             out=out,
             problems=names(datasets, PROBLEMS, "--datasets"),
             methods=names(methods, CONTENDERS, "--methods"),
@@ -70,7 +70,7 @@ def reproduce(
             _show(reproduce(experiment.value, order), quiet, as_json)
 
 
-def _show(outcome: Outcome, quiet: bool, as_json: bool = False) -> None:
+def _show(outcome: ExperimentResult, quiet: bool, as_json: bool = False) -> None:
     if as_json:
         rows = [
             {

@@ -1,18 +1,25 @@
-"""The paper's experiments: its protocol as data, tasks, rows that survive, tables and figures."""
+"""The paper's experiments: protocol, data sets, tasks, result tables, figures and a demonstration.
 
-from mpda.experiments._contenders import CONTENDERS
-from mpda.experiments._demo import demo
-from mpda.experiments._experiments import EXPERIMENTS, Order, Outcome, reproduce
-from mpda.experiments._protocol import PROBLEMS, SEEDS, Problem, split
-from mpda.experiments._store import read as read_rows
+Reading order: ``protocol`` (problems, seeds, splits), ``paper_methods`` (methods and their grids),
+``task`` (one method on one split), ``row_store`` and ``runner`` (rows on disk, parallel runs),
+``error_tables`` and ``paper_figures``, and ``experiment`` and ``paper_experiments``, which put
+them together.
+"""
+
+from mpda.experiments.digits_demo import demo
+from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
+from mpda.experiments.paper_experiments import EXPERIMENTS, reproduce
+from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.protocol import PROBLEMS, SEEDS, Problem, split
+from mpda.experiments.row_store import read_rows
 
 __all__ = [
     "CONTENDERS",
     "EXPERIMENTS",
     "PROBLEMS",
     "SEEDS",
-    "Order",
-    "Outcome",
+    "ExperimentOptions",
+    "ExperimentResult",
     "Problem",
     "demo",
     "read_rows",

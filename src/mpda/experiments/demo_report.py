@@ -12,13 +12,13 @@ from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
 from mpda.assessment import evaluate_model
-from mpda.experiments import PROBLEMS, SEEDS, Outcome, split
+from mpda.experiments import PROBLEMS, SEEDS, ExperimentResult, split
 from mpda.experiments import demo as compared
 from mpda.io.tables import Table
 from mpda.report import collect, write_page, write_results
 
 
-def write_demo(out: Path, jobs: int, progress: TextIO | None, command: str) -> Outcome:
+def write_demo(out: Path, jobs: int, progress: TextIO | None, command: str) -> ExperimentResult:
     """Errors on the digits of scikit-learn by a table, and all about one of the fits on a page."""
     outcome = compared(out, jobs, progress)
     results = _results(outcome, command)
@@ -29,7 +29,7 @@ def write_demo(out: Path, jobs: int, progress: TextIO | None, command: str) -> O
     return replace(outcome, files=[*written, *outcome.files])
 
 
-def _results(outcome: Outcome, command: str) -> dict[str, Any]:
+def _results(outcome: ExperimentResult, command: str) -> dict[str, Any]:
     part = split(PROBLEMS["digits"], None, SEEDS[0])
     row = next(row for row in outcome.rows if row["method"] == "MPDA" and row["seed"] == SEEDS[0])
     method = MPDA(row["cv_dimension"], **row["parameters"])

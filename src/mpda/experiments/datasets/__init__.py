@@ -1,10 +1,10 @@
-"""The data sets of the paper's experiments: what they are, and how to get them.
+"""Data sets of the paper's experiments: catalogue, loading and download.
 
-None is part of this package. ``load`` looks in a directory of .npz files, then in a cache, then
-fetches from the public source.
+No data set is part of the package. :func:`load` looks for ``<name>.npz`` in a directory, then in a
+cache, and then downloads the data set from its public source.
 """
 
-from mpda.experiments.datasets._catalogue import DATASETS, Dataset, dataset
-from mpda.experiments.datasets._loading import column_names, load
+from mpda.experiments.datasets.catalogue import DATASETS, Dataset, dataset
+from mpda.experiments.datasets.loading import column_names, load
 
 __all__ = ["DATASETS", "Dataset", "column_names", "dataset", "load"]

@@ -1,0 +1,222 @@
+"""Loading a data set: local directory first, then the cache, then the public source.
+
+Files are .npz archives with the arrays X and y. Samples are compared with the shape and the
+checksum of the catalogue before anyone uses them.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from mpda._lib.array_types import Array, Labels
+from mpda._lib.atomic_write import beside, write_arrays
+from mpda.exceptions import DatasetError, DatasetWarning
+from mpda.experiments.datasets.catalogue import Dataset, dataset
+from mpda.experiments.datasets.public_sources import Bundled, Excerpt
+
+_ADVICE = "Put {}.npz with the arrays X and y in a directory and name it with --data or MPDA_DATA."
+
+
+def load(
+    name: str,
+    directory: str | os.PathLike[str] | None = None,
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    fetch: bool = True,
+) -> tuple[Array, Labels]:
+    """Load a data set of the catalogue.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``mpda.experiments.datasets.DATASETS``.
+    directory : path, default=None
+        Directory that is searched first for ``<name>.npz`` with the arrays X and y. None means
+        the directory in the environment variable MPDA_DATA, if it is set.
+    cache : path, default=None
+        Directory of downloaded data sets. None means MPDA_CACHE, or ``mpda`` in the user's cache
+        directory.
+    fetch : bool, default=True
+        If False, nothing is downloaded.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        Samples, in the data type of the file.
+    y : ndarray of shape (n_samples,)
+        Class labels.
+
+    Raises
+    ------
+    DatasetError
+        If the data set is not available, cannot be read, or does not agree with the catalogue.
+
+    Warns
+    -----
+    DatasetWarning
+        If a file of the directory has other numbers than those of the published results.
+
+    Examples
+    --------
+    >>> from mpda.experiments.datasets import load
+    >>> X, y = load("digits")
+    >>> X.shape
+    (1797, 64)
+    """
+    entry = dataset(name)
+    directory = directory or os.environ.get("MPDA_DATA")
+    if directory is not None and not os.path.isdir(directory):
+        raise DatasetError(f"The data directory {directory} does not exist or is not a directory.")
+    if isinstance(entry.source, Bundled):
+        bunch = entry.source.bunch()
+        return _check(entry, bunch.data, bunch.target, str(entry.source), exact=True)
+    local = Path(directory or "") / f"{name}.npz"
+    if directory is not None and (arrays := _read(local)) is not None:
+        return _check(entry, *arrays, str(local), exact=False)
+    if isinstance(entry.source, Excerpt):
+        X, y = load(entry.source.name, directory, cache=cache, fetch=fetch)
+        index = entry.source.index
+        return _check(entry, X[index], y[index], str(entry.source), exact=True)
+    cached = Path(cache or _cache_directory()) / f"{name}.npz"
+    if (arrays := _read(cached)) is not None:
+        return _check(entry, *arrays, str(cached), exact=entry.exact)
+    absence = f"{name} is not at " + (f"{local} or {cached}" if directory else f"{cached}")
+    if not fetch or entry.source is None:
+        reason = "has no public download" if entry.source is None else "may not be downloaded"
+        raise DatasetError(f"{absence}, and {reason}. {_ADVICE.format(name)}")
+    try:
+        X, y = entry.source.fetch()
+    except DatasetError as error:
+        raise DatasetError(f"{absence}. {_one_line(error)} {_ADVICE.format(name)}") from error
+    _check(entry, X, y, str(entry.source), exact=entry.exact)
+    _keep(cached, X, y)
+    return X, y
+
+
+def _cache_directory() -> Path:
+    if "MPDA_CACHE" in os.environ:
+        return Path(os.environ["MPDA_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mpda"
+
+
+def _read(path: Path) -> tuple[Array, Labels] | None:
+    """Read X and y, or X_train, y_train, X_test and y_test joined, from an .npz file.
+
+    Return None if there is no such file.
+    """
+    try:
+        if path.is_fifo():
+            raise ValueError("it is a pipe")  # opening it would wait for ever
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if "X" in archive:
+                X, y = archive["X"], archive["y"]
+            else:
+                X = np.concatenate([archive["X_train"], archive["X_test"]])
+                y = np.concatenate([archive["y_train"], archive["y_test"]])
+        if X.dtype.kind not in "biuf" or y.dtype.kind not in "biufSU":
+            raise ValueError(f"X must be real numbers and y labels, got {X.dtype} and {y.dtype}")
+        if not (np.isfinite(X).all() and (y.dtype.kind != "f" or np.isfinite(y).all())):
+            raise ValueError("X or y has missing or infinite values")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except Exception as error:  # NumPy, zipfile and zlib raise many types for a damaged file
+        reason = getattr(error, "strerror", None) or _one_line(error)
+        raise DatasetError(
+            f"{path} cannot be read as an .npz with the arrays X and y ({reason}). Make it "
+            "readable, replace it, or remove it so that it is downloaded again."
+        ) from error
+    return X, y
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def _check(
+    entry: Dataset, X: Array, y: Labels, origin: str, *, exact: bool
+) -> tuple[Array, Labels]:
+    """Return X and y if they agree with the catalogue.
+
+    Another shape is an error. Another checksum is an error if ``exact``, else a warning.
+    """
+    shape = (entry.n_samples, entry.n_features)
+    if X.shape != shape or y.shape != shape[:1]:
+        raise DatasetError(
+            f"{entry.name} has {shape[0]} samples of {shape[1]} features, but {origin} has X of "
+            f"shape {X.shape} and y of shape {y.shape}. Replace or remove it."
+        )
+    if compute_checksum(X, y) != entry.checksum:
+        message = f"{entry.name} from {origin} differs from the data of the published results"
+        if exact:
+            raise DatasetError(f"{message}: its checksum is another one. Replace or remove it.")
+        warnings.warn(f"{message}; results may differ.", DatasetWarning, stacklevel=3)
+    return X, y
+
+
+def compute_checksum(X: Array, y: Labels) -> str:
+    """Compute the checksum of a data set.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples; they are compared as float32.
+    y : ndarray of shape (n_samples,)
+        Class labels. Their names do not matter, only which samples share one.
+
+    Returns
+    -------
+    str
+        SHA-256 in hexadecimal, of the sorted hashes of the classes. The hash of a class is that of
+        the sorted hashes of its samples, so the order of samples does not matter.
+    """
+    with np.errstate(over="ignore"):  # an overflow to inf changes the checksum, as it should
+        samples = np.ascontiguousarray(X, dtype="<f4") + np.float32(0.0)  # -0 becomes 0
+    digests = np.array([sha256(row.tobytes()).hexdigest() for row in samples])
+    classes = [_hash_sorted(digests[y == label]) for label in np.unique(y)]
+    return _hash_sorted(np.array(classes))
+
+
+def _hash_sorted(digests: Labels) -> str:
+    return sha256("".join(sorted(digests)).encode()).hexdigest()
+
+
+def _keep(path: Path, X: Array, y: Labels) -> None:
+    """Write a downloaded data set to the cache; warn if that is not possible."""
+    try:
+        with beside(path) as temporary:
+            write_arrays(temporary, X=X, y=y)
+    except OSError as error:
+        warnings.warn(
+            f"{path.stem} was downloaded but cannot be kept at {path} ({error.strerror}), so it "
+            "will be downloaded again. Name another directory with MPDA_CACHE.",
+            DatasetWarning,
+            stacklevel=3,
+        )
+
+
+def column_names(name: str) -> tuple[list[str], list[str]]:
+    """Return names for the columns and classes of a data set.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``mpda.experiments.datasets.DATASETS``.
+
+    Returns
+    -------
+    features : list of str
+        Names of the features; ``feature0``, ``feature1``, ... if the data set has none.
+    classes : list of str
+        Names of the classes 0, 1, ...; numbers if the data set has none.
+    """
+    entry = dataset(name)
+    if isinstance(entry.source, Bundled):
+        bunch = entry.source.bunch()
+        return list(bunch.feature_names), [str(label) for label in bunch.target_names]
+    features = [f"feature{i}" for i in range(entry.n_features)]
+    return features, [str(i) for i in range(entry.n_classes)]

@@ -1,0 +1,204 @@
+"""Public sources of data sets: OpenML, archives of images, scikit-learn's bundled files.
+
+A source is a small frozen dataclass. ``str(source)`` names it for people, and the ``fetch`` method
+of the remote ones downloads the samples. Every failure is a DatasetError of one line.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import zipfile
+from dataclasses import dataclass
+from typing import IO, Any
+from urllib.request import urlopen
+
+import numpy as np
+
+from mpda._lib.array_types import Array, Floats, Labels
+from mpda.exceptions import DatasetError
+
+# Seconds without an answer after which a server counts as unreachable.
+_TIMEOUT = 60.0
+# The images of COIL are 128 x 128 pixels; the paper's files have 32 x 32, means of 4 x 4 blocks.
+_SIDE = 128
+_BLOCK = 4
+_IMAGE_NAME = re.compile(r"(?:.*/)?obj(\d+)__(\d+)\.png")
+# Weights of red, green and blue in a grey level (ITU-R BT.601), as MATLAB's rgb2gray has them.
+_GREY_WEIGHTS = np.array([0.2989, 0.5870, 0.1140])
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """A data set that comes with scikit-learn.
+
+    Parameters
+    ----------
+    loader : str
+        Name of the function in ``sklearn.datasets``.
+    """
+
+    loader: str
+
+    def __str__(self) -> str:
+        return "scikit-learn"
+
+    def bunch(self) -> Any:
+        """Return scikit-learn's Bunch with data, target and their names."""
+        import sklearn.datasets
+
+        return getattr(sklearn.datasets, self.loader)()
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The first training and the first test samples of another data set.
+
+    Parameters
+    ----------
+    name : str
+        Name of the other data set.
+    n_train, n_test : int
+        Number of samples from its training and from its test part.
+    train_size : int
+        Size of its training part, after which the test part begins.
+    """
+
+    name: str
+    n_train: int
+    n_test: int
+    train_size: int
+
+    def __str__(self) -> str:
+        return f"the first {self.n_train} training and {self.n_test} test samples of {self.name}"
+
+    @property
+    def index(self) -> Array:
+        """Row numbers of the excerpt, an array of shape (n_train + n_test,)."""
+        return np.r_[: self.n_train, self.train_size : self.train_size + self.n_test]
+
+
+@dataclass(frozen=True)
+class OpenML:
+    """A data set of openml.org, downloaded by scikit-learn.
+
+    Parameters
+    ----------
+    data_id : int
+        Its number at OpenML.
+    """
+
+    data_id: int
+
+    def __str__(self) -> str:
+        return f"OpenML, data set {self.data_id}"
+
+    def fetch(self) -> tuple[Array, Labels]:
+        """Download X of shape (n, d), float32, and y of shape (n,), class numbers from 0."""
+        from sklearn.datasets import fetch_openml
+
+        print(f"Downloading {self} ..", file=sys.stderr)
+        try:
+            # No copy in scikit-learn's cache, because ours keeps one.
+            bunch = fetch_openml(
+                data_id=self.data_id, as_frame=False, parser="liac-arff", cache=False, n_retries=1
+            )
+            return np.asarray(bunch.data, dtype=np.float32), _encode_labels(bunch.target)
+        except Exception as error:  # network, checksum or format: scikit-learn raises many types
+            raise DatasetError(f"{self} could not be downloaded ({error}).") from error
+
+
+def _encode_labels(labels: Labels) -> Labels:
+    """Return class numbers from 0; labels that are numerals are sorted as numbers (2 before 10)."""
+    try:
+        labels = np.asarray(labels).astype(float)
+    except ValueError:
+        labels = np.asarray(labels).astype(str)
+    return np.unique(labels, return_inverse=True)[1]
+
+
+@dataclass(frozen=True)
+class ImageArchive:
+    """A zip archive of images named ``obj<class>__<number>.png``, reduced to 32 x 32 pixels.
+
+    Parameters
+    ----------
+    url : str
+        Address of the archive.
+    reduction : {"block mean", "centre mean"}
+        How 4 x 4 pixels become one, as in the paper's files. "block mean": the mean of grey levels
+        over 255, pixels in column order. "centre mean": the rounded mean of the central 2 x 2
+        pixels for each colour, then the grey level, pixels in row order.
+    """
+
+    url: str
+    reduction: str
+
+    def __str__(self) -> str:
+        return self.url
+
+    def fetch(self) -> tuple[Array, Labels]:
+        """Download the archive; return X of shape (n, 1024) and y of shape (n,)."""
+        try:
+            with urlopen(self.url, timeout=_TIMEOUT) as response:
+                size = int(response.headers.get("Content-Length") or 0) / 2**20
+                print(f"Downloading {size:.0f} MiB from {self.url} ..", file=sys.stderr)
+                content = io.BytesIO(response.read())
+        except Exception as error:  # URLError, HTTPException (cut short), timeouts
+            raise DatasetError(f"{self.url} could not be downloaded ({error}).") from error
+        return self.read(content)
+
+    def read(self, file: IO[bytes]) -> tuple[Array, Labels]:
+        """Read an archive that is on this machine, in the order of classes and numbers.
+
+        Parameters
+        ----------
+        file : binary file
+            The zip archive.
+
+        Returns
+        -------
+        X : ndarray of shape (n, 1024)
+            One image a row.
+        y : ndarray of shape (n,)
+            Classes as the file names have them.
+        """
+        try:
+            with zipfile.ZipFile(file) as archive:
+                matches = filter(None, map(_IMAGE_NAME.fullmatch, archive.namelist()))
+                names = sorted((int(match[1]), int(match[2]), match[0]) for match in matches)
+                if not names:
+                    raise ValueError("it has no images named obj<class>__<number>.png")
+                images = [_read_image(archive, name) for _, _, name in names]
+        except ImportError as error:
+            raise DatasetError(
+                "Reading images needs Pillow, which comes with: pip install 'mpda[plot]'."
+            ) from error
+        except Exception as error:  # zipfile, zlib and Pillow raise many types for a damaged file
+            raise DatasetError(
+                f"{self.url} is not a zip archive of images ({error}). Try again later."
+            ) from error
+        X = np.stack([_reduce_image(image, self.reduction) for image in images])
+        return X, np.array([label for label, _, _ in names], dtype=np.int16)
+
+
+def _read_image(archive: zipfile.ZipFile, name: str) -> Floats:
+    """Return grey levels of shape (128, 128), or colour levels of shape (128, 128, 3)."""
+    from PIL import Image
+
+    with archive.open(name) as file, Image.open(file, formats=["PNG"]) as image:
+        if image.size != (_SIDE, _SIDE):
+            raise ValueError(f"{name} must have {_SIDE} x {_SIDE} pixels, got {image.size}")
+        return np.asarray(image, dtype=np.float64)
+
+
+def _reduce_image(pixels: Floats, reduction: str) -> Array:
+    """Return the 1024 pixels of the reduced image."""
+    n_blocks = _SIDE // _BLOCK
+    blocks = pixels.reshape(n_blocks, _BLOCK, n_blocks, _BLOCK, -1)
+    if reduction == "block mean":
+        means = blocks.mean(axis=(1, 3))[:, :, 0] / 255.0
+        return means.ravel(order="F").astype(np.float32)
+    centres = np.rint(blocks[:, 1:3, :, 1:3, :3].mean(axis=(1, 3)))
+    return np.rint(centres @ _GREY_WEIGHTS).ravel().astype(np.uint8)

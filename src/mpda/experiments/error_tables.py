@@ -1,0 +1,248 @@
+"""Tables of the experiments: Markdown for people, CSV for programs.
+
+All of them are made from the rows of a run. ``mpda.assessment.estimate_errors`` turns rows into
+estimates, one for each problem and method, with the errors of all splits. A row can be read in two
+ways: at the number of components that is best on the test samples, as the paper does, or at the
+number that cross-validation on the training samples selected.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+
+from mpda.assessment import (
+    ErrorEstimate,
+    ErrorEstimates,
+    FoldResult,
+    compute_fit_costs,
+    differ_significantly,
+    estimate_errors,
+    find_best_methods,
+)
+from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.protocol import PROBLEMS
+from mpda.experiments.published import find_published
+
+Names = Sequence[str]
+
+READINGS = {
+    "best": "at the number of components that is best on the test samples, as in the paper",
+    "cv": "at the number of components that cross-validation on the training samples selected",
+}
+_CSV_COLUMNS = (
+    "problem method reading splits error sd low high dimension published_error published_dimension "
+    "fit_seconds fit_mib"
+)
+# Pairs for the table of differences: what the ridge contributes, and what the larger search adds.
+_PAIRS = (
+    ("MPDA", "LFDA"),
+    ("MPDA", "LFDA ridge"),
+    ("MPDA tuned", "MPDA"),
+    ("MPDA tuned", "LFDA ridge"),
+    ("PMPDA", "MPDA"),
+    ("PMPDA tuned", "PMPDA"),
+    ("PMPDA tuned", "MPDA tuned"),
+    ("PMPDA tuned", "LFDA ridge"),
+)
+
+
+def format_markdown(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Format a table in Markdown.
+
+    Parameters
+    ----------
+    header : sequence of str
+        Titles of the columns.
+    lines : iterable of sequences of str
+        Entries of each line.
+
+    Returns
+    -------
+    str
+        The table without a newline at its end.
+    """
+    table = [header, ["---"] * len(header), *lines]
+    return "\n".join("| " + " | ".join(line) + " |" for line in table)
+
+
+def _titles(problems: Names) -> list[str]:
+    return [PROBLEMS[problem].title for problem in problems]
+
+
+def error_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> str:
+    """Make the table of errors, methods by problems.
+
+    Parameters
+    ----------
+    estimates : mapping of (problem, method) to ErrorEstimate
+        Errors of the splits.
+    problems, methods : sequence of str
+        Columns and lines of the table.
+
+    Returns
+    -------
+    str
+        Mean error ± standard deviation (mean number of components), in Markdown. Bold: best of the
+        column, or not significantly worse. Dagger: likewise among the methods of the paper.
+    """
+    columns = []
+    for problem in problems:
+        column = {m: estimates[problem, m] for m in methods if (problem, m) in estimates}
+        paper = {m: column[m] for m in column if m in CONTENDERS and CONTENDERS[m].published}
+        best, best_of_paper = find_best_methods(column), find_best_methods(paper)
+        n_splits = max((cell.errors.size for cell in column.values()), default=0)
+        texts = {}
+        for name, cell in column.items():
+            text = _format_cell(cell, n_splits)
+            text = f"**{text}**" if name in best else text
+            texts[name] = text + (" †" if name in best_of_paper else "")
+        columns.append(texts)
+    lines = ([name, *(column.get(name, "") for column in columns)] for name in methods)
+    return format_markdown(["method", *_titles(problems)], lines)
+
+
+def _format_cell(cell: ErrorEstimate, n_splits: int) -> str:
+    spread = f" ± {cell.spread:.2f}" if cell.errors.size > 1 else ""
+    missing = f" [{cell.errors.size} splits]" if cell.errors.size < n_splits else ""
+    return f"{cell.mean:.2f}{spread} ({cell.dimensions.mean():.1f}){missing}"
+
+
+def comparison_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> str:
+    """Make the table that compares our errors with the paper's.
+
+    Parameters
+    ----------
+    estimates : mapping of (problem, method) to ErrorEstimate
+        Errors of the splits, at the dimension that is best on the test samples.
+    problems, methods : sequence of str
+        Problems and methods, in the order of the lines.
+
+    Returns
+    -------
+    str
+        One line for each entry that the paper has too, in Markdown; empty if there is none.
+        "agrees" means that the paper's error lies in our 95 % interval.
+    """
+    lines = []
+    for problem, name in product(problems, methods):
+        cell, paper = estimates.get((problem, name)), find_published(problem, name)
+        if cell is None or paper is None:
+            continue
+        low, high = cell.interval
+        gap = cell.mean - paper.error
+        line = [PROBLEMS[problem].title, name, f"{cell.mean:.2f}", f"{low:.2f} to {high:.2f}"]
+        line += [f"{paper.error:.2f}", f"{gap:+.2f}", f"{cell.dimensions.mean():.1f}"]
+        line += [f"{paper.dimension:g}", "ours is lower" if gap < 0 else "ours is higher"]
+        if low <= paper.error <= high:
+            line[-1] = "agrees"
+        if cell.errors.size < 2:  # one split has no interval
+            line[3] = line[-1] = ""
+        lines.append(line)
+    header = ["data", "method", "ours", "95 % interval", "paper", "difference"]
+    header += ["dimension", "paper's dimension", "verdict"]
+    return format_markdown(header, lines) if lines else ""
+
+
+def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> str:
+    """Make the table of differences between the mean errors of related methods.
+
+    Parameters
+    ----------
+    estimates : mapping of (problem, method) to ErrorEstimate
+        Errors of the splits.
+    problems, methods : sequence of str
+        Columns of the table, and the methods of which pairs are formed.
+
+    Returns
+    -------
+    str
+        Differences in Markdown, bold where they are significant (paired t-test, 5 %); empty if no
+        pair is among the methods.
+    """
+    lines = []
+    for name, other in (pair for pair in _PAIRS if set(pair) <= set(methods)):
+        line = [f"{name} minus {other}"]
+        for problem in problems:
+            one, two = estimates.get((problem, name)), estimates.get((problem, other))
+            text = f"{one.mean - two.mean:+.2f}" if one and two else ""
+            line.append(f"**{text}**" if one and two and differ_significantly(one, two) else text)
+        lines.append(line)
+    return format_markdown(["difference", *_titles(problems)], lines) if lines else ""
+
+
+def cost_table(rows: Sequence[FoldResult], problems: Names, methods: Names) -> str:
+    """Make the table of the cost of a fit with the selected parameters.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Rows of a run.
+    problems, methods : sequence of str
+        Columns and lines of the table.
+
+    Returns
+    -------
+    str
+        Median seconds and peak memory in Markdown, for the methods that have been measured.
+    """
+    table = compute_fit_costs(rows)
+    lines = []
+    for name in methods:
+        line = [table.get((problem, name)) for problem in problems]
+        if any(line):
+            texts = (f"{cost[0]:.3f} s, {cost[1]:.0f} MiB" if cost else "" for cost in line)
+            lines.append([name, *texts])
+    return format_markdown(["method", *_titles(problems)], lines)
+
+
+def accuracy_table(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> str:
+    """Make the table of accuracies against the values of single parameters.
+
+    Parameters
+    ----------
+    panels : mapping of str to mapping of float to ErrorEstimate
+        For each parameter, the errors at each of its values.
+
+    Returns
+    -------
+    str
+        Lowest and highest mean accuracy of each parameter and its best value, in Markdown.
+    """
+    lines = []
+    for name, panel in panels.items():
+        if panel:
+            accuracies = {value: 100.0 - cell.mean for value, cell in panel.items()}
+            low, high = min(accuracies.values()), max(accuracies.values())
+            best = max(accuracies, key=lambda value: accuracies[value])
+            lines.append([name, f"{low:.2f} to {high:.2f} %", f"{best:g}"])
+    return format_markdown(["parameter", "accuracy", "best at"], lines)
+
+
+def summary_csv(rows: Sequence[FoldResult]) -> str:
+    """Write all numbers of the tables as CSV.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Rows of a run.
+
+    Returns
+    -------
+    str
+        One line for each problem, method and reading.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV_COLUMNS.split())
+    costs = compute_fit_costs(rows)
+    for reading in READINGS:
+        for (problem, method), cell in estimate_errors(rows, reading).items():
+            paper = find_published(problem, method)
+            numbers = [cell.mean, cell.spread, *cell.interval, cell.dimensions.mean()]
+            line = [problem, method, reading, cell.errors.size, *(f"{x:.4f}" for x in numbers)]
+            line += [paper.error, paper.dimension] if paper else ["", ""]
+            writer.writerow([*line, *costs.get((problem, method), ("", ""))])
+    return out.getvalue()

@@ -1,0 +1,235 @@
+"""Experiments of the paper, each a function from options to a result.
+
+Table 1 (data sets), Table 2 (errors of all methods), the two tasks on USPS, accuracy against the
+number of components, sensitivity to the parameters of MPDA, and the illustration of tangents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+
+from mpda._lib.atomic_write import make_directory, written
+from mpda._lib.validation import check_option
+from mpda.assessment import Contender, estimate_errors
+from mpda.exceptions import ReproductionError
+from mpda.experiments import error_tables, paper_figures
+from mpda.experiments.experiment import (
+    ExperimentOptions,
+    ExperimentResult,
+    run_contenders,
+    write_result,
+)
+from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.protocol import PROBLEMS, TABLE2_PROBLEMS, USPS_PROBLEMS, load_samples
+from mpda.experiments.published import read_published
+from mpda.experiments.tangent_curve import draw_curve
+from mpda.model_selection.methods import method
+
+# Figure "parameter sensitivity": MPDA on Semeion with these parameters, one of them varied at a
+# time. The paper gives no alpha; 1000, in the units of its objective, is near the best on other
+# seeds than those of the splits.
+SENSITIVITY_DEFAULTS: Mapping[str, object] = MappingProxyType(
+    {"n_neighbors": 5, "gamma": 1.0, "max_patch_size": 10, "partition_neighbors": 6}
+    | {"alpha": 1000.0, "units": "absolute", "tangent_alpha": None}
+)
+# Name of the parameter and its values, by the paper's letter.
+SENSITIVITY: Mapping[str, tuple[str, tuple[float, ...]]] = MappingProxyType(
+    {
+        "k": ("n_neighbors", tuple(range(1, 16))),
+        "gamma": ("gamma", tuple(10.0**power for power in range(-5, 6))),
+        "M": ("max_patch_size", tuple(range(5, 55, 5))),
+        "k'": ("partition_neighbors", tuple(range(1, 16))),
+    }
+)
+_LEGEND = (
+    "1-NN error in per cent, mean ± standard deviation over splits (mean number of components). "
+    "Bold: best of the column, or not significantly worse (paired t-test, 5 %); †: best, or not "
+    "significantly worse, among the methods of the paper."
+)
+
+
+def run_table1(options: ExperimentOptions) -> ExperimentResult:
+    """Write the statistics of the data sets (Table 1)."""
+    lines = []
+    for name in options.select_problems(TABLE2_PROBLEMS):
+        problem = PROBLEMS[name]
+        X, y = load_samples(problem, options.directory)
+        n_classes = 2 if problem.classes else len(np.unique(y))
+        share = f"{n} a label" if (n := problem.per_label) else f"{100 * problem.train_share:.0f} %"
+        paper = read_published()["table1"]["rows"].get(problem.dataset)
+        published = "{n}, {d}, {C}, {train_percent} %".format(**paper) if paper else ""
+        lines.append([problem.title, *map(str, X.shape), str(n_classes), share, published])
+    header = ["data set", "n", "d", "C", "training", "paper"]
+    return write_result(options, "table1", error_tables.format_markdown(header, lines))
+
+
+def run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -> ExperimentResult:
+    """Write the errors of all methods on problems (Table 2 and USPS).
+
+    Parameters
+    ----------
+    name : str
+        Name of the experiment and of its files.
+    default : sequence of str
+        Problems of the experiment.
+    options : ExperimentOptions
+        Options of the experiment.
+
+    Returns
+    -------
+    ExperimentResult
+        Tables of errors, differences and costs, and a comparison with the paper.
+    """
+    problems, methods = options.select_problems(default), options.select_methods()
+    run = run_contenders(options, problems, [CONTENDERS[method] for method in methods])
+    estimates = {reading: estimate_errors(run.rows, reading) for reading in error_tables.READINGS}
+    sections = {}
+    for title, make_table in (
+        ("Error", error_tables.error_table),
+        ("Differences of mean errors", error_tables.difference_table),
+    ):
+        for reading, text in error_tables.READINGS.items():
+            sections[f"{title} {text}"] = make_table(estimates[reading], problems, methods)
+    comparison = error_tables.comparison_table(estimates["best"], problems, methods)
+    sections["Comparison with the paper's numbers"] = comparison
+    costs = error_tables.cost_table(run.rows, problems, methods)
+    sections["Median time and peak memory of a fit with the selected parameters"] = costs
+    tables = [f"## {title}\n\n{table}" for title, table in sections.items() if table]
+    text = "\n\n".join([_LEGEND, *tables, *_notes(problems, methods)])
+    csv_file = written(options.out / f"{name}.csv", error_tables.summary_csv(run.rows))
+    return write_result(options, name, text, run, [csv_file])
+
+
+def _notes(problems: Sequence[str], methods: Sequence[str]) -> list[str]:
+    """Return one block of notes on the methods and data of a table, or none."""
+    notes = [f"- {name} {CONTENDERS[name].note}." for name in methods if CONTENDERS[name].note]
+    if any(PROBLEMS[problem].dataset == "face_detection" for problem in problems):
+        notes.append(
+            "- FaceDetection is not the paper's draw of 2000 images, which is not known; whether "
+            "theirs were histogram-equalised is not known either, so both are run."
+        )
+    return ["\n".join(notes)] if notes else []
+
+
+def run_dimension(options: ExperimentOptions) -> ExperimentResult:
+    """Draw accuracy against the number of components."""
+    problems, methods = options.select_problems(TABLE2_PROBLEMS), options.select_methods()
+    run = run_contenders(options, problems, [CONTENDERS[name] for name in methods])
+    figure = paper_figures.dimension_figure(run.rows, problems, methods)
+    files = paper_figures.save_figure(figure, options.out, "dimension")
+    return replace(run, files=files)
+
+
+def run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
+    """Draw the accuracy of MPDA on Semeion against k, gamma, M and k'."""
+    problems = options.select_problems(("semeion",))
+    if len(problems) != 1:
+        raise ReproductionError(f"sensitivity is about one data set, --datasets has {problems}.")
+    variants = {letter: make_variants(letter) for letter in SENSITIVITY}
+    contenders = {c.name: c for panel in variants.values() for c in panel.values()}
+    run = run_contenders(options, problems, contenders.values())
+    errors = {name: estimate for (_, name), estimate in estimate_errors(run.rows, "best").items()}
+    panels = {
+        letter: {value: errors[c.name] for value, c in panel.items() if c.name in errors}
+        for letter, panel in variants.items()
+    }
+    figure = paper_figures.sensitivity_figure(panels)
+    files = paper_figures.save_figure(figure, options.out, "sensitivity")
+    defaults = ", ".join(f"{key}={value}" for key, value in SENSITIVITY_DEFAULTS.items())
+    end = "; the paper: 90 to 92 %." if problems == ["semeion"] else "."
+    text = (
+        f"{error_tables.accuracy_table(panels)}\n\nMPDA({defaults}) on "
+        f"{PROBLEMS[problems[0]].title}, one parameter varied at a time{end}"
+    )
+    return write_result(options, "sensitivity", text, run, files)
+
+
+def make_variants(letter: str) -> dict[float, Contender]:
+    """Return MPDA with one parameter at each of its values and the others at their defaults.
+
+    Parameters
+    ----------
+    letter : str
+        A key of ``SENSITIVITY``.
+
+    Returns
+    -------
+    dict of float to Contender
+        Contenders by the value of the parameter.
+    """
+    parameter, values = SENSITIVITY[letter]
+    entry, defaults = method("MPDA"), dict(SENSITIVITY_DEFAULTS)
+    return {
+        value: Contender(
+            f"MPDA, {letter} = {value:g}", entry, {**defaults, parameter: value}, most=60
+        )
+        for value in values
+    }
+
+
+def run_partition(options: ExperimentOptions) -> ExperimentResult:
+    """Draw a partitioned curve, and a k-NN tangent that fails where a patch succeeds."""
+    curve = draw_curve()
+    figure = paper_figures.partition_figure(curve)
+    files = paper_figures.save_figure(figure, options.out, "partition")
+    estimates = {
+        "PCA of a patch": curve.patch_angles,
+        "PCA of two neighbours": curve.neighbor_angles,
+    }
+    lines = [
+        [name, f"{angles.mean():.1f}°", f"{np.quantile(angles, 0.95):.1f}°", f"{angles.max():.1f}°"]
+        for name, angles in estimates.items()
+    ]
+    header = ["tangent", "mean angle to the curve", "95 % of samples below", "largest"]
+    text = error_tables.format_markdown(header, lines)
+    return write_result(options, "partition", text, files=files)
+
+
+EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = MappingProxyType(
+    {
+        "table1": run_table1,
+        "table2": partial(run_errors, "table2", TABLE2_PROBLEMS),
+        "dimension": run_dimension,
+        "sensitivity": run_sensitivity,
+        "usps": partial(run_errors, "usps", USPS_PROBLEMS),
+        "partition": run_partition,
+    }
+)
+
+
+def reproduce(name: str, options: ExperimentOptions) -> ExperimentResult:
+    """Run an experiment of the paper, or resume it.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``EXPERIMENTS``.
+    options : ExperimentOptions
+        Problems, methods, number of splits and output directory.
+
+    Returns
+    -------
+    ExperimentResult
+        Tables, files, rows and messages of failed tasks.
+
+    Raises
+    ------
+    ReproductionError
+        If a file cannot be written.
+    DatasetError
+        If none of the data sets is available.
+    """
+    check_option("experiment", name, tuple(EXPERIMENTS))
+    try:
+        make_directory(options.out)
+        return EXPERIMENTS[name](options)
+    except OSError as error:
+        raise ReproductionError(
+            f"{error.filename or options.out} cannot be written ({error.strerror}). Name another "
+            "directory with --out."
+        ) from error

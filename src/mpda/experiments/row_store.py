@@ -1,0 +1,126 @@
+"""Store of results: an append-only file of JSON lines, one row for each finished task.
+
+Every row is written by one system call and synced before the next task counts as done. A run can be
+killed at any time: complete lines are rows, and a line that was cut off is skipped by the reader.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mpda.assessment import FoldResult
+from mpda.exceptions import ReproductionError
+
+
+def read_rows(path: Path) -> list[FoldResult]:
+    """Read all rows of a file.
+
+    Parameters
+    ----------
+    path : Path
+        File of JSON lines. A missing file has no rows.
+
+    Returns
+    -------
+    list of FoldResult
+        Rows of finished and failed tasks in the order of the file. Lines that are not complete and
+        valid rows are skipped.
+    """
+    rows = []
+    for line in path.read_bytes().split(b"\n") if path.is_file() else []:
+        with contextlib.suppress(ValueError, RecursionError):
+            if _is_row(row := json.loads(line)):
+                rows.append(row)
+    return rows
+
+
+def _is_row(row: Any) -> bool:
+    """Return True if a JSON value has all entries that readers of rows use, in their types."""
+    try:
+        texts = [row[key] for key in ("task", "problem", "method", "status")]
+        if not all(isinstance(text, str) and text.isprintable() for text in texts):
+            return False
+        if row["status"] == "failed":
+            return _are_counts([row["seed"]])
+        dimensions, wrong, n_test = row["dimensions"], row["wrong"], row["n_test"]
+        numbers = [row.get(key, 0) for key in ("seconds", "fit_seconds", "fit_mib", "test_share")]
+        return (
+            row["status"] == "done"
+            and isinstance(row.get("parameters", {}), dict)
+            and all(type(number) in (int, float) and abs(number) < 1e300 for number in numbers)
+            and _are_counts([row["seed"], n_test, row["cv_dimension"], *dimensions, *wrong])
+            and len(dimensions) == len(wrong) > 0
+            and dimensions == sorted(set(dimensions))
+            and max(wrong) <= n_test > 0
+        )
+    except (KeyError, TypeError):
+        return False
+
+
+def _are_counts(values: Iterable[Any]) -> bool:
+    # Integers up to 2**53 are exact in every JSON reader.
+    return all(type(value) is int and 0 <= value < 2**53 for value in values)
+
+
+def append_row(path: Path, row: FoldResult) -> None:
+    """Append a row to a file and wait until it is on the disk.
+
+    Parameters
+    ----------
+    path : Path
+        File of JSON lines; it is created if necessary.
+    row : FoldResult
+        The row.
+
+    Raises
+    ------
+    ReproductionError
+        If the row cannot be written, for example to a full disk. The file is then as before.
+    """
+    line = json.dumps(row).encode() + b"\n"
+    # Unbuffered: the line is one system call, so that rows of two runs are not mixed up.
+    with path.open("a+b", buffering=0) as file:
+        size = file.seek(0, os.SEEK_END)
+        if size > 0:
+            file.seek(size - 1)
+            if file.read(1) != b"\n":  # a killed run left part of a line
+                line = b"\n" + line
+        try:
+            while line:  # a full disk may take part of it and refuse the remainder
+                line = line[file.write(line) :]
+            os.fsync(file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                file.truncate(size)
+            raise ReproductionError(
+                f"A row could not be written to {path} ({error.strerror}). Rows before it are "
+                "kept; make room and run the same command again."
+            ) from error
+
+
+def select_finished(rows: Iterable[FoldResult], fingerprints: Sequence[str]) -> list[FoldResult]:
+    """Select the results of tasks.
+
+    Parameters
+    ----------
+    rows : iterable of FoldResult
+        Rows of a file.
+    fingerprints : sequence of str
+        Fingerprints of the tasks.
+
+    Returns
+    -------
+    list of FoldResult
+        The first finished row of each task, in the order of the tasks; tasks without one are
+        left out.
+    """
+    finished: dict[str, FoldResult] = {}
+    for row in rows:
+        if row["status"] == "done":
+            finished.setdefault(row["task"], row)
+    return [finished[key] for key in fingerprints if key in finished]

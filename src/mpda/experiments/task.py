@@ -1,0 +1,197 @@
+"""One task of an experiment: one method on one split of one problem.
+
+The steps are those of the paper: draw the split, reduce it by PCA to 95 % of the variance, select
+parameters and number of components by 4-fold cross-validation on the training samples, and count
+the errors of 1-NN on the test samples for every number of components.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import tracemalloc
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.model_selection import StratifiedKFold
+
+from mpda._lib.array_types import Floats, Labels
+from mpda._lib.provenance import machine, versions
+from mpda.assessment import (
+    PCA_ENERGY,
+    PCA_MIN_FEATURES,
+    Contender,
+    FoldResult,
+    Selection,
+    assess_baseline,
+    assess_split,
+    compute_scores,
+    reduce_by_pca,
+)
+from mpda.exceptions import DatasetError, SmallClassWarning
+from mpda.experiments.protocol import N_FOLDS, Problem, split
+
+
+@dataclass(frozen=True)
+class Task:
+    """One method on one split of one problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        The classification problem.
+    contender : Contender
+        The method with its grid.
+    seed : int
+        Seed of the split.
+    data : str
+        Fingerprint of the samples; see :func:`.protocol.compute_fingerprint`.
+    """
+
+    problem: Problem
+    contender: Contender
+    seed: int
+    data: str
+
+    @property
+    def title(self) -> str:
+        """Description for people."""
+        return f"{self.contender.name} on {self.problem.title}, split {self.seed}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything the result depends on, including the versions of packages.
+
+        Rows of files are found by it, so its content must not change.
+        """
+        method = self.contender.method
+        content = {
+            "problem": {**asdict(self.problem), "classes": sorted(self.problem.classes)},
+            "data": self.data,
+            "name": self.contender.name,
+            "path": method.path if method else None,
+            "fixed": dict(self.contender.fixed),
+            "grid": dict(self.contender.grid),
+            "most": self.contender.most,
+            "dimensions": self.contender.dimensions,
+            "seed": self.seed,
+            "folds": N_FOLDS,
+            "energy": PCA_ENERGY,
+            "most features": PCA_MIN_FEATURES,
+            "versions": versions(),
+        }
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def run_task(task: Task, directory: Path | None) -> FoldResult:
+    """Carry out a task.
+
+    Parameters
+    ----------
+    task : Task
+        The task.
+    directory : Path or None
+        Directory of .npz files.
+
+    Returns
+    -------
+    FoldResult
+        The result as JSON values. "status" is "done" or "failed"; a failed row has the message
+        under "error". "task" is the fingerprint of the task.
+
+    Raises
+    ------
+    DatasetError
+        If the data set is not available; other tasks would fail too.
+    """
+    begin = time.perf_counter()
+    try:
+        result = {"status": "done", **measure_errors(task, directory)}
+    except DatasetError:
+        raise
+    except Exception as error:  # a failed task is recorded, and the run goes on
+        result = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+    return {
+        "task": task.fingerprint,
+        "problem": task.problem.name,
+        "method": task.contender.name,
+        "seed": task.seed,
+        "data": task.data,
+        "fixed": dict(task.contender.fixed),
+        **result,
+        "seconds": round(time.perf_counter() - begin, 3),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def measure_errors(task: Task, directory: Path | None) -> FoldResult:
+    """Measure the 1-NN errors of a method on one split of a problem.
+
+    Parameters
+    ----------
+    task : Task
+        The method, the problem, and the seed of the split and of the folds.
+    directory : Path or None
+        Directory of .npz files.
+
+    Returns
+    -------
+    FoldResult
+        "dimensions" and "wrong": numbers of components, and errors among the "n_test" test samples
+        for each; "parameters" and "cv_dimension": selected by cross-validation; "fit_seconds" and
+        "fit_mib": cost of a fit with them.
+    """
+    contender = task.contender
+    with warnings.catch_warnings():
+        # Expected: classes of COIL have 18 samples, forms without a ridge are singular at some grid
+        # points, and the iterations of NCA and LSDR are limited.
+        for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
+            warnings.simplefilter("ignore", category)
+        samples = split(task.problem, directory, task.seed)
+        if contender.method is None:
+            return assess_baseline(samples)
+        samples = reduce_by_pca(samples)
+        row = assess_split(contender, samples, partial(_select_minimum, seed=task.seed))
+        estimator = contender.estimator(row["parameters"], row["cv_dimension"])
+        seconds, mib = measure_cost(lambda: estimator.fit(samples.X, samples.y))
+        return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
+
+
+def _select_minimum(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Selection:
+    """Select the grid point and dimension of the least mean error over folds, as the paper does."""
+    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y)
+    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).best()
+
+
+def measure_cost(call: Callable[[], object]) -> tuple[float, float]:
+    """Measure time and memory of a call.
+
+    Parameters
+    ----------
+    call : callable
+        Called twice without arguments, because tracing memory takes time.
+
+    Returns
+    -------
+    seconds : float
+        Elapsed time of the first call.
+    mib : float
+        Largest memory in MiB that Python and NumPy allocated during the second call.
+    """
+    begin = time.perf_counter()
+    call()
+    seconds = time.perf_counter() - begin
+    tracemalloc.start()
+    try:
+        call()
+        return seconds, tracemalloc.get_traced_memory()[1] / 2**20
+    finally:
+        tracemalloc.stop()
