@@ -1,8 +1,8 @@
-"""What the studies share: data sets, splits, the PCA before a method, and 1-NN errors.
+"""Shared code of the studies: data sets, splits, PCA before a method, and 1-NN errors.
 
-Data sets are looked for as ``mpda.experiments.datasets`` does, with --data or MPDA_DATA. Seeds
-start at 1000; the reproduction of the paper does not use them, so nothing is chosen on what it will
-be judged by.
+Data sets are found as by ``mpda.experiments.datasets``, with --data or MPDA_DATA. Seeds start at
+1000. The reproduction of the paper uses smaller ones, so no default is chosen on the splits it is
+judged by.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from mpda.assessment import Split as Split
 from mpda.assessment import reduce_by_pca
 from mpda.exceptions import DatasetError
 from mpda.experiments import PROBLEMS, datasets
-from mpda.experiments._protocol import stratified
+from mpda.experiments.protocol import split_stratified
 
 FIRST_SEED = 1000
 _SETS = ("coil20", "coil100", "face_detection", "mnist_2k2k", "optdigits", "semeion", "vehicle")
 TRAIN_SHARE = {**{name: PROBLEMS[name].train_share for name in _SETS}, "usps": 0.25}
 DIMENSIONS = (2, 3, 5, 7, 10, 14, 20, 28, 40, 56, 80)
+# Test samples of a split: enough for a standard error below one point, in a fraction of the time.
 _LARGEST_TEST = 1500
 
 Array = NDArray[Any]
@@ -46,7 +47,7 @@ def data_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def load(directory: Path | str | None, name: str) -> tuple[Array, Array]:
-    """X and y of a data set, or an exit that says what to do."""
+    """Load X and y of a data set; exit with a message if it is not available."""
     try:
         X, y = datasets.load(name, directory)
     except DatasetError as error:
@@ -61,25 +62,26 @@ def split(
     seed: int,
     largest_test: int | None = _LARGEST_TEST,
 ) -> Split:
-    """A stratified split after PCA; the test part is cut to 1500 samples unless said otherwise."""
-    part = reduce_by_pca(stratified(X, y, train_share, seed))
-    kept = np.random.default_rng(seed).permutation(len(part.y_test))[:largest_test]
-    return Split(part.X, part.y, part.X_test[kept], part.y_test[kept])
+    """Draw a stratified split and reduce it by PCA; keep at most ``largest_test`` test samples."""
+    samples = reduce_by_pca(split_stratified(X, y, train_share, seed))
+    index = np.random.default_rng(seed).permutation(len(samples.y_test))[:largest_test]
+    return Split(samples.X, samples.y, samples.X_test[index], samples.y_test[index])
 
 
 def splits(directory: Path | str | None, name: str, n_splits: int) -> Iterator[Split]:
+    """Yield the splits of a data set, seeds from 1000 on."""
     X, y = load(directory, name)
     for seed in range(FIRST_SEED, FIRST_SEED + n_splits):
         yield split(X, y, TRAIN_SHARE[name], seed)
 
 
-def errors_by_dimension(part: Split, components: Array) -> dict[int, float]:
-    """The 1-NN error in per cent with the first r components, for r in DIMENSIONS and for all."""
-    most = len(components)
-    Z, Z_test = part.X @ components.T, part.X_test @ components.T
+def errors_by_dimension(samples: Split, components: Array) -> dict[int, float]:
+    """Return 1-NN errors in per cent with the first r components, r in DIMENSIONS and all."""
+    n = len(components)
+    Z, Z_test = samples.X @ components.T, samples.X_test @ components.T
     return {
-        r: _one_nn_error(Z[:, :r], part.y, Z_test[:, :r], part.y_test)
-        for r in [*(r for r in DIMENSIONS if r < most), most]
+        r: _one_nn_error(Z[:, :r], samples.y, Z_test[:, :r], samples.y_test)
+        for r in [*(r for r in DIMENSIONS if r < n), n]
     }
 
 
@@ -90,7 +92,7 @@ def _one_nn_error(Z: Array, y: Array, Z_test: Array, y_test: Array) -> float:
 
 
 def provenance() -> str:
-    """Date, machine size and versions, for the foot of a table."""
+    """Return date, machine size and versions for the foot of a table."""
     return (
         f"{date.today().isoformat()}; {os.cpu_count()} cores, {platform.machine()}; "
         f"Python {platform.python_version()}, NumPy {np.__version__}, SciPy {scipy.__version__}, "
@@ -99,12 +101,12 @@ def provenance() -> str:
 
 
 def resident() -> float:
-    """The memory of this process in MiB (on Linux)."""
+    """Return the resident memory of this process in MiB (on Linux)."""
     return _status("VmRSS")
 
 
 def highest_resident() -> float:
-    """Its highest value so far; getrusage would count that of the parent before the start too."""
+    """Return the peak resident memory in MiB; getrusage would count the parent's peak too."""
     return _status("VmHWM")
 
 

@@ -1,11 +1,11 @@
-"""The methods as their authors ran them, beside the errors that the paper on MPDA prints.
+"""Compare the methods as their authors ran them with the errors of the paper on MPDA.
 
     python benchmarks/published.py --data DIR --out docs/evidence
 
-No ridge. 25 % of the samples train (Vehicle: 50 %), after PCA to 95 % energy where d > 100; the
-other parameters are chosen on the training part by 4-fold cross-validation, at the dimension that
-is best there; the error is that of 1-NN on the rest, at the dimension that is best on the rest, as
-the paper has it. Mean over splits. Seeds are not those of the reproduction.
+No ridge. 25 % of the samples train (Vehicle: 50 %), after PCA to 95 % of the variance where d >
+100. The other parameters are selected by 4-fold cross-validation on the training samples. The error
+is that of 1-NN on the test samples at the dimension that is best there, as in the paper. Mean over
+splits. Seeds are not those of the reproduction.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid, StratifiedKFold
 
 from mpda.exceptions import SingularFormError, SmallClassWarning
-from mpda.experiments._summary import published_cell
+from mpda.experiments.published import find_published
 from mpda.model_selection import classification_curve
 from mpda.model_selection.methods import Method, method
 from protocol import FIRST_SEED, TRAIN_SHARE, Array, Split, data_argument, load, provenance, split
 
 NAMES = ("PCA", "LDA", "LFDA", "MFA", "LSDA", "LLTSA")
-# How far a mean may be from the paper's, in points, where we claim anything.
+# Largest difference of a mean from the paper's, in points, that we claim for these data sets.
 CLAIMS = {
     "PCA": (1.5, ("coil100", "optdigits", "semeion", "vehicle")),
     "LFDA": (1.5, ("coil100", "optdigits", "semeion", "vehicle")),
@@ -37,53 +37,55 @@ CLAIMS = {
 N_FOLDS = 4
 
 
-def curve(chosen: Method, parameters: dict[str, Any], part: Split) -> Array | None:
-    """Errors in per cent by dimension on the test part, or None where there is no answer."""
+def error_curve(entry: Method, parameters: dict[str, Any], samples: Split) -> Array | None:
+    """Return test errors in per cent by dimension, or None if the method has no solution."""
+    estimator = entry.estimator(**entry.always, **entry.published, **parameters)
     try:
-        fitted = chosen.estimator(**chosen.always, **chosen.published, **parameters).fit(
-            part.X, part.y
-        )
+        estimator.fit(samples.X, samples.y)
     except SingularFormError:
         return None
-    return 100.0 * classification_curve(fitted, part.X, part.y, part.X_test, part.y_test)
+    test = samples.X_test, samples.y_test
+    return 100.0 * classification_curve(estimator, samples.X, samples.y, *test)
 
 
-def cross_validated(chosen: Method, part: Split, seed: int) -> dict[str, Any]:
-    """The point of the grid with the least mean error over folds, at its best dimension."""
-    points = list(ParameterGrid({k: list(v) for k, v in chosen.published_grid().items()}))
+def select_parameters(entry: Method, samples: Split, seed: int) -> dict[str, Any]:
+    """Return the grid point of the least mean error over folds, at its best dimension."""
+    points = list(ParameterGrid({k: list(v) for k, v in entry.published_grid().items()}))
     if len(points) == 1:
         return dict(points[0])
-    folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(part.X, part.y))
-    scores = [_score(chosen, point, part, folds) for point in points]
-    return dict(points[int(np.argmin(scores))])
+    X, y = samples.X, samples.y
+    folds = list(StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y))
+    errors = [_fold_error(entry, point, samples, folds) for point in points]
+    return dict(points[int(np.argmin(errors))])
 
 
-def _score(chosen: Method, point: dict[str, Any], part: Split, folds: list[Any]) -> float:
+def _fold_error(entry: Method, point: dict[str, Any], samples: Split, folds: list[Any]) -> float:
+    X, y = samples.X, samples.y
     curves = []
-    for train, held_out in folds:
-        fold = Split(part.X[train], part.y[train], part.X[held_out], part.y[held_out])
-        found = curve(chosen, point, fold)
-        if found is None:
+    for train, test in folds:
+        curve = error_curve(entry, point, Split(X[train], y[train], X[test], y[test]))
+        if curve is None:
             return np.inf
-        curves.append(found)
-    shortest = min(found.size for found in curves)
-    return float(np.mean([found[:shortest] for found in curves], axis=0).min())
+        curves.append(curve)
+    shortest = min(curve.size for curve in curves)
+    return float(np.mean([curve[:shortest] for curve in curves], axis=0).min())
 
 
 def row(
-    chosen: Method, data: str, X: Array, y: Array, seed: int, *, all_components: bool
+    entry: Method, data: str, X: Array, y: Array, seed: int, *, all_components: bool
 ) -> dict[str, Any]:
-    part = split(X, y, TRAIN_SHARE[data], seed, largest_test=None)
+    """Measure a method on one split, at its best dimension or with all components."""
+    samples = split(X, y, TRAIN_SHARE[data], seed, largest_test=None)
     begin = time.perf_counter()
-    parameters = cross_validated(chosen, part, seed)
-    errors = curve(chosen, parameters, part)
+    parameters = select_parameters(entry, samples, seed)
+    errors = error_curve(entry, parameters, samples)
     if errors is None:
         error, dimension = np.nan, 0
     else:
-        place = errors.size - 1 if all_components else int(errors.argmin())
-        error, dimension = errors[place], 1 + place
+        index = errors.size - 1 if all_components else int(errors.argmin())
+        error, dimension = errors[index], 1 + index
     return {
-        "method": chosen.name,
+        "method": entry.name,
         "data": data,
         "seed": seed,
         "error": round(float(error), 3),
@@ -101,9 +103,9 @@ def table(rows: list[dict[str, Any]]) -> list[str]:
     for name, data in dict.fromkeys((r["method"], r["data"]) for r in rows):
         chosen = [r for r in rows if (r["method"], r["data"]) == (name, data)]
         errors = np.array([r["error"] for r in chosen])
-        theirs = published_cell(data, name)
-        assert theirs is not None
-        paper = theirs["error"]
+        published = find_published(data, name)
+        assert published is not None
+        paper = published.error
         gap = errors.mean() - paper
         bound, where = CLAIMS.get(name, (np.inf, ()))
         claim = ""

@@ -76,9 +76,8 @@ def _page(facts: dict[str, Any], command: str) -> str:
 def _line(each: Any) -> str:
     end = "killed" if each.code else "ended before it was killed"
     when = "a row" if each.moment.rows else "the start"
-    whom = "with its workers" if each.moment.whole else "alone"
     return (
-        f"{end} {each.moment.seconds:.2f} s after {when}, {whom}, jobs {each.moment.jobs}; rows "
+        f"{end} {each.moment.seconds:.2f} s after {when}, jobs {each.moment.jobs}; rows "
         f"{each.before} before, {each.after} after"
     )
 

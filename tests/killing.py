@@ -12,17 +12,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import joblib
 import pytest
-from sklearn.utils.fixes import parse_version
 
 from mpda import cli
-from mpda.experiments._store import read
+from mpda.experiments import read_rows
 
 # What depends on the clock, in rows and in the last columns of the table.
 CLOCK = ("seconds", "search_seconds", "fit_seconds", "fit_mib", "at")
-# Before joblib 1.5 the workers of a killed parent wait for more to do, for five minutes.
-_WORKERS_END = parse_version(joblib.__version__) >= parse_version("1.5")
 # A machine that has other work to do is slow, but not as slow as that.
 PATIENCE = 120.0
 
@@ -54,18 +50,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Moment:
-    """When to kill, and whom.
+    """When to kill.
 
     rows : wait until the file has so many rows more than before; 0 is a moment of the start
     seconds : and then so long
     jobs : of the run
-    whole : whether its workers are killed too, or left without a parent
     """
 
     rows: int
     seconds: float
     jobs: int
-    whole: bool
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,6 @@ def moments(n_kills, rng, n_parallel):
                 0 if starting else 1,
                 rng.uniform(0.0, 1.5 if starting else 0.05),
                 2 if not starting and i // 3 < n_parallel and i % 3 == 1 else 1,
-                i % 2 == 0,
             )
         )
     return planned
@@ -122,7 +115,6 @@ class _Command:
         self.pid, self.poll = self._process.pid, self._process.poll
 
     def ended(self):
-        # Ends when the last process that has the pipe does: workers do not outlive their parent.
         said = self._process.communicate(timeout=PATIENCE)[1].decode()
         return self._process.returncode, said
 
@@ -154,18 +146,17 @@ def _begin(arguments):
 def kill(run, moment, *, forked=False):
     """Begin or go on, and be killed; with ``forked`` it need not start first."""
     path = run.path
-    before = len(read(path))
+    before = len(read_rows(path))
     process = (_Forked if forked else _Command)(run, moment.jobs)
     _wait_for_rows(process, path, before + moment.rows)
     time.sleep(moment.seconds)
     seen = path.read_bytes() if path.exists() else b""
-    kill_it = os.killpg if moment.whole or not _WORKERS_END else os.kill
     with contextlib.suppress(ProcessLookupError):  # it was faster
-        kill_it(process.pid, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
     code, said = process.ended()
     assert code in (-signal.SIGKILL, 0), said
     found = path.read_bytes() if path.exists() else b""
-    return Kill(moment, code, before, len(read(path)), found.startswith(seen))
+    return Kill(moment, code, before, len(read_rows(path)), found.startswith(seen))
 
 
 def environment():
@@ -178,7 +169,7 @@ def _wait_for_rows(process, path, n_rows):
     size = -1
     while n_rows and process.poll() is None and time.monotonic() < end:
         new = path.stat().st_size if path.exists() else 0
-        if new != size and len(read(path)) >= n_rows:
+        if new != size and len(read_rows(path)) >= n_rows:
             return
         size = new
         time.sleep(0.005)
@@ -186,7 +177,7 @@ def _wait_for_rows(process, path, n_rows):
 
 def results(run):
     """The rows in the order of their tasks, without what depends on the clock."""
-    rows = sorted(read(run.path), key=lambda row: (row["method"], row["seed"]))
+    rows = sorted(read_rows(run.path), key=lambda row: (row["method"], row["seed"]))
     return [{key: value for key, value in row.items() if key not in CLOCK} for row in rows]
 
 

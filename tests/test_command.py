@@ -10,16 +10,17 @@ import pytest
 from mpda.cli import joined as joined_lists
 from mpda.cli import run as command
 from mpda.experiments import (
-    Order,
-    _demo,
-    _protocol,
-    _runner,
+    ExperimentOptions,
+    digits_demo,
+    paper_experiments,
+    paper_figures,
+    protocol,
+    read_rows,
     reproduce,
+    task,
 )
-from mpda.experiments._experiments import SENSITIVITY, SENSITIVITY_DEFAULTS
-from mpda.experiments._illustrations import curve
-from mpda.experiments._store import read
 from mpda.experiments.datasets import load
+from mpda.experiments.tangent_curve import draw_curve
 from mpda.report import read_results
 
 
@@ -31,11 +32,13 @@ def elsewhere(monkeypatch):
 @pytest.fixture
 def few_digits(monkeypatch):
     X, y = load("digits")
-    monkeypatch.setattr(_protocol, "_loaded", lambda name, directory: (X[:600], y[:600]))
+    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:600], y[:600]))
 
 
 def test_figures_and_tables_are_written(tmp_path):
-    order = Order(tmp_path, problems=["digits"], methods=["1-NN", "PCA", "LDA"], n_splits=2)
+    order = ExperimentOptions(
+        tmp_path, problems=["digits"], methods=["1-NN", "PCA", "LDA"], n_splits=2
+    )
     for name, files in (
         ("table2", {"table2.md", "table2.csv"}),
         ("dimension", {"dimension.png", "dimension.svg"}),
@@ -50,35 +53,33 @@ def test_figures_and_tables_are_written(tmp_path):
     assert "| PCA |" in text
     assert "`mpda reproduce table2 --datasets digits --methods 1-NN PCA LDA --splits 2`" in text
     assert "numpy" in text
-    assert len(read(tmp_path / "rows.jsonl")) == 6
+    assert len(read_rows(tmp_path / "rows.jsonl")) == 6
 
 
 def test_sensitivity_draws_its_panels(tmp_path, few_digits, monkeypatch):
-    from mpda.experiments import _experiments
-
     few = {
-        name: (parameter, (SENSITIVITY_DEFAULTS[parameter], values[2]))
-        for name, (parameter, values) in SENSITIVITY.items()
+        name: (parameter, (paper_experiments.SENSITIVITY_DEFAULTS[parameter], values[2]))
+        for name, (parameter, values) in paper_experiments.SENSITIVITY.items()
     }
-    monkeypatch.setattr(_experiments, "SENSITIVITY", few)
+    monkeypatch.setattr(paper_experiments, "SENSITIVITY", few)
     panels = []
-    draw = _experiments._figures.sensitivity_figure
+    draw = paper_figures.sensitivity_figure
     monkeypatch.setattr(
-        _experiments._figures,
+        paper_figures,
         "sensitivity_figure",
         lambda given: panels.append(given) or draw(given),
     )
-    outcome = reproduce("sensitivity", Order(tmp_path, ["digits"], n_splits=1))
+    outcome = reproduce("sensitivity", ExperimentOptions(tmp_path, ["digits"], n_splits=1))
     # Every value is there, those that stand for the defaults in every panel too.
     for name, (parameter, values) in few.items():
         assert set(panels[0][name]) == set(values), parameter
         assert all(cell.errors.size == 1 for cell in panels[0][name].values())
     assert {path.suffix for path in outcome.files} == {".png", ".svg", ".md"}
-    assert all(f"| {name} | 9" in outcome.text for name in SENSITIVITY)
+    assert all(f"| {name} | 9" in outcome.text for name in few)
 
 
 def test_a_patch_finds_the_tangent_where_two_neighbours_do_not():
-    found = curve()
+    found = draw_curve()
     assert found.patch_angles.mean() < 0.6 * found.neighbor_angles.mean()
     worst = np.argmax(found.neighbor_angles)
     assert found.neighbor_angles[worst] > 60
@@ -127,7 +128,7 @@ def test_interrupted_it_says_how_to_go_on(tmp_path, capsys, monkeypatch):
     def interrupted(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_runner, "errors", interrupted)
+    monkeypatch.setattr(task, "measure_errors", interrupted)
     with pytest.raises(SystemExit) as ended:
         command(["reproduce", "table2", "--datasets", "digits", "--out", str(tmp_path)])
     assert ended.value.code == 130
@@ -153,14 +154,14 @@ def test_names_given_twice_count_once(tmp_path, capsys):
     with pytest.raises(SystemExit):
         command([*given, "--splits", "2", "--out", str(tmp_path)])
     assert capsys.readouterr().out.count("| 1-NN |") == 2  # once for each reading
-    assert len(read(tmp_path / "rows.jsonl")) == 2
+    assert len(read_rows(tmp_path / "rows.jsonl")) == 2
 
 
 def test_failed_tasks_are_an_exit_code(tmp_path, capsys, monkeypatch):
     def broken(*arguments):
         raise FloatingPointError("the sky fell")
 
-    monkeypatch.setattr(_runner, "errors", broken)
+    monkeypatch.setattr(task, "measure_errors", broken)
     with pytest.raises(SystemExit) as ended:
         command(
             [
@@ -181,8 +182,8 @@ def test_failed_tasks_are_an_exit_code(tmp_path, capsys, monkeypatch):
 
 
 def test_the_demo_prints_a_table_and_makes_a_page(tmp_path, few_digits, capsys, monkeypatch):
-    monkeypatch.setattr(_demo, "METHODS", ("1-NN", "MPDA"))
-    monkeypatch.setattr(_demo, "N_SPLITS", 2)
+    monkeypatch.setattr(digits_demo, "METHODS", ("1-NN", "MPDA"))
+    monkeypatch.setattr(digits_demo, "N_SPLITS", 2)
     with pytest.raises(SystemExit) as ended:
         command(["demo", "--out", str(tmp_path), "--jobs", "1"])
     assert ended.value.code == 0

@@ -1,4 +1,4 @@
-"""The tables of the paper's experiments that are committed say what the committed rows say."""
+"""The committed tables of the paper's experiments are those of the committed rows."""
 
 import gzip
 import re
@@ -7,120 +7,116 @@ from pathlib import Path
 import pytest
 
 from mpda.assessment import differ_significantly, estimate_errors, find_best_methods
-from mpda.experiments import CONTENDERS, read_rows
-from mpda.experiments._protocol import SEEDS, TABLE2, USPS
-from mpda.experiments._tables import (
-    comparison,
+from mpda.experiments import CONTENDERS, SEEDS, read_rows
+from mpda.experiments.error_tables import (
+    READINGS,
+    comparison_table,
     cost_table,
     difference_table,
     error_table,
     summary_csv,
 )
+from mpda.experiments.protocol import TABLE2_PROBLEMS, USPS_PROBLEMS
 
 ROOT = Path(__file__).parent.parent
-PLACE = ROOT / "docs" / "reproduction"
-READINGS = ("best", "cv")
-# What the page calls a method.
-NAMES = {"LFDA with a ridge": "LFDA ridge"}
+RESULTS = ROOT / "docs" / "reproduction"
+PAGE = (ROOT / "docs" / "reproduction.md").read_text()
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory):
     path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
-    path.write_bytes(gzip.decompress((PLACE / "rows.jsonl.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((RESULTS / "rows.jsonl.gz").read_bytes()))
     return [row for row in read_rows(path) if row["status"] == "done"]
 
 
-def methods_of(text):
-    """The methods of a page's first table."""
-    names = re.findall(r"^\| ([^|]+) \|", text.split("\n## ")[1], flags=re.MULTILINE)
-    return [name for name in names if name in CONTENDERS]
+def split_line(line):
+    """Return the entries of a line of a table."""
+    return [text.strip() for text in line.strip("|").split("|")]
 
 
 def test_every_method_was_run_on_every_split(rows):
-    done = [(row["problem"], row["method"], row["seed"]) for row in rows]
-    assert len(done) == len(set(done))
+    finished = [(row["problem"], row["method"], row["seed"]) for row in rows]
+    assert len(finished) == len(set(finished))
     expected = {
         (problem, name, seed)
-        for problem in TABLE2
+        for problem in TABLE2_PROBLEMS
         for name, contender in CONTENDERS.items()
         if problem not in contender.skipped
         for seed in SEEDS
     }
-    assert expected <= set(done)
-    assert f"{len(expected)} rows" in (ROOT / "docs" / "reproduction.md").read_text()
+    assert expected <= set(finished)
+    assert f"{len(expected)} rows" in PAGE
 
 
-@pytest.mark.parametrize(("name", "problems"), [("table2", TABLE2), ("usps", USPS)])
+@pytest.mark.parametrize(
+    ("name", "problems"), [("table2", TABLE2_PROBLEMS), ("usps", USPS_PROBLEMS)]
+)
 def test_tables_are_those_of_the_rows(rows, name, problems):
-    text = (PLACE / f"{name}.md").read_text()
-    methods = methods_of(text)
+    text = (RESULTS / f"{name}.md").read_text()
+    first_table = text.split("\n## ")[1].splitlines()
+    methods = [m for line in first_table if (m := split_line(line)[0]) in CONTENDERS]
     rows = [row for row in rows if row["problem"] in problems and row["method"] in methods]
     for reading in READINGS:
-        found = estimate_errors(rows, reading)
-        assert error_table(found, problems, methods) in text
-        assert difference_table(found, problems, methods) in text
-    if name == "table2":  # the paper has no numbers for USPS
-        assert comparison(estimate_errors(rows, "best"), problems, methods) in text
+        estimates = estimate_errors(rows, reading)
+        assert error_table(estimates, problems, methods) in text
+        assert difference_table(estimates, problems, methods) in text
+    comparison = comparison_table(estimate_errors(rows, "best"), problems, methods)
+    assert comparison in text
+    assert bool(comparison) == (name == "table2")  # the paper has no numbers for USPS
     assert cost_table(rows, problems, methods) in text
     lines = summary_csv(rows).splitlines()
-    assert sorted(lines) == sorted((PLACE / f"{name}.csv").read_text().splitlines())
+    assert sorted(lines) == sorted((RESULTS / f"{name}.csv").read_text().splitlines())
 
 
 def test_the_readme_has_rows_of_the_table():
-    table = (PLACE / "table2.md").read_text().split("\n## ")[2]
-    theirs = re.sub(r" ± [\d.]+| †", "", table).splitlines()
-    shown = re.findall(r"^\| .+\(\d+\.\d\).*\|$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert len(shown) >= 10
-    assert set(shown) <= set(theirs)
+    table = (RESULTS / "table2.md").read_text().split("\n## ")[2]
+    expected = re.sub(r" ± [\d.]+| †", "", table).splitlines()
+    readme = re.findall(r"^\| .+\(\d+\.\d\).*\|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(readme) >= 10
+    assert set(readme) <= set(expected)
 
 
 def test_numbers_of_the_page_are_those_of_the_rows(rows):
-    by_reading = {reading: estimate_errors(rows, reading) for reading in READINGS}
-    reading, method, checked = "best", None, 0
-    for line in (ROOT / "docs" / "reproduction.md").read_text().splitlines():
+    estimates = {reading: estimate_errors(rows, reading) for reading in READINGS}
+    reading, method, n_checked = "best", None, 0
+    for line in PAGE.splitlines():
         if not line.startswith("|"):
             reading = "best"
             continue
         if "by cross-validation" in line:
             reading = "cv"
-        label, *numbers = (word.strip() for word in line.strip("|").split("|"))
-        if len(numbers) != len(TABLE2) or not re.fullmatch(r"\**[-+]?\d+\.\d+\**", numbers[0]):
+        label, *numbers = split_line(line)
+        if len(numbers) != len(TABLE2_PROBLEMS) or not re.fullmatch(r"\W*\d+\.\d+\W*", numbers[0]):
             continue
-        found = by_reading[reading]
-        other = NAMES.get(label.removeprefix("beside "), label.removeprefix("beside "))
-        if label.startswith("beside "):
-            pairs = [(found[problem, method], found[problem, other]) for problem in TABLE2]
-            texts = [f"{one.mean - two.mean:+.2f}" for one, two in pairs]
-            told = [differ_significantly(*pair) for pair in pairs]
-            texts = [f"**{t}**" if apart else t for t, apart in zip(texts, told, strict=True)]
-            assert numbers == texts
+        name = label.removeprefix("minus ").replace("LFDA with a ridge", "LFDA ridge")
+        if label.startswith("minus "):
+            for problem, number in zip(TABLE2_PROBLEMS, numbers, strict=True):
+                one, two = (estimates[reading][problem, m] for m in (method, name))
+                text = f"{one.mean - two.mean:+.2f}"
+                assert number == (f"**{text}**" if differ_significantly(one, two) else text)
         else:
-            method = other
-            texts = [f"{found[problem, method].mean:.2f}" for problem in TABLE2]
-            assert [number.strip("*") for number in numbers] == texts
-        checked += 1
-    assert checked == 14
+            method = name
+            means = [f"{estimates[reading][problem, name].mean:.2f}" for problem in TABLE2_PROBLEMS]
+            assert [number.strip("*") for number in numbers] == means
+        n_checked += 1
+    assert n_checked == 14
 
 
-def test_the_page_says_of_usps_what_the_rows_say(rows):
-    found = {
-        key: cell
-        for key, cell in estimate_errors(rows, "cv").items()
-        if cell.errors.size == len(SEEDS)
-    }
-    best = [
-        find_best_methods({name: cell for (p, name), cell in found.items() if p == problem})
-        for problem in USPS
-    ]
-    table = (ROOT / "docs" / "reproduction.md").read_text().split("| even against odd |")[1]
-    lines = table.split("\n\n")[0].splitlines()[2:]
-    assert len(lines) >= 9
-    for line in lines:
-        label, *numbers = (word.strip() for word in line.strip("|").split("|"))
-        first, *more = label.split(" / ")
-        methods = [first, *(f"{first} {word.removeprefix('with a ')}" for word in more)]
-        for problem, ties, shown in zip(USPS, best, numbers, strict=True):
-            texts = [f"{found[problem, name].mean:.2f}" for name in methods]
-            bold = [f"**{t}**" if m in ties else t for m, t in zip(methods, texts, strict=True)]
-            assert shown == " / ".join(bold)
+def test_the_page_reports_usps_as_in_the_rows(rows):
+    table = PAGE.split("| even against odd |")[1].split("\n\n")[0].splitlines()[2:]
+    assert len(table) >= 9
+    estimates = estimate_errors(rows, "cv")
+    for column, problem in enumerate(USPS_PROBLEMS):
+        complete = {
+            method: estimate
+            for (name, method), estimate in estimates.items()
+            if name == problem and estimate.errors.size == len(SEEDS)
+        }
+        best = find_best_methods(complete)
+        for label, *numbers in map(split_line, table):
+            first, *variants = label.split(" / ")
+            methods = [first, *(f"{first} {text.removeprefix('with a ')}" for text in variants)]
+            texts = [f"{complete[name].mean:.2f}" for name in methods]
+            bold = [f"**{t}**" if m in best else t for m, t in zip(methods, texts, strict=True)]
+            assert numbers[column] == " / ".join(bold)

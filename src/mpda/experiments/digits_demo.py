@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TextIO
 
 from mpda import MPDA
-from mpda.assessment import FoldResult, format_error_table
+from mpda.assessment import format_error_table
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_experiments import reproduce
 from mpda.experiments.paper_figures import demo_figure, save_figure
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS, SEEDS, split
+from mpda.experiments.row_store import Row
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA", "LFDA ridge", "MPDA")
 # Half of the paper's splits: the order of the methods is clear, and it takes half the time.
@@ -46,7 +47,7 @@ def demo(out: Path, jobs: int, progress: TextIO | None) -> ExperimentResult:
     return replace(result, text=_format_table(result.rows), files=files)
 
 
-def _format_table(rows: Sequence[FoldResult]) -> str:
+def _format_table(rows: Sequence[Row]) -> str:
     order = list(CONTENDERS)
     sorted_rows = sorted(rows, key=lambda row: order.index(row["method"]))
     return "\n".join(

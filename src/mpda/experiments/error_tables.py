@@ -16,7 +16,6 @@ from itertools import product
 from mpda.assessment import (
     ErrorEstimate,
     ErrorEstimates,
-    FoldResult,
     compute_fit_costs,
     differ_significantly,
     estimate_errors,
@@ -25,6 +24,7 @@ from mpda.assessment import (
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.published import find_published
+from mpda.experiments.row_store import Row
 
 Names = Sequence[str]
 
@@ -105,7 +105,7 @@ def error_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> s
 
 
 def _format_cell(cell: ErrorEstimate, n_splits: int) -> str:
-    spread = f" ± {cell.spread:.2f}" if cell.errors.size > 1 else ""
+    spread = f" ± {cell.std:.2f}" if cell.errors.size > 1 else ""
     missing = f" [{cell.errors.size} splits]" if cell.errors.size < n_splits else ""
     return f"{cell.mean:.2f}{spread} ({cell.dimensions.mean():.1f}){missing}"
 
@@ -173,12 +173,12 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
     return format_markdown(["difference", *_titles(problems)], lines) if lines else ""
 
 
-def cost_table(rows: Sequence[FoldResult], problems: Names, methods: Names) -> str:
+def cost_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:
     """Make the table of the cost of a fit with the selected parameters.
 
     Parameters
     ----------
-    rows : sequence of FoldResult
+    rows : sequence of Row
         Rows of a run.
     problems, methods : sequence of str
         Columns and lines of the table.
@@ -221,12 +221,12 @@ def accuracy_table(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> str:
     return format_markdown(["parameter", "accuracy", "best at"], lines)
 
 
-def summary_csv(rows: Sequence[FoldResult]) -> str:
+def summary_csv(rows: Sequence[Row]) -> str:
     """Write all numbers of the tables as CSV.
 
     Parameters
     ----------
-    rows : sequence of FoldResult
+    rows : sequence of Row
         Rows of a run.
 
     Returns
@@ -241,7 +241,7 @@ def summary_csv(rows: Sequence[FoldResult]) -> str:
     for reading in READINGS:
         for (problem, method), cell in estimate_errors(rows, reading).items():
             paper = find_published(problem, method)
-            numbers = [cell.mean, cell.spread, *cell.interval, cell.dimensions.mean()]
+            numbers = [cell.mean, cell.std, *cell.interval, cell.dimensions.mean()]
             line = [problem, method, reading, cell.errors.size, *(f"{x:.4f}" for x in numbers)]
             line += [paper.error, paper.dimension] if paper else ["", ""]
             writer.writerow([*line, *costs.get((problem, method), ("", ""))])

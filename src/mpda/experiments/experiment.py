@@ -15,10 +15,11 @@ from typing import TextIO
 from mpda._lib.atomic_write import written
 from mpda._lib.provenance import machine, versions
 from mpda._lib.validation import check_option
-from mpda.assessment import Contender, FoldResult
+from mpda.assessment import Contender
 from mpda.exceptions import DatasetError
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS, SEEDS, compute_fingerprint
+from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
 from mpda.experiments.task import Task
 
@@ -93,14 +94,14 @@ class ExperimentResult:
         Files that were written.
     failed : list of str
         One message for each task that failed and each data set that is not available.
-    rows : sequence of FoldResult
+    rows : sequence of Row
         Rows of the finished tasks.
     """
 
     text: str
     files: list[Path]
     failed: list[str] = field(default_factory=list)
-    rows: Sequence[FoldResult] = ()
+    rows: Sequence[Row] = ()
 
 
 def run_contenders(
@@ -190,7 +191,7 @@ def write_result(
     return replace(run, text=text, files=[*files, path])
 
 
-def _describe_run(name: str, options: ExperimentOptions, rows: Sequence[FoldResult]) -> str:
+def _describe_run(name: str, options: ExperimentOptions, rows: Sequence[Row]) -> str:
     """Return the command, the number of splits, the date, the machine and the versions.
 
     Date and machine are those of the rows, so that a table does not depend on who formats it.

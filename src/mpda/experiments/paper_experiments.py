@@ -101,8 +101,9 @@ def run_errors(name: str, default: Sequence[str], options: ExperimentOptions) ->
     sections["Median time and peak memory of a fit with the selected parameters"] = costs
     tables = [f"## {title}\n\n{table}" for title, table in sections.items() if table]
     text = "\n\n".join([_LEGEND, *tables, *_notes(problems, methods)])
+    result = write_result(options, name, text, run)
     csv_file = written(options.out / f"{name}.csv", error_tables.summary_csv(run.rows))
-    return write_result(options, name, text, run, [csv_file])
+    return replace(result, files=[*result.files, csv_file])
 
 
 def _notes(problems: Sequence[str], methods: Sequence[str]) -> list[str]:
@@ -166,7 +167,7 @@ def make_variants(letter: str) -> dict[float, Contender]:
     entry, defaults = method("MPDA"), dict(SENSITIVITY_DEFAULTS)
     return {
         value: Contender(
-            f"MPDA, {letter} = {value:g}", entry, {**defaults, parameter: value}, most=60
+            f"MPDA, {letter} = {value:g}", entry, {**defaults, parameter: value}, max_components=60
         )
         for value in values
     }

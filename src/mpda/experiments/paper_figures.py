@@ -14,10 +14,11 @@ import numpy as np
 
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.atomic_write import beside
-from mpda.assessment import ErrorEstimate, FoldResult, compute_error_curves
+from mpda.assessment import ErrorEstimate, compute_error_curves
 from mpda.exceptions import ReproductionError
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
+from mpda.experiments.row_store import Row
 from mpda.experiments.tangent_curve import TangentCurve
 from mpda.plotting.styles import COLORS, make_styles
 
@@ -80,13 +81,13 @@ def _format_axes(axes: Axes, xlabel: str) -> None:
 
 
 def dimension_figure(
-    rows: Sequence[FoldResult], problems: Sequence[str], methods: Sequence[str]
+    rows: Sequence[Row], problems: Sequence[str], methods: Sequence[str]
 ) -> Figure:
     """Draw accuracy against the number of components, one panel for each problem.
 
     Parameters
     ----------
-    rows : sequence of FoldResult
+    rows : sequence of Row
         Rows of a run.
     problems, methods : sequence of str
         Panels, and lines of each panel.
@@ -130,7 +131,7 @@ def _draw_line(
     return axes.plot(dimensions, values, linewidth=1.3, marker=marker, label=name, **style)[0]
 
 
-def demo_figure(Z: Floats, y: Labels, rows: Sequence[FoldResult]) -> Figure:
+def demo_figure(Z: Floats, y: Labels, rows: Sequence[Row]) -> Figure:
     """Draw the digits in two components, and error against the number of components.
 
     Parameters
@@ -139,7 +140,7 @@ def demo_figure(Z: Floats, y: Labels, rows: Sequence[FoldResult]) -> Figure:
         Mapped test samples.
     y : ndarray of shape (n,)
         Their digits.
-    rows : sequence of FoldResult
+    rows : sequence of Row
         Rows of the demonstration.
 
     Returns
@@ -180,7 +181,7 @@ def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> F
     for axes, (name, panel), color in zip(axes_list, panels.items(), cycle(COLORS), strict=False):
         values = sorted(panel)
         means = [100.0 - panel[value].mean for value in values]
-        spreads = [panel[value].spread for value in values]
+        spreads = [panel[value].std for value in values]
         axes.errorbar(values, means, spreads, marker="o", markersize=3, linewidth=1.2, color=color)
         if name == "gamma":
             axes.set_xscale("log")

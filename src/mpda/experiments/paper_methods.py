@@ -36,7 +36,7 @@ _RIDGE_NOTE = "has a ridge, tuned as MPDA's alpha is"
 _TUNED: dict[str, Any] = {
     "grid": {"tangent_alpha": (None, 0.1)},
     # The error curves of all problems are flat well below 60 components.
-    "most": 60,
+    "max_components": 60,
     "note": "has tangent_alpha and eigenvalue_power in the search, and up to 60 components",
 }
 

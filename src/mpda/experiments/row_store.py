@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from mpda.assessment import FoldResult
 from mpda.exceptions import ReproductionError
 
+# A row of results as JSON values. "task" is the fingerprint of the task and "status" is "done" or
+# "failed"; the other entries are those of ``mpda.assessment.FoldResult``, or "error".
+Row = dict[str, Any]
 
-def read_rows(path: Path) -> list[FoldResult]:
+
+def read_rows(path: Path) -> list[Row]:
     """Read all rows of a file.
 
     Parameters
@@ -27,7 +30,7 @@ def read_rows(path: Path) -> list[FoldResult]:
 
     Returns
     -------
-    list of FoldResult
+    list of Row
         Rows of finished and failed tasks in the order of the file. Lines that are not complete and
         valid rows are skipped.
     """
@@ -67,14 +70,14 @@ def _are_counts(values: Iterable[Any]) -> bool:
     return all(type(value) is int and 0 <= value < 2**53 for value in values)
 
 
-def append_row(path: Path, row: FoldResult) -> None:
+def append_row(path: Path, row: Row) -> None:
     """Append a row to a file and wait until it is on the disk.
 
     Parameters
     ----------
     path : Path
         File of JSON lines; it is created if necessary.
-    row : FoldResult
+    row : Row
         The row.
 
     Raises
@@ -103,23 +106,23 @@ def append_row(path: Path, row: FoldResult) -> None:
             ) from error
 
 
-def select_finished(rows: Iterable[FoldResult], fingerprints: Sequence[str]) -> list[FoldResult]:
+def select_finished(rows: Iterable[Row], fingerprints: Iterable[str]) -> list[Row]:
     """Select the results of tasks.
 
     Parameters
     ----------
-    rows : iterable of FoldResult
+    rows : iterable of Row
         Rows of a file.
-    fingerprints : sequence of str
+    fingerprints : iterable of str
         Fingerprints of the tasks.
 
     Returns
     -------
-    list of FoldResult
+    list of Row
         The first finished row of each task, in the order of the tasks; tasks without one are
         left out.
     """
-    finished: dict[str, FoldResult] = {}
+    finished: dict[str, Row] = {}
     for row in rows:
         if row["status"] == "done":
             finished.setdefault(row["task"], row)

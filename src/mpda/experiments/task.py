@@ -27,7 +27,6 @@ from mpda.assessment import (
     PCA_ENERGY,
     PCA_MIN_FEATURES,
     Contender,
-    FoldResult,
     Selection,
     assess_baseline,
     assess_split,
@@ -36,6 +35,7 @@ from mpda.assessment import (
 )
 from mpda.exceptions import DatasetError, SmallClassWarning
 from mpda.experiments.protocol import N_FOLDS, Problem, split
+from mpda.experiments.row_store import Row
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Task:
             "path": method.path if method else None,
             "fixed": dict(self.contender.fixed),
             "grid": dict(self.contender.grid),
-            "most": self.contender.most,
+            "most": self.contender.max_components,
             "dimensions": self.contender.dimensions,
             "seed": self.seed,
             "folds": N_FOLDS,
@@ -89,7 +89,7 @@ class Task:
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run_task(task: Task, directory: Path | None) -> FoldResult:
+def run_task(task: Task, directory: Path | None) -> Row:
     """Carry out a task.
 
     Parameters
@@ -101,7 +101,7 @@ def run_task(task: Task, directory: Path | None) -> FoldResult:
 
     Returns
     -------
-    FoldResult
+    Row
         The result as JSON values. "status" is "done" or "failed"; a failed row has the message
         under "error". "task" is the fingerprint of the task.
 
@@ -132,7 +132,7 @@ def run_task(task: Task, directory: Path | None) -> FoldResult:
     }
 
 
-def measure_errors(task: Task, directory: Path | None) -> FoldResult:
+def measure_errors(task: Task, directory: Path | None) -> Row:
     """Measure the 1-NN errors of a method on one split of a problem.
 
     Parameters
@@ -144,7 +144,7 @@ def measure_errors(task: Task, directory: Path | None) -> FoldResult:
 
     Returns
     -------
-    FoldResult
+    Row
         "dimensions" and "wrong": numbers of components, and errors among the "n_test" test samples
         for each; "parameters" and "cv_dimension": selected by cross-validation; "fit_seconds" and
         "fit_mib": cost of a fit with them.
@@ -157,7 +157,7 @@ def measure_errors(task: Task, directory: Path | None) -> FoldResult:
             warnings.simplefilter("ignore", category)
         samples = split(task.problem, directory, task.seed)
         if contender.method is None:
-            return assess_baseline(samples)
+            return {**assess_baseline(samples)}
         samples = reduce_by_pca(samples)
         row = assess_split(contender, samples, partial(_select_minimum, seed=task.seed))
         estimator = contender.estimator(row["parameters"], row["cv_dimension"])
@@ -168,7 +168,7 @@ def measure_errors(task: Task, directory: Path | None) -> FoldResult:
 def _select_minimum(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Selection:
     """Select the grid point and dimension of the least mean error over folds, as the paper does."""
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y)
-    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).best()
+    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).select_best()
 
 
 def measure_cost(call: Callable[[], object]) -> tuple[float, float]:
