@@ -12,7 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import TextIO
 
-from mpda._lib.atomic_write import written
+from mpda._lib.atomic_write import write_atomically
 from mpda._lib.provenance import machine, versions
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender
@@ -187,7 +187,7 @@ def write_result(
     """
     run = run or ExperimentResult("", [])
     provenance = _describe_run(name, options, run.rows)
-    path = written(options.out / f"{name}.md", f"{text}\n\n{provenance}\n")
+    path = write_atomically(options.out / f"{name}.md", f"{text}\n\n{provenance}\n")
     return replace(run, text=text, files=[*files, path])
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from mpda._lib.atomic_write import make_directory, written
+from mpda._lib.atomic_write import write_atomically
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, estimate_errors
 from mpda.exceptions import ReproductionError
@@ -102,7 +102,7 @@ def run_errors(name: str, default: Sequence[str], options: ExperimentOptions) ->
     tables = [f"## {title}\n\n{table}" for title, table in sections.items() if table]
     text = "\n\n".join([_LEGEND, *tables, *_notes(problems, methods)])
     result = write_result(options, name, text, run)
-    csv_file = written(options.out / f"{name}.csv", error_tables.summary_csv(run.rows))
+    csv_file = write_atomically(options.out / f"{name}.csv", error_tables.summary_csv(run.rows))
     return replace(result, files=[*result.files, csv_file])
 
 
@@ -227,7 +227,7 @@ def reproduce(name: str, options: ExperimentOptions) -> ExperimentResult:
     """
     check_option("experiment", name, tuple(EXPERIMENTS))
     try:
-        make_directory(options.out)
+        options.out.mkdir(parents=True, exist_ok=True)
         return EXPERIMENTS[name](options)
     except OSError as error:
         raise ReproductionError(

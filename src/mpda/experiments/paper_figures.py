@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Floats, Labels
-from mpda._lib.atomic_write import beside
+from mpda._lib.atomic_write import atomic_path
 from mpda.assessment import ErrorEstimate, compute_error_curves
 from mpda.exceptions import ReproductionError
 from mpda.experiments.paper_methods import CONTENDERS
@@ -48,7 +48,7 @@ def save_figure(figure: Figure, out: Path, name: str) -> list[Path]:
     """
     paths = [out / f"{name}.{suffix}" for suffix in ("png", "svg")]
     for path in paths:
-        with beside(path) as temporary:
+        with atomic_path(path) as temporary:
             figure.savefig(temporary, dpi=_DPI, format=path.suffix[1:])
     return paths
 

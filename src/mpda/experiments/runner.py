@@ -7,7 +7,6 @@ that was stopped, by Ctrl-C or by a kill, is resumed by running the same tasks w
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import time
 import warnings
@@ -20,7 +19,7 @@ from typing import TextIO
 
 from joblib import Parallel, delayed, effective_n_jobs
 
-from mpda._lib.atomic_write import check_place, make_directory
+from mpda._lib.atomic_write import check_writable
 from mpda.experiments.row_store import Row, append_row, read_rows, select_finished
 from mpda.experiments.task import Task, run_task
 
@@ -58,8 +57,7 @@ def run_tasks(
     failures : list of str
         One message for each task that failed.
     """
-    make_directory(path.parent)
-    check_place(Path(os.path.realpath(path)))
+    check_writable(path)
     stored = read_rows(path)
     by_fingerprint = {task.fingerprint: task for task in tasks}
     finished = {row["task"] for row in select_finished(stored, by_fingerprint)}

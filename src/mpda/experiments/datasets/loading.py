@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from mpda._lib.array_types import Array, Labels
-from mpda._lib.atomic_write import beside, write_arrays
+from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import DatasetError, DatasetWarning
 from mpda.experiments.datasets.catalogue import Dataset, dataset
 from mpda.experiments.datasets.public_sources import Bundled, Excerpt
+from mpda.io.error_text import one_line
 
 _ADVICE = "Put {}.npz with the arrays X and y in a directory and name it with --data or MPDA_DATA."
 
@@ -92,7 +93,7 @@ def load(
     try:
         X, y = entry.source.fetch()
     except DatasetError as error:
-        raise DatasetError(f"{absence}. {_one_line(error)} {_ADVICE.format(name)}") from error
+        raise DatasetError(f"{absence}. {error} {_ADVICE.format(name)}") from error
     _check(entry, X, y, str(entry.source), exact=entry.exact)
     _keep(cached, X, y)
     return X, y
@@ -125,16 +126,12 @@ def _read(path: Path) -> tuple[Array, Labels] | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except Exception as error:  # NumPy, zipfile and zlib raise many types for a damaged file
-        reason = getattr(error, "strerror", None) or _one_line(error)
+        reason = getattr(error, "strerror", None) or one_line(error)
         raise DatasetError(
             f"{path} cannot be read as an .npz with the arrays X and y ({reason}). Make it "
             "readable, replace it, or remove it so that it is downloaded again."
         ) from error
     return X, y
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _check(
@@ -188,8 +185,8 @@ def _hash_sorted(digests: Labels) -> str:
 def _keep(path: Path, X: Array, y: Labels) -> None:
     """Write a downloaded data set to the cache; warn if that is not possible."""
     try:
-        with beside(path) as temporary:
-            write_arrays(temporary, X=X, y=y)
+        with atomic_path(path) as temporary:
+            np.savez_compressed(temporary, X=X, y=y)
     except OSError as error:
         warnings.warn(
             f"{path.stem} was downloaded but cannot be kept at {path} ({error.strerror}), so it "

@@ -18,6 +18,7 @@ import numpy as np
 
 from mpda._lib.array_types import Array, Floats, Labels
 from mpda.exceptions import DatasetError
+from mpda.io.error_text import one_line
 
 # Seconds without an answer after which a server counts as unreachable.
 _TIMEOUT = 60.0
@@ -106,7 +107,7 @@ class OpenML:
             )
             return np.asarray(bunch.data, dtype=np.float32), _encode_labels(bunch.target)
         except Exception as error:  # network, checksum or format: scikit-learn raises many types
-            raise DatasetError(f"{self} could not be downloaded ({error}).") from error
+            raise DatasetError(f"{self} could not be downloaded ({one_line(error)}).") from error
 
 
 def _encode_labels(labels: Labels) -> Labels:
@@ -146,7 +147,9 @@ class ImageArchive:
                 print(f"Downloading {size:.0f} MiB from {self.url} ..", file=sys.stderr)
                 content = io.BytesIO(response.read())
         except Exception as error:  # URLError, HTTPException (cut short), timeouts
-            raise DatasetError(f"{self.url} could not be downloaded ({error}).") from error
+            raise DatasetError(
+                f"{self.url} could not be downloaded ({one_line(error)})."
+            ) from error
         return self.read(content)
 
     def read(self, file: IO[bytes]) -> tuple[Array, Labels]:
@@ -177,7 +180,7 @@ class ImageArchive:
             ) from error
         except Exception as error:  # zipfile, zlib and Pillow raise many types for a damaged file
             raise DatasetError(
-                f"{self.url} is not a zip archive of images ({error}). Try again later."
+                f"{self.url} is not a zip archive of images ({one_line(error)}). Try again later."
             ) from error
         X = np.stack([_reduce_image(image, self.reduction) for image in images])
         return X, np.array([label for label, _, _ in names], dtype=np.int16)
