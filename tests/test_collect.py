@@ -1,4 +1,4 @@
-"""What a report is made of: every section says what the samples, the model and the rows say."""
+"""Sections of a report say what the samples, the model and the rows say."""
 
 import json
 
@@ -14,203 +14,181 @@ from mpda.exceptions import ReportError
 from mpda.experiments.rows_report import load_results
 from mpda.io.tables import Table
 from mpda.report import collect
-from mpda.report._results import checked
 
 
 @pytest.fixture(scope="module")
 def table():
-    found = load_iris()
-    y = found.target_names[found.target]
-    return Table("iris", found.data, y, "species", tuple("abcd"), np.arange(1, 151), {})
+    iris = load_iris()
+    y = iris.target_names[iris.target]
+    return Table("iris", iris.data, y, "species", tuple("abcd"), np.arange(1, 151), {})
 
 
-def row(method, fold, wrong, cv, dimensions=(1, 2, 3)):
-    about = {"problem": "", "method": method, "seed": fold, "dimensions": list(dimensions)}
-    return {**about, "wrong": wrong, "n_test": 100, "cv_dimension": cv, "fit_seconds": 0.5}
+def make_row(method, fold, wrong, selected, dimensions=(1, 2, 3)):
+    row = {"problem": "", "method": method, "seed": fold, "dimensions": list(dimensions)}
+    return {**row, "wrong": wrong, "n_test": 100, "cv_dimension": selected, "fit_seconds": 0.5}
 
 
 ROWS = [
-    *(row("1-NN", fold, [wrong], 4, [4]) for fold, wrong in enumerate([10, 12, 11])),
-    *(row("LDA", fold, [20, wrong], 2, [1, 2]) for fold, wrong in enumerate([4, 8, 6])),
-    *(row("MPDA", fold, [9, wrong, 7], 2) for fold, wrong in enumerate([5, 6, 5])),
+    *(make_row("1-NN", fold, [wrong], 4, [4]) for fold, wrong in enumerate([10, 12, 11])),
+    *(make_row("LDA", fold, [20, wrong], 2, [1, 2]) for fold, wrong in enumerate([4, 8, 6])),
+    *(make_row("MPDA", fold, [9, wrong, 7], 2) for fold, wrong in enumerate([5, 6, 5])),
 ]
 
 
-def test_the_data(table):
-    found = collect.collect_data(table)
-    assert found["n_samples"] == 150
-    assert found["label"] == "species"
-    assert found["classes"][0] == {"label": "setosa", "count": 50}
-
-
-def test_the_comparison():
-    section = collect.collect_comparison(ROWS, "how", {"": "iris"})
-    (problem,) = section["problems"]
+def test_comparison_has_means_intervals_and_curves():
+    (problem,) = collect.collect_comparison(ROWS, "how", {"": "iris"})["problems"]
     assert problem["name"] == "iris"
     one_nn, lda, mpda = problem["rows"]
     assert one_nn["error"] == pytest.approx(11.0)
-    assert one_nn["beside"] is None
-    assert mpda["beside"] == pytest.approx(16 / 3 - 11.0)
+    assert one_nn["difference"] is None
+    assert mpda["difference"] == pytest.approx(16 / 3 - 11.0)
     assert mpda["low"] < mpda["error"] < mpda["high"]
-    assert mpda["best"]
-    assert not one_nn["best"]
+    assert [row["best"] for row in problem["rows"]] == [False, True, True]
     assert (lda["components"], mpda["components"], one_nn["components"]) == (2.0, 2.0, 4.0)
     assert mpda["seconds"] == 0.5
-    curves = {each["method"]: each for each in problem["curves"]}
-    assert list(curves) == ["LDA", "MPDA"]  # 1-NN, without components, is a level
-    assert curves["MPDA"]["dimensions"] == [1, 2, 3]
-    assert curves["MPDA"]["error"] == pytest.approx([9.0, 16 / 3, 7.0])
-    assert curves["MPDA"]["chosen"] == 2.0
-    assert curves["MPDA"]["chosen_error"] == pytest.approx(16 / 3)
-    alone = collect.collect_comparison(ROWS[-1:], "how", {})["problems"][0]
-    assert alone["rows"][0]["low"] is None
-    assert alone["curves"][0]["low"] is None
+    assert [curve["method"] for curve in problem["curves"]] == ["LDA", "MPDA"]
+    curve = problem["curves"][1]
+    assert list(curve["dimensions"]) == [1, 2, 3]
+    assert curve["error"] == pytest.approx([9.0, 16 / 3, 7.0])
+    assert (curve["selected"], curve["selected_error"]) == (2.0, pytest.approx(16 / 3))
+    (single,) = collect.collect_comparison(ROWS[-1:], "how", {})["problems"]
+    assert single["rows"][0]["low"] is None
+    assert single["curves"][0]["low"] is None
 
 
-def test_the_verdict_says_who_errs_more_and_what_may_be_chance():
-    said = collect.summarize_errors(ROWS, "MPDA", 4, 2)
-    assert said[0] == "MPDA puts 2 components in the place of 4 features."
-    assert "(2 of 4 on average)" in said[1]
-    assert "5.33 ± 0.58 % of cases" in said[1]
-    assert said[2] == "With all features it is 11.00 ± 1.00 %: 5.67 points more."
-    assert said[3] == "With LDA it is 6.00 ± 2.00 %: the difference may be chance."
-    other = collect.summarize_errors(ROWS, "1-NN", 4)
-    assert "(4 of 4 on average)" in other[0]
-    assert other[1] == "With LDA it is 6.00 ± 2.00 %: 5.00 points less."
-    same = [*ROWS[:3], *({**row, "method": "LDA"} for row in ROWS[:3])]
-    assert (
-        collect.summarize_errors(same, "LDA", 4)[1]
-        == "With all features it is 11.00 ± 1.00 %: the same."
-    )
+def test_summary_compares_with_all_features_and_lda():
+    sentences = collect.summarize_errors(ROWS, "MPDA", 4, 2)
+    assert sentences[0] == "MPDA maps 4 features to 2 components."
+    assert "5.33 ± 0.58 %" in sentences[1]
+    assert "2 components on average" in sentences[1]
+    assert sentences[2].endswith("4 features has an error of 11.00 ± 1.00 %: 5.67 points higher.")
+    assert sentences[3].startswith("LDA has an error of 6.00 ± 2.00 %: not significantly different")
+    assert "is worth using here" in sentences[4]
+    worse = collect.summarize_errors(ROWS, "1-NN", 4)
+    assert worse[1].endswith("5.00 points lower.")
+    assert "--search" in worse[-1]
+    equal = [*ROWS[:3], *({**row, "method": "LDA"} for row in ROWS[:3])]
+    assert collect.summarize_errors(equal, "LDA", 4)[1].endswith("11.00 ± 1.00 %: the same.")
 
 
-def test_weights_are_those_of_the_whole_pipeline_by_the_spread_of_features(table):
+def test_weights_are_those_of_the_pipeline_for_one_standard_deviation(table):
     steps = [("scale", StandardScaler()), ("lfda", LFDA(2, alpha=0.1))]
     model = Pipeline([*steps, ("neighbors", KNeighborsClassifier(1))]).fit(table.X, table.y)
-    found = collect.collect_model(model, table, (2, 2))
-    # One standard deviation of a feature moves a component by its weight.
+    section = collect.collect_model(model, table, (2, 2))
     moved = table.X[:1] + np.vstack([np.zeros(4), np.diag(table.X.std(axis=0))])
     Z = model[:-1].transform(moved)
-    np.testing.assert_allclose(found["weights"], (Z[1:] - Z[0]).T, atol=1e-10)
-    assert found["features"] == list("abcd")
-    assert found["method"] == "LFDA"
-    assert [step["name"] for step in found["steps"]] == ["StandardScaler", "LFDA"]
-    assert found["steps"][1]["parameters"]["alpha"] == 0.1
-    assert found["n_components"] == 2
-    assert found["image_shape"] == [2, 2]
-    np.testing.assert_allclose(found["eigenvalues"], model["lfda"].eigenvalues_)
+    np.testing.assert_allclose(section["weights"], (Z[1:] - Z[0]).T, atol=1e-10)
+    assert section["features"] == list("abcd")
+    assert section["method"] == "LFDA"
+    assert [step["name"] for step in section["steps"]] == ["StandardScaler", "LFDA"]
+    assert section["steps"][1]["parameters"]["alpha"] == 0.1
+    assert section["n_components"] == 2
+    assert section["image_shape"] == [2, 2]
+    np.testing.assert_allclose(section["eigenvalues"], model["lfda"].eigenvalues_)
 
 
-def test_of_many_features_the_heaviest_are_shown():
+def test_features_of_largest_weight_are_collected():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 2100)), np.repeat([0, 1], 15)
     wide = Table("wide", X, y, "y", None, np.arange(1, 31), {})
     model = Pipeline([("lfda", LFDA(1, alpha=1.0))]).fit(X, y)
-    found = collect.collect_model(model, wide, (42, 50))
+    section = collect.collect_model(model, wide, (42, 50))
     weights = np.abs(model["lfda"].components_ * X.std(axis=0))[0]
-    left_out = set(range(2100)) - {int(name.split()[1]) for name in found["features"]}
-    assert len(left_out) == 100
-    assert weights[sorted(left_out)].max() <= np.abs(found["weights"]).min()
-    assert found["image_shape"] is None
+    omitted = set(range(2100)) - {int(name.split()[1]) for name in section["features"]}
+    assert len(omitted) == 100
+    assert weights[sorted(omitted)].max() <= np.abs(section["weights"]).min()
+    assert section["image_shape"] is None
 
 
-def test_the_embedding(table):
+def test_embedding_marks_wrong_samples(table):
     Z = MPDA(4).fit(table.X, table.y).transform(table.X)
     predicted = table.y.copy()
     predicted[[3, 60]] = "virginica"
-    found = collect.collect_embedding(Z, table, ["u", "v", "w", "x"], "150 samples", predicted)
-    np.testing.assert_allclose(found["points"], Z[:, :3])
-    assert found["component_names"] == ["u", "v", "w"]
-    assert [found["labels"][code] for code in found["codes"]] == table.y.tolist()
-    assert np.flatnonzero(found["wrong"]).tolist() == [3, 60]
-    assert found["rows"][3] == 4
-    assert found["how"] == "150 samples"
+    section = collect.collect_embedding(Z, table, ["u", "v", "w", "x"], "150 samples", predicted)
+    np.testing.assert_allclose(section["points"], Z[:, :3])
+    assert section["component_names"] == ["u", "v", "w"]
+    assert [section["labels"][code] for code in section["codes"]] == table.y.tolist()
+    assert np.flatnonzero(section["wrong"]).tolist() == [3, 60]
+    assert section["rows"][3] == 4
 
 
-def test_of_many_samples_some_of_every_class_are_shown():
+def test_large_embeddings_keep_samples_of_every_class():
     y = np.array(["big"] * 19_990 + ["odd"] * 9 + ["rare"])
     X = np.arange(40_000.0).reshape(-1, 2)
-    many = Table("many", X, y, "y", None, np.arange(1, 20_001), {})
-    found = collect.collect_embedding(X, many, ["u", "v"], "all", None)
-    assert len(found["points"]) <= 10_000
-    assert set(found["codes"]) == {0, 1, 2}
-    assert found["n_all"] == 20_000
-    assert "of them are shown" in found["how"]
-    np.testing.assert_array_equal(np.array(found["points"])[:, 0] / 2 + 1, found["rows"])
-    again = collect.collect_embedding(X, many, ["u", "v"], "all", None)
-    assert again == found
+    large = Table("large", X, y, "y", None, np.arange(1, 20_001), {})
+    section = collect.collect_embedding(X, large, ["u", "v"], "all")
+    assert len(section["points"]) <= 10_000
+    assert set(section["codes"]) == {0, 1, 2}
+    assert section["n_all"] == 20_000
+    np.testing.assert_array_equal(np.array(section["points"])[:, 0] / 2 + 1, section["rows"])
+    assert collect.collect_embedding(X, large, ["u", "v"], "all") == section
 
 
-def test_the_partition(table):
+def test_partition_describes_every_class_and_projects_one(table):
     fitted = ManifoldPartition().fit(table.X, table.y)
-    found = collect.collect_partition(table.X, table.y, fitted.labels_, fitted.patch_linearity_)
-    assert [each["label"] for each in found["classes"]] == ["setosa", "versicolor", "virginica"]
-    for each in found["classes"]:
-        own = np.flatnonzero(fitted.patch_classes_ == each["label"])
-        assert each["patches"] == len(own)
-        assert each["sizes"] == fitted.patch_sizes_[own].tolist()
-        np.testing.assert_array_equal(each["linearity"], fitted.patch_linearity_[own])
-    shown = found["shown"]
-    most = max(found["classes"], key=lambda each: each["patches"])
-    assert shown["label"] == most["label"]
-    assert np.bincount(shown["patches"]).tolist() == most["sizes"]
-    points = np.array(shown["points"])
-    own = table.X[table.y == shown["label"]]
-    variances = np.linalg.svd(own - own.mean(axis=0), compute_uv=False)[:2] ** 2
-    np.testing.assert_allclose((points**2).sum(axis=0), variances)
-    one = collect.collect_partition(table.X[:, :1], table.y, fitted.labels_, np.ones(99))
-    assert np.array(one["shown"]["points"]).shape[1] == 2
+    section = collect.collect_partition(table.X, table.y, fitted.labels_, fitted.patch_linearity_)
+    assert [entry["label"] for entry in section["classes"]] == ["setosa", "versicolor", "virginica"]
+    for entry in section["classes"]:
+        patches = np.flatnonzero(fitted.patch_classes_ == entry["label"])
+        assert entry["patches"] == len(patches)
+        assert entry["sizes"] == fitted.patch_sizes_[patches].tolist()
+        np.testing.assert_array_equal(entry["linearity"], fitted.patch_linearity_[patches])
+    example = section["example"]
+    largest = max(section["classes"], key=lambda entry: entry["patches"])
+    assert example["label"] == largest["label"]
+    assert np.bincount(example["patches"]).tolist() == largest["sizes"]
+    members = table.X[table.y == example["label"]]
+    variances = np.linalg.svd(members - members.mean(axis=0), compute_uv=False)[:2] ** 2
+    np.testing.assert_allclose((np.array(example["points"]) ** 2).sum(axis=0), variances)
+    one_feature = collect.collect_partition(table.X[:, :1], table.y, fitted.labels_, np.ones(99))
+    assert np.array(one_feature["example"]["points"]).shape[1] == 2
 
 
-def test_rows_of_the_confusion_are_true_classes():
-    found = collect.collect_confusion(np.array(["a", "a", "b"]), np.array(["b", "a", "c"]), "1-NN")
-    assert found["labels"] == ["a", "b", "c"]
-    assert found["counts"] == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
-    many = np.arange(101)
-    assert collect.collect_confusion(many, many, "1-NN") is None
+def test_confusion_has_true_classes_in_rows():
+    y, predicted = np.array(["a", "a", "b"]), np.array(["b", "a", "c"])
+    section = collect.collect_confusion(y, predicted, "1-NN")
+    assert section["labels"] == ["a", "b", "c"]
+    assert section["counts"] == [[1, 1, 0], [0, 0, 1], [0, 0, 0]]
+    assert collect.collect_confusion(np.arange(101), np.arange(101), "1-NN") is None
 
 
-def test_sections_without_content_are_left_out_and_the_whole_is_what_pages_take(table):
-    sections = {"data": collect.collect_data(table), "confusion": None}
-    found = collect.collect_results("title", "mpda fit", ["A sentence."], sections)
-    assert "confusion" not in found
-    assert set(found["made"]) == {"command", "at", "versions", "machine"}
-    assert checked(json.loads(json.dumps(found)))["title"] == "title"
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def test_results_of_the_experiments_are_those_of_finished_tasks(tmp_path):
-    about = {"problem": "digits", "dimensions": [1, 2], "n_test": 100, "cv_dimension": 2}
+def test_rows_of_the_experiments_become_results(tmp_path):
+    base = {"problem": "digits", "dimensions": [1, 2], "n_test": 100, "cv_dimension": 2}
+    base |= {"task": "a", "status": "done", "seed": 1}
     rows = [
-        {**about, "task": "a", "status": "done", "method": "PCA", "seed": 1, "wrong": [9, 5]},
-        {**about, "task": "a", "status": "done", "method": "PCA", "seed": 1, "wrong": [9, 99]},
-        {**about, "task": "b", "status": "done", "method": "PCA", "seed": 2, "wrong": [9, 7]},
-        {"task": "c", "status": "failed", "problem": "digits", "method": "MPDA", "seed": 1},
-        {**about, "task": "d", "status": "done", "method": "1-NN", "seed": 1, "wrong": [9, 3]},
+        {**base, "method": "PCA", "wrong": [9, 5]},
+        {**base, "method": "PCA", "wrong": [9, 99]},  # a second row of the task is ignored
+        {**base, "method": "PCA", "seed": 2, "wrong": [9, 7]},
+        {**base, "method": "MPDA", "status": "failed"},
+        {**base, "method": "1-NN", "wrong": [9, 3]},
     ]
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
-    for place in (path, tmp_path):
-        (problem,) = load_results(place)["comparison"]["problems"]
-        assert [each["method"] for each in problem["rows"]] == ["1-NN", "PCA"]
+    write_rows(path, rows)
+    for source in (path, tmp_path):
+        (problem,) = load_results(source)["comparison"]["problems"]
+        assert [row["method"] for row in problem["rows"]] == ["1-NN", "PCA"]
         assert problem["rows"][1]["error"] == pytest.approx(6.0)
-        assert problem["rows"][1]["splits"] == 2
-    path.write_text(json.dumps(rows[3]) + "\n")
+        assert problem["rows"][1]["n_splits"] == 2
+    write_rows(path, rows[3:4])
     with pytest.raises(ReportError, match="no row of a finished task"):
         load_results(path)
 
 
-def test_a_method_with_one_parameter_varied_is_not_beside_the_others(tmp_path):
-    about = {"problem": "semeion", "status": "done", "task": "a", "seed": 1}
-    about |= {"dimensions": [1], "wrong": [9], "n_test": 100, "cv_dimension": 1}
-    varied = [{**about, "method": f"MPDA, k = {k}"} for k in (1, 5)]
+def test_variants_of_a_parameter_are_not_compared_with_methods(tmp_path):
+    base = {"problem": "semeion", "status": "done", "task": "a", "seed": 1}
+    base |= {"dimensions": [1], "wrong": [9], "n_test": 100, "cv_dimension": 1}
+    variants = [{**base, "method": f"MPDA, k = {k}"} for k in (1, 5)]
     path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(each) + "\n" for each in varied))
+    write_rows(path, variants)
     (problem,) = load_results(path)["comparison"]["problems"]
-    assert [each["method"] for each in problem["rows"]] == ["MPDA, k = 1", "MPDA, k = 5"]
-    with path.open("a") as file:
-        file.write(json.dumps({**about, "method": "MPDA"}) + "\n")
-    found = load_results(path)
-    (problem,) = found["comparison"]["problems"]
-    assert [each["method"] for each in problem["rows"]] == ["MPDA"]
-    assert found["summary"][0].startswith("1 method, 1 problem, 1 split;")
-    assert "varied (2 values) are not on this page" in found["summary"][1]
+    assert [row["method"] for row in problem["rows"]] == ["MPDA, k = 1", "MPDA, k = 5"]
+    write_rows(path, [*variants, {**base, "method": "MPDA"}])
+    results = load_results(path)
+    (problem,) = results["comparison"]["problems"]
+    assert [row["method"] for row in problem["rows"]] == ["MPDA"]
+    assert results["summary"][0].startswith("1 method, 1 problem, 1 split")
+    assert "2 values" in results["summary"][1]

@@ -1,4 +1,4 @@
-"""Plots hold what they should, leave nothing behind, and can be read without colour."""
+"""Plots hold the right data, leave no global state, and can be read without colour."""
 
 import pickle
 import subprocess
@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.datasets import load_iris, load_wine, make_moons, make_s_curve
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
@@ -16,6 +17,8 @@ from mpda import LFDA, MPDA, ManifoldPartition
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 
 pytest.importorskip("matplotlib", reason="needs mpda[plot]")
+
+from matplotlib.colors import to_hex, to_rgb
 
 from mpda.plotting import (
     ConfusionDisplay,
@@ -29,9 +32,8 @@ from mpda.plotting import (
     plot_embedding,
     plot_partition,
 )
-from mpda.plotting._canvas import new_figure
-from mpda.plotting._curve import top_error
-from mpda.plotting.styles import COLORS, MARKERS, luminance, make_styles, neighbor_styles
+from mpda.plotting.axes import new_figure
+from mpda.plotting.styles import COLORS, MARKERS, assign_patch_styles, make_styles
 
 WINE = load_wine()
 X, Y = WINE.data, WINE.target_names[WINE.target]
@@ -49,7 +51,7 @@ def search():
 
 
 @pytest.fixture(autouse=True)
-def _nothing_left_open():
+def _check_open_figures():
     yield
     pyplot = sys.modules.get("matplotlib.pyplot")
     assert pyplot is None or pyplot.get_fignums() == []
@@ -59,14 +61,20 @@ def legend_texts(axis):
     return [text.get_text() for text in axis.get_legend().get_texts()]
 
 
+def relative_luminance(color):
+    """Luminance from 0 to 1 as WCAG defines it."""
+    channels = np.array(to_rgb(color))
+    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
+    return float(linear @ (0.2126, 0.7152, 0.0722))
+
+
 # Figures
 
 
-def test_a_figure_shows_itself_and_pyplot_does_not_know_it(pipeline):
+def test_figures_display_themselves_and_can_be_pickled(pipeline):
     figure = plot_embedding(pipeline, X, Y)
     assert figure._repr_png_().startswith(b"\x89PNG")
-    again = pickle.loads(pickle.dumps(figure))
-    assert again._repr_png_() == figure._repr_png_()
+    assert pickle.loads(pickle.dumps(figure))._repr_png_() == figure._repr_png_()
 
 
 def test_pyplot_is_not_imported():
@@ -79,60 +87,48 @@ def test_pyplot_is_not_imported():
     assert result.stdout.strip() == "False", result.stderr
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
+def test_missing_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"pip install 'mpda\[plot\]'"):
         plot_curve({"a": [0.1, 0.2]})
 
 
-def test_given_axes_are_drawn_on():
+def test_plots_use_given_axes():
     figure = new_figure(8, 4)
-    left, right = figure.subfigures(1, 2)
-    axes = left.subplots(), right.subplots()
-    assert plot_embedding(None, X[:, :2], Y, ax=axes[0], title="wine") is figure
-    assert axes[0].get_title() == "wine"
-    assert plot_curve({"a": [0.3, 0.1]}, ax=axes[1]) is figure
+    left, right = (subfigure.subplots() for subfigure in figure.subfigures(1, 2))
+    assert plot_embedding(None, X[:, :2], Y, ax=left, title="wine") is figure
+    assert left.get_title() == "wine"
+    assert plot_curve({"a": [0.3, 0.1]}, ax=right) is figure
     assert len(figure.axes) == 2
     with pytest.raises(TypeError, match=r"ax must be axes.*got list"):
         plot_embedding(None, X[:, :2], Y, ax=[1])
 
 
-# Styles
-
-
-def test_pairs_of_colour_and_marker_are_distinct_in_colour_and_in_grey():
-    looks = make_styles(88)
-    assert len({(s.color, s.marker) for s in looks}) == 88
-    # A grey print keeps the brightness and the marker.
-    assert len({(round(luminance(s.color), 2), s.marker) for s in looks}) == 88
-    assert len({s.marker for s in looks[: len(MARKERS)]}) == len(MARKERS)
+def test_styles_differ_in_colour_and_in_grey():
+    styles = make_styles(88)
+    assert len({(s.color, s.marker) for s in styles}) == 88
+    assert len({(round(relative_luminance(s.color), 2), s.marker) for s in styles}) == 88
+    assert len({s.marker for s in styles[: len(MARKERS)]}) == len(MARKERS)
     assert len({(s.color, s.line) for s in make_styles(32)}) == 32
+    contrasts = [1.05 / (relative_luminance(color) + 0.05) for color in COLORS]
+    assert min(contrasts) > 2.0  # on white
 
 
-def test_colours_stand_out_from_white():
-    assert luminance("#FFFFFF") == pytest.approx(1.0)
-    assert luminance("#777777") == pytest.approx(0.184, abs=1e-3)
-    for color in COLORS:
-        assert 1.05 / (luminance(color) + 0.05) > 2.0, color
+def test_neighbouring_patches_have_different_styles():
+    centres = np.random.default_rng(0).uniform(size=(300, 2))
+    styles = assign_patch_styles(centres)
+    distances = np.linalg.norm(centres[:, None] - centres, axis=2)
+    nearest = np.argsort(distances + np.diag(np.full(300, np.inf)), axis=1)[:, :3]
+    assert np.all(styles[nearest] != styles[:, None])
+    assert set(styles.tolist()) == set(range(len(COLORS)))
+    assert assign_patch_styles(np.zeros((1, 2))).shape == (1,)
+    assert len(set(assign_patch_styles(np.zeros((5, 2))).tolist())) == 5
 
 
-def test_patches_side_by_side_differ():
-    rng = np.random.default_rng(0)
-    centres = rng.uniform(size=(300, 2))
-    chosen = neighbor_styles(centres)
-    gaps = np.linalg.norm(centres[:, None] - centres, axis=2) + np.diag(np.full(300, np.inf))
-    three = np.argsort(gaps, axis=1)[:, :3]
-    assert np.all(chosen[three] != chosen[:, None])
-    assert set(chosen.tolist()) == set(range(len(COLORS)))
-    # One patch, and patches at one place, are no trouble.
-    assert neighbor_styles(np.zeros((1, 2))).shape == (1,)
-    assert len(set(neighbor_styles(np.zeros((5, 2))).tolist())) == 5
+# Embeddings
 
 
-# The embedding
-
-
-def test_embedding_holds_every_sample_in_its_class(pipeline):
+def test_embedding_draws_every_sample_in_its_class(pipeline):
     axis = plot_embedding(pipeline, X, Y, components=(2, 0)).axes[0]
     Z = pipeline[:-1].transform(X)[:, [2, 0]]
     names = [f"class_{i}" for i in range(3)]
@@ -145,14 +141,14 @@ def test_embedding_holds_every_sample_in_its_class(pipeline):
     assert len(colors) == len(shapes) == 3
 
 
-def test_embedding_of_one_component_is_the_same_strip_every_time(pipeline):
+def test_embedding_of_one_component_is_a_reproducible_strip(pipeline):
     first, second = (plot_embedding(pipeline, X, Y, components=0).axes[0] for _ in range(2))
-    Z = pipeline[:-1].transform(X)[:, 0]
-    drawn = [c.get_offsets() for c in first.collections]
-    # The samples of wine stand class by class, as they are drawn.
-    np.testing.assert_array_equal(np.concatenate(drawn)[:, 0], Z)
-    assert np.ptp(np.concatenate(drawn)[:, 1]) > 1.0
-    np.testing.assert_array_equal(drawn[0], second.collections[0].get_offsets())
+    drawn = np.concatenate([c.get_offsets() for c in first.collections])
+    np.testing.assert_array_equal(drawn[:, 0], pipeline[:-1].transform(X)[:, 0])
+    assert np.ptp(drawn[:, 1]) > 1.0
+    np.testing.assert_array_equal(
+        drawn, np.concatenate([c.get_offsets() for c in second.collections])
+    )
 
 
 def test_embedding_in_three_components(pipeline):
@@ -164,7 +160,7 @@ def test_embedding_in_three_components(pipeline):
         display.plot(new_figure(3, 3).add_subplot())
 
 
-def test_classes_of_one_character_are_drawn_by_it():
+def test_labels_of_one_character_are_drawn_as_markers():
     axis = plot_embedding(None, X[:, :2], WINE.target).axes[0]
     assert axis.get_legend() is None
     assert len(axis.collections) == 3
@@ -172,17 +168,17 @@ def test_classes_of_one_character_are_drawn_by_it():
     assert legend_texts(plot_embedding(None, X[:, :2], names).axes[0]) == ["a", "b", "cc"]
 
 
-def test_names_are_no_formulas_and_never_left_out():
+def test_names_are_never_formulas_and_never_hidden():
     names = np.array(["_hidden", "$\\frac$", "x" * 80])[WINE.target]
     figure = plot_embedding(None, X[:, :2], names)
     figure._repr_png_()
     texts = legend_texts(figure.axes[0])
     assert len(texts) == 3
     assert any("_hidden" in text for text in texts)
-    assert max(len(text) for text in texts) < 40
+    assert max(map(len, texts)) < 40
 
 
-def test_a_long_legend_is_cut_and_says_so():
+def test_long_legends_are_cut():
     y = np.arange(400) % 50
     axis = plot_embedding(None, np.random.default_rng(0).normal(size=(400, 2)), y).axes[0]
     assert len(axis.collections) == 50
@@ -191,25 +187,19 @@ def test_a_long_legend_is_cut_and_says_so():
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("change", "message"),
     [
         ({"components": (0, 3)}, r"components must be from 0 to 2.*got \(0, 3\)"),
         ({"components": ()}, "components must be one, two or three int"),
         ({"components": (0.5, 1)}, "components must be one, two or three int"),
         ({"y": Y[:-1]}, "y must hold one label for each of 178 samples"),
+        ({"estimator": KNeighborsClassifier()}, "estimator must have transform, got KNeighbors"),
+        ({"estimator": None, "X": np.array([["a", "b"]])}, "X must be numbers"),
     ],
 )
-def test_bad_embeddings_are_refused(pipeline, changed, message):
-    given = {"X": X, "y": Y} | changed
-    with pytest.raises(ValueError, match=message):
-        plot_embedding(pipeline, **given)
-
-
-def test_what_does_not_map_is_refused():
-    with pytest.raises(TypeError, match="estimator must have transform, got KNeighborsClassifier"):
-        plot_embedding(KNeighborsClassifier(), X, Y)
-    with pytest.raises(ValueError, match="X must be numbers"):
-        plot_embedding(None, [["a", "b"]], [1])
+def test_bad_embeddings_are_refused(pipeline, change, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        plot_embedding(**{"estimator": pipeline, "X": X, "y": Y, **change})
 
 
 # Curves
@@ -217,24 +207,19 @@ def test_what_does_not_map_is_refused():
 
 def test_curve_of_a_search_is_the_mean_over_folds_at_its_parameters(search):
     axis = plot_curve(search).axes[0]
-    line = axis.lines[0]
+    (line,) = axis.lines
     table, best = search.cv_results_, search.best_params_
-    rows = [
-        i
-        for i, p in enumerate(table["params"])
-        if (p["n_neighbors"], p["alpha"]) == (best["n_neighbors"], best["alpha"])
-    ]
+    other = {name: value for name, value in best.items() if name != "n_components"}
+    rows = [i for i, point in enumerate(table["params"]) if other.items() <= point.items()]
     np.testing.assert_allclose(line.get_ydata(), 100 * (1 - table["mean_test_score"][rows]))
     np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 14))
-    assert line.get_label() == f"MPDA (chosen: {best['n_components']})"
-    band, mark = axis.collections
-    np.testing.assert_allclose(
-        mark.get_offsets(), [[best["n_components"], 100 * (1 - search.best_score_)]]
-    )
-    scores = np.array([table[f"split{i}_test_score"][rows[0]] for i in range(4)])
-    half = 3.182446305284263 * 100 * scores.std(ddof=1) / 2  # Student's t, 3 degrees of freedom
-    top = 100 * (1 - scores.mean()) + half
-    assert np.isclose(band.get_paths()[0].vertices[:, 1], top).any()
+    assert line.get_label() == f"MPDA (selected: {best['n_components']})"
+    band, ring = axis.collections
+    expected = [[best["n_components"], 100 * (1 - search.best_score_)]]
+    np.testing.assert_allclose(ring.get_offsets(), expected)
+    errors = 100 - 100 * np.array([table[f"split{i}_test_score"][rows[0]] for i in range(4)])
+    high = stats.t.interval(0.95, 3, loc=errors.mean(), scale=stats.sem(errors))[1]
+    assert np.isclose(band.get_paths()[0].vertices[:, 1], high).any()
     assert axis.get_ylabel() == "error in %"
 
 
@@ -242,14 +227,17 @@ def test_curves_of_arrays():
     errors = {"a": [0.5, 0.25], "b": np.array([[0.4, 0.2, np.nan], [0.2, 0.2, 0.1]]), "level": 0.1}
     axis = plot_curve(errors, title="both").axes[0]
     assert legend_texts(axis) == ["a", "b", "level"]
-    np.testing.assert_allclose(axis.lines[0].get_ydata(), [50, 25])
-    np.testing.assert_allclose(axis.lines[1].get_ydata(), [30, 20])  # not where a fold has none
-    np.testing.assert_allclose(axis.lines[2].get_ydata(), [10, 10])
+    for line, values in zip(axis.lines, ([50, 25], [30, 20], [10, 10]), strict=True):
+        np.testing.assert_allclose(line.get_ydata(), values)
     assert len(axis.collections) == 1
     assert len({line.get_linestyle() for line in axis.lines}) == 3
+    fitted = LFDA().fit(X[::2], Y[::2])
+    curve = classification_curve(fitted, X[::2], Y[::2], X[1::2], Y[1::2])
+    line = plot_curve({"LFDA": curve}).axes[0].lines[0]
+    np.testing.assert_allclose(line.get_ydata(), 100 * curve)
 
 
-def test_the_legend_of_many_curves_hides_none():
+def test_legend_of_many_curves_is_outside():
     figure = plot_curve({f"method {i}": [0.5, 0.2, 0.1] for i in range(17)})
     figure.draw_without_rendering()
     (axis,) = figure.axes
@@ -257,41 +245,40 @@ def test_the_legend_of_many_curves_hides_none():
     assert legend.x0 > axis.get_window_extent().x1
     assert figure.bbox.x1 >= legend.x1
     assert legend.y0 >= figure.bbox.y0
-    assert len({(line.get_color(), line.get_linestyle()) for line in axis.lines}) == 17
 
 
-def test_the_axis_of_errors_ends_a_little_above_what_matters():
-    one_component_is_far_worse = np.array([90.0, 40.0, np.nan, 10.0])
-    assert top_error([one_component_is_far_worse, np.array([80.0, 2.0])]) == 25.0
-    assert top_error([np.array([60.0, 1.0])]) == 11.0
-    assert top_error([np.array([6.0, 5.0])]) == pytest.approx(1.08 * 6.0)
-    assert top_error([np.zeros(3), np.empty(0), np.array([np.nan])]) == 1.0
+def test_error_axis_ends_slightly_above_the_relevant_errors():
+    def upper_limit(*errors):
+        curves = [ErrorCurve("a", np.arange(len(e)) + 1.0, np.array(e)) for e in errors]
+        return CurveDisplay(curves).upper_limit()
+
+    assert upper_limit([90.0, 40.0, np.nan, 10.0], [80.0, 2.0]) == 25.0
+    assert upper_limit([60.0, 1.0]) == 11.0
+    assert upper_limit([6.0, 5.0]) == pytest.approx(1.08 * 6.0)
+    assert upper_limit([0.0, 0.0], [], [np.nan]) == 1.0
 
 
-def test_curve_of_another_score_says_so():
-    other = DiscriminantSearchCV(LFDA(), {"n_neighbors": [5]}, scoring="f1_macro").fit(X, Y)
-    assert CurveDisplay.from_estimator(other).ax_.get_ylabel() == "1 - f1_macro in %"
-    pipe = make_pipeline(StandardScaler(), LFDA())
-    found = DiscriminantSearchCV(pipe, {"n_neighbors": [5]}).fit(X, Y)
-    chosen = found.best_params_["lfda__n_components"]
-    assert legend_texts(plot_curve(found).axes[0]) == [f"LFDA (chosen: {chosen})"]
+def test_axis_names_the_score_of_the_search():
+    steps = make_pipeline(StandardScaler(), LFDA())
+    search = DiscriminantSearchCV(steps, {"n_neighbors": [5]}, scoring="f1_macro").fit(X, Y)
+    axis = CurveDisplay.from_estimator(search).ax_
+    assert axis.get_ylabel() == "1 - f1_macro in %"
+    n_components = search.best_params_["lfda__n_components"]
+    assert legend_texts(axis) == [f"LFDA (selected: {n_components})"]
 
 
-def test_curve_of_classification_curve():
-    model = LFDA().fit(X[::2], Y[::2])
-    errors = classification_curve(model, X[::2], Y[::2], X[1::2], Y[1::2])
-    line = plot_curve({"LFDA": errors}).axes[0].lines[0]
-    np.testing.assert_allclose(line.get_ydata(), 100 * errors)
+def test_ring_is_at_the_mean_error_of_the_selection():
+    errors, dimensions = np.array([9.0, 5.0, 7.0]), np.arange(1.0, 4.0)
+    for selected_error, height in ((4.0, 4.0), (0.0, 0.0), (None, 6.0)):
+        curve = ErrorCurve("a", dimensions, errors, selected=2.5, selected_error=selected_error)
+        ring = CurveDisplay([curve]).plot().ax_.collections[-1]
+        assert ring.get_offsets().tolist() == [[2.5, height]]
 
 
 @pytest.mark.parametrize(
     ("curves", "error", "message"),
     [
-        (
-            {"a": [5.0, 12.0]},
-            ValueError,
-            r"curves\['a'\] must hold errors from 0 to 1, got 5 to 12",
-        ),
+        ({"a": [5.0, 12.0]}, ValueError, r"curves\['a'\] must hold errors from 0 to 1, got 5 to"),
         ({"a": np.zeros((2, 2, 2))}, ValueError, "must have one dimension"),
         ({"a": []}, ValueError, "must have one dimension"),
         ({"a": "high"}, TypeError, "must be a fitted search or errors"),
@@ -304,53 +291,47 @@ def test_bad_curves_are_refused(curves, error, message):
         plot_curve(curves)
 
 
-# Patches
+# Partitions
 
 
-def test_partition_shows_the_patches_of_one_class():
-    P, y = make_moons(120, noise=0.02, random_state=0)
-    model = ManifoldPartition().fit(P, y)
-    axis = plot_partition(model, P, label=1).axes[0]
-    mine = np.flatnonzero(model.patch_classes_ == 1)
-    assert len(axis.collections) == len(axis.lines) == mine.size
-    for drawn, patch in zip(axis.collections, mine, strict=True):
-        np.testing.assert_array_equal(drawn.get_offsets(), P[model.labels_ == patch])
-    linearity = model.patch_linearity_[mine].mean()
-    assert axis.get_title() == f"class 1: {mine.size} patches, mean linearity {linearity:.3f}"
-    # The line of a patch goes through its mean, along its points.
-    for line, patch in zip(axis.lines, mine, strict=True):
-        ends, points = np.array(line.get_xydata()), P[model.labels_ == patch]
-        np.testing.assert_allclose(ends.mean(axis=0), points.mean(axis=0))
-        along = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
-        centred = points - points.mean(axis=0)
-        turned = np.array([-along[1], along[0]])
-        assert np.sum((centred @ along) ** 2) > np.sum((centred @ turned) ** 2)
-        assert centred @ along @ (centred @ turned) == pytest.approx(0.0, abs=1e-12)
+def test_partition_draws_the_patches_of_one_class():
+    points, y = make_moons(120, noise=0.02, random_state=0)
+    model = ManifoldPartition().fit(points, y)
+    axis = plot_partition(model, points, label=1).axes[0]
+    patches = np.flatnonzero(model.patch_classes_ == 1)
+    linearity = model.patch_linearity_[patches].mean()
+    assert axis.get_title() == f"class 1: {patches.size} patches, mean linearity {linearity:.3f}"
+    for drawn, line, patch in zip(axis.collections, axis.lines, patches, strict=True):
+        members = points[model.labels_ == patch]
+        np.testing.assert_array_equal(drawn.get_offsets(), members)
+        # The tangent line passes through the mean along the first principal direction.
+        ends = np.array(line.get_xydata())
+        np.testing.assert_allclose(ends.mean(axis=0), members.mean(axis=0))
+        direction = (ends[1] - ends[0]) / np.linalg.norm(ends[1] - ends[0])
+        principal = np.linalg.svd(members - members.mean(axis=0))[2][0]
+        assert abs(direction @ principal) == pytest.approx(1.0)
 
 
-def test_partition_of_more_features_is_shown_in_principal_components():
-    P, _ = make_s_curve(150, random_state=0)
-    model = ManifoldPartition().fit(P)
-    display = PartitionDisplay.from_estimator(model, P)
+def test_partition_of_more_features_is_drawn_in_principal_components():
+    points, _ = make_s_curve(150, random_state=0)
+    model = ManifoldPartition().fit(points)
+    display = PartitionDisplay.from_estimator(model, points)
     assert display.ax_.get_xlabel() == "first principal component"
-    wanted = PCA(2).fit_transform(P)
-    np.testing.assert_allclose(np.abs(display.points), np.abs(wanted), atol=1e-9)
-    # Lines come along: they still go through the means of the patches.
+    expected = PCA(2).fit_transform(points)
+    np.testing.assert_allclose(np.abs(display.points), np.abs(expected), atol=1e-9)
     means = [display.points[display.patches == p].mean(axis=0) for p in range(len(display.lines))]
     np.testing.assert_allclose(display.lines.mean(axis=1), means, atol=1e-9)
     with pytest.raises(ValueError, match="label=1: the partition was fitted without y"):
-        plot_partition(model, P, label=1)
+        plot_partition(model, points, label=1)
     with pytest.raises(ValueError, match="X must be the 150 samples"):
-        plot_partition(model, P[1:])
+        plot_partition(model, points[1:])
 
 
-def test_partition_of_a_pipeline_takes_the_largest_class(pipeline):
+def test_partition_of_a_pipeline_is_drawn_in_the_space_of_its_step(pipeline):
     axis = plot_partition(pipeline, X).axes[0]
-    assert axis.get_title().startswith("class class_1: ")
-    assert sum(len(c.get_offsets()) for c in axis.collections) == 71
-    # What is shown is what MPDA saw: scaled features, not those with the largest numbers.
-    scaled = pipeline[0].transform(X)[Y == "class_1"]
+    assert axis.get_title().startswith("class class_1: ")  # the largest class
     drawn = np.concatenate([c.get_offsets() for c in axis.collections])
+    scaled = pipeline[0].transform(X)[Y == "class_1"]
     np.testing.assert_allclose(drawn.var(axis=0), PCA(2).fit_transform(scaled).var(axis=0))
     with pytest.raises(ValueError, match=r"label must be one of 'class_0'.*got 'gin'"):
         plot_partition(pipeline, X, label="gin")
@@ -372,73 +353,57 @@ def test_bars_are_the_largest_weights(pipeline):
     assert names == [WINE.feature_names[i] for i in largest]
 
 
-def test_names_are_those_that_the_step_sees():
+def test_feature_names_are_those_that_the_step_sees():
     frame = load_iris(as_frame=True)
-    scaled = make_pipeline(StandardScaler(), LFDA(n_components=1)).fit(frame.data, frame.target)
-    names = [t.get_text() for t in plot_components(scaled).axes[0].get_yticklabels()]
-    assert sorted(names) == sorted(frame.data.columns)
-    # All four principal components are kept; their names are not those of the columns.
-    rotated = make_pipeline(PCA(), LFDA(n_components=1)).fit(frame.data, frame.target)
-    names = [t.get_text() for t in plot_components(rotated).axes[0].get_yticklabels()]
-    assert sorted(names) == ["pca0", "pca1", "pca2", "pca3"]
+    principal = ["pca0", "pca1", "pca2", "pca3"]
+    for first, expected in ((StandardScaler(), frame.data.columns), (PCA(), principal)):
+        inner = make_pipeline(first, LFDA(n_components=1))
+        for model in (inner, make_pipeline(inner, KNeighborsClassifier(1))):
+            axis = plot_components(model.fit(frame.data, frame.target)).axes[0]
+            names = [tick.get_text() for tick in axis.get_yticklabels()]
+            assert sorted(names) == sorted(expected)
 
 
-def test_images_have_zero_in_the_middle():
+def test_images_have_zero_in_the_middle_and_increasing_lightness():
     model = LFDA(n_components=2, n_neighbors=5).fit(X[:, :12], Y)
     figure = plot_components(model, image_shape=(3, 4))
     for axis, weights in zip(figure.axes, model.components_, strict=False):
-        picture = axis.images[0]
-        np.testing.assert_array_equal(picture.get_array(), weights.reshape(3, 4))
-        low, high = picture.get_clim()
+        image = axis.images[0]
+        np.testing.assert_array_equal(image.get_array(), weights.reshape(3, 4))
+        low, high = image.get_clim()
         assert low == -high == -np.abs(weights).max()
     figure._repr_png_()
-    # Ever brighter: below and above zero differ in grey.
-    from matplotlib.colors import to_hex
-
-    steps = [luminance(to_hex(picture.get_cmap()(v))) for v in np.linspace(0, 1, 20)]
-    assert np.all(np.diff(steps) > 0)
+    shades = [to_hex(image.get_cmap()(value)) for value in np.linspace(0, 1, 20)]
+    assert np.all(np.diff([relative_luminance(shade) for shade in shades]) > 0)
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("change", "message"),
     [
-        (
-            {"image_shape": (3, 4)},
-            r"image_shape must be \(rows, columns\) with 13 pixels.*\(3, 4\)",
-        ),
+        ({"image_shape": (3, 4)}, r"image_shape must be \(rows, columns\) with 13 pix.*\(3, 4\)"),
         ({"components": 3}, "components must be from 0 to 2, got 3"),
         ({"feature_names": ["a"]}, "feature_names must hold 13 names, got 1"),
         ({"top": 0}, "top must be at least 1"),
         ({"ax": [None]}, "ax must hold one axes for each of 3 components, got 1"),
     ],
 )
-def test_bad_components_are_refused(pipeline, changed, message):
+def test_bad_components_are_refused(pipeline, change, message):
     with pytest.raises(ValueError, match=message):
-        plot_components(pipeline, **changed)
+        plot_components(pipeline, **change)
 
 
 def test_eigenvalues_are_bars(pipeline):
     bars = EigenvalueDisplay.from_estimator(pipeline).ax_.patches
     np.testing.assert_allclose([b.get_height() for b in bars], pipeline["mpda"].eigenvalues_)
-    wide = EigenvalueDisplay([100.0, 1.0, 0.01]).plot().ax_
-    assert wide.get_yscale() == "log"
-    np.testing.assert_allclose([b.get_y() + b.get_height() for b in wide.patches], [100, 1, 0.01])
+    axis = EigenvalueDisplay([100.0, 1.0, 0.01]).plot().ax_
+    assert axis.get_yscale() == "log"
+    np.testing.assert_allclose([b.get_y() + b.get_height() for b in axis.patches], [100, 1, 0.01])
     assert EigenvalueDisplay([1.0, -1e-9]).plot().ax_.get_yscale() == "linear"
 
 
-def test_confusion_shows_the_counts():
+def test_confusion_shows_counts():
     display = ConfusionDisplay([[9, 1, 0], [0, 0, 0], [2, 0, 8]], ["a", "b", "long name"]).plot()
     assert [text.get_text() for text in display.ax_.texts] == ["9", "1", "2", "8"]
     np.testing.assert_allclose(display.ax_.images[0].get_array()[0], np.sqrt([0.9, 0.1, 0.0]))
     with pytest.raises(ValueError, match="counts must have one row and column for each of 1"):
         ConfusionDisplay([[1, 2], [3, 4]], ["a"])
-
-
-def test_a_chosen_error_is_drawn_where_it_is_and_not_on_the_curve():
-    errors = np.array([9.0, 5.0, 7.0])
-    curve = ErrorCurve("a", np.arange(1.0, 4.0), errors, chosen=2.5, chosen_error=4.0)
-    display = CurveDisplay([curve]).plot()
-    assert display.ax_.collections[-1].get_offsets().tolist() == [[2.5, 4.0]]
-    on_curve = ErrorCurve("a", np.arange(1.0, 4.0), errors, chosen=2.5)
-    display = CurveDisplay([on_curve]).plot()
-    assert display.ax_.collections[-1].get_offsets().tolist() == [[2.5, 6.0]]

@@ -101,7 +101,7 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
     rows : iterable of FoldResult
         One for each problem, method and split.
     selection : {"cv", "best"}
-        Number of components at which errors are taken: the one chosen by cross-validation on the
+        Number of components at which errors are taken: the one selected by cross-validation on the
         training samples, or the best one on the test samples. The second is the paper's and is
         optimistic.
 
@@ -116,7 +116,7 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
         if selection == "best":
             column = int(wrong.argmin())
         else:
-            # A fit to all training samples may lack the chosen number: take the next lower one.
+            # A fit to all training samples may lack the selected number: take the next lower one.
             column = int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
         error = 100.0 * wrong[column] / row["n_test"]
         split = (row["seed"], error, row["dimensions"][column], row.get("test_share", 0.0))
@@ -217,9 +217,9 @@ class ErrorCurve:
         Mean errors.
     low, high : array of shape (n_dimensions,) or None, default=None
         Ends of the 95 % confidence intervals.
-    chosen : float or None, default=None
+    selected : float or None, default=None
         Selected number of components, the mean where splits selected different ones.
-    chosen_error : float or None, default=None
+    selected_error : float or None, default=None
         Mean error at the selected numbers. None takes the height of the curve.
     """
 
@@ -228,15 +228,31 @@ class ErrorCurve:
     error: Floats
     low: Floats | None = None
     high: Floats | None = None
-    chosen: float | None = None
-    chosen_error: float | None = None
+    selected: float | None = None
+    selected_error: float | None = None
+
+    def selected_point(self) -> tuple[float, float] | None:
+        """Return the selected number of components and its error.
+
+        Returns
+        -------
+        (float, float) or None
+            Where a plot marks the selection. None where there is none.
+        """
+        measured = np.isfinite(self.error)
+        if self.selected is None or not measured.any():
+            return None
+        if self.selected_error is not None:
+            return self.selected, self.selected_error
+        height = np.interp(self.selected, self.dimensions[measured], self.error[measured])
+        return self.selected, float(height)
 
 
 def average_error_curves(
     name: str,
     dimensions: Floats,
     errors: Floats,
-    chosen: float | None = None,
+    selected: float | None = None,
     *,
     shared: float = 0.0,
 ) -> ErrorCurve:
@@ -250,7 +266,7 @@ def average_error_curves(
         Numbers of components.
     errors : array of shape (n_splits, n_dimensions)
         Errors from 0 to 1. Columns that are nan in any split are left out.
-    chosen : float or None, default=None
+    selected : float or None, default=None
         Selected number of components.
     shared : float, default=0.0
         Ratio of test to training samples where splits share training samples.
@@ -264,10 +280,10 @@ def average_error_curves(
     dimensions, errors = dimensions[complete], 100.0 * errors[:, complete]
     mean, n = errors.mean(axis=0), len(errors)
     if n < 2:
-        return ErrorCurve(name, dimensions, mean, chosen=chosen)
+        return ErrorCurve(name, dimensions, mean, selected=selected)
     half = compute_half_width(errors.std(axis=0, ddof=1), n, shared)
     low, high = np.clip(mean - half, 0.0, None), np.clip(mean + half, None, 100.0)
-    return ErrorCurve(name, dimensions, mean, low, high, chosen)
+    return ErrorCurve(name, dimensions, mean, low, high, selected)
 
 
 def compute_error_curves(rows: Iterable[Mapping[str, Any]]) -> dict[Key, ErrorCurve]:

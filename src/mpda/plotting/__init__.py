@@ -1,23 +1,25 @@
 """Plots for notebooks and papers, drawn with matplotlib (``pip install 'mpda[plot]'``).
 
-``plot_embedding``, ``plot_curve``, ``plot_partition`` and ``plot_components`` return the figure.
-The ``Display`` classes beside them follow scikit-learn's: ``from_estimator`` or the constructor
-keep what is drawn, ``plot`` draws it, and ``figure_`` and ``ax_`` are there afterwards.
+``plot_embedding``, ``plot_curve``, ``plot_partition`` and ``plot_components`` return a figure.
+The ``Display`` classes follow scikit-learn's: the constructor and ``from_estimator`` hold the data,
+``plot`` draws them, and ``figure_`` and ``ax_`` are available afterwards. The report page draws the
+same displays with plotly.
 
-Without ``ax`` a figure of its own is made that pyplot does not know: a notebook shows it where it
-is the value of a cell, it is written by ``figure.savefig``, and nothing is left open. For
-``pyplot.show`` give axes of pyplot: ``plot_embedding(model, X, y, ax=pyplot.gca())``.
+Without ``ax`` a new figure is made that pyplot does not manage: a notebook shows it as the value of
+a cell, ``figure.savefig`` writes it, and no figure stays open. For ``pyplot.show`` pass axes of
+pyplot: ``plot_embedding(model, X, y, ax=pyplot.gca())``.
 
-Colours are those of Okabe and Ito, which colour-blind readers tell apart; markers or lines differ
-as well, so that every plot can be read in grey.
+Colours are those of Okabe and Ito, which colour-blind readers can tell apart. Markers or line
+styles differ as well, so every plot is readable in grey.
 """
 
 from mpda.assessment import ErrorCurve
-from mpda.plotting._components import ComponentsDisplay, plot_components
-from mpda.plotting._curve import CurveDisplay, plot_curve
-from mpda.plotting._embedding import EmbeddingDisplay, plot_embedding
-from mpda.plotting._partition import PartitionDisplay, plot_partition
-from mpda.plotting._tallies import ConfusionDisplay, EigenvalueDisplay
+from mpda.plotting.component_plot import ComponentsDisplay, plot_components
+from mpda.plotting.confusion_plot import ConfusionDisplay
+from mpda.plotting.curve_plot import CurveDisplay, plot_curve
+from mpda.plotting.eigenvalue_plot import EigenvalueDisplay
+from mpda.plotting.embedding_plot import EmbeddingDisplay, plot_embedding
+from mpda.plotting.partition_plot import PartitionDisplay, plot_partition
 
 __all__ = [
     "ComponentsDisplay",

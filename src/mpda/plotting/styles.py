@@ -1,4 +1,4 @@
-"""Colours and markers that a colour-blind reader and a grey print tell apart."""
+"""Colours, markers and line styles that colour-blind readers and grey prints can tell apart."""
 
 from __future__ import annotations
 
@@ -9,18 +9,28 @@ import numpy as np
 
 from mpda._lib.array_types import Floats, Ints
 
-# Okabe and Ito's colours without yellow, which vanishes on white; black and grey in its place.
+# Okabe and Ito's colours without yellow, which vanishes on white; black and grey replace it.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
-# As many markers as have no common divisor with the colours: 88 pairs before one comes again.
+# The numbers of markers (11) and colours (8) are coprime: 88 pairs before one repeats.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
 LINES = ("-", "--", "-.", ":")
-LEGEND_LIMIT = 20  # entries of a legend; the rest is counted
-_NAME_LIMIT = 32  # characters of a name in a plot
+# Entries of a legend: 20 lines of 8 points fill the height of a figure.
+LEGEND_LIMIT = 20
+# Characters of a name in a plot. Longer ones would take half the width of a figure.
+_NAME_LIMIT = 32
 
 
 @dataclass(frozen=True)
 class Style:
-    """What a class, a patch or a method is drawn with."""
+    """Colour, marker and line style of a class, patch or method.
+
+    Parameters
+    ----------
+    color : str
+        Hexadecimal colour.
+    marker, line : str
+        Codes of matplotlib.
+    """
 
     color: str
     marker: str
@@ -28,7 +38,18 @@ class Style:
 
 
 def make_styles(n: int) -> list[Style]:
-    """One style for each of n things; the first 88 differ, neighbours in colour and marker."""
+    """Return one style for each of n items.
+
+    Parameters
+    ----------
+    n : int
+        Number of items.
+
+    Returns
+    -------
+    list of Style
+        The first 88 differ in the pair of colour and marker, the first 32 in colour and line.
+    """
     return [
         Style(
             COLORS[i % len(COLORS)],
@@ -39,46 +60,74 @@ def make_styles(n: int) -> list[Style]:
     ]
 
 
-def neighbor_styles(centres: Floats, n_near: int = 5) -> Ints:
-    """The place in ``styles(8)`` for each patch, so that patches side by side differ.
+def assign_patch_styles(centres: Floats, n_neighbors: int = 5) -> Ints:
+    """Assign styles to patches such that neighbouring patches differ.
 
-    centres : (p, 2) the means of the patches. Each is given, in turn, a style that no patch near it
-    has, or that the nearest of them do not have.
+    Greedy colouring of the neighbour graph of the patch centres. Where all styles are in use
+    nearby, the one whose nearest use is farthest is taken.
+
+    Parameters
+    ----------
+    centres : array of shape (n_patches, 2)
+        Means of the patches.
+    n_neighbors : int, default=5
+        Neighbours of a patch that should have other styles.
+
+    Returns
+    -------
+    array of int of shape (n_patches,)
+        Indices into ``make_styles(8)``.
     """
     n_styles, n_patches = len(COLORS), len(centres)
-    gaps = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
-    np.fill_diagonal(gaps, np.inf)
-    nearest = np.argsort(gaps, axis=1, kind="stable")[:, : min(n_near, n_patches - 1)]
-    near = np.zeros((n_patches, n_patches), dtype=bool)
-    np.put_along_axis(near, nearest, True, axis=1)
-    near |= near.T
-    chosen = np.zeros(n_patches, dtype=np.intp)
+    distances = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    nearest = np.argsort(distances, axis=1, kind="stable")[:, : min(n_neighbors, n_patches - 1)]
+    adjacent = np.zeros((n_patches, n_patches), dtype=bool)
+    np.put_along_axis(adjacent, nearest, True, axis=1)
+    adjacent |= adjacent.T
+    styles = np.zeros(n_patches, dtype=np.intp)
     for patch in range(n_patches):
-        before = np.flatnonzero(near[patch, :patch])
-        nearness = 1.0 / np.maximum(gaps[patch, before], np.finfo(float).tiny)
-        cost = np.bincount(chosen[before], nearness, minlength=n_styles)
-        # Where several would do, the next in turn: styles are spread evenly.
-        turn = np.roll(np.arange(n_styles), -patch)
-        chosen[patch] = turn[np.argmin(cost[turn])]
-    return chosen
-
-
-def luminance(color: str) -> float:
-    """How bright a colour "#rrggbb" is, 0 to 1, as WCAG defines it."""
-    channels = np.array([int(color[i : i + 2], 16) for i in (1, 3, 5)]) / 255.0
-    linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
-    return float(linear @ (0.2126, 0.7152, 0.0722))
+        earlier = np.flatnonzero(adjacent[patch, :patch])
+        closeness = 1.0 / np.maximum(distances[patch, earlier], np.finfo(float).tiny)
+        cost = np.bincount(styles[earlier], closeness, minlength=n_styles)
+        # Starting at another style for each patch uses all styles equally often.
+        order = np.roll(np.arange(n_styles), -patch)
+        styles[patch] = order[np.argmin(cost[order])]
+    return styles
 
 
 def display_name(name: object) -> str:
-    """A name from the data as matplotlib is to show it: short, not as a formula, never left out."""
+    """Return a name from the data as text for matplotlib.
+
+    Parameters
+    ----------
+    name : object
+        Label or name of a feature, component or method.
+
+    Returns
+    -------
+    str
+        At most 32 characters, not read as a formula, and never hidden from a legend.
+    """
     text = shorten(str(name), _NAME_LIMIT).replace("$", r"\$")
-    # Names that begin so are kept out of legends.
-    return f" {text}" if text.startswith("_") else text
+    return f" {text}" if text.startswith("_") else text  # legends skip names that start so
 
 
 def shorten(text: str, limit: int) -> str:
-    """One line of at most so many characters; the middle goes, as names often differ at the end."""
+    """Return a text as one line of limited length.
+
+    Parameters
+    ----------
+    text : str
+        Any text.
+    limit : int
+        Largest number of characters.
+
+    Returns
+    -------
+    str
+        The middle is replaced by an ellipsis, because names often differ at the end.
+    """
     line = " ".join(text.split())
     if len(line) <= limit:
         return line
@@ -86,8 +135,19 @@ def shorten(text: str, limit: int) -> str:
     return f"{line[: limit - 1 - end]}…{line[-end:]}"
 
 
-def letters(names: Sequence[str]) -> list[str] | None:
-    """Markers that are the names themselves, where each is a letter or a digit; else None."""
+def letter_markers(names: Sequence[str]) -> list[str] | None:
+    """Return markers that are the names, for up to ten names of one letter or digit.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of classes.
+
+    Returns
+    -------
+    list of str or None
+        Markers of matplotlib. None where a name is longer.
+    """
     if len(names) > 10 or not all(len(n) == 1 and n.isascii() and n.isalnum() for n in names):
         return None
     return [rf"$\mathdefault{{{name}}}$" for name in names]

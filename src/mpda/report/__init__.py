@@ -1,12 +1,14 @@
 """A report in one HTML file, and its figures for papers (``pip install 'mpda[report]'``).
 
-What is to be shown is collected into a dictionary first, which can be kept as ``results.json``, and
-then rendered. Every part but "format", "version" and "made" may be missing.
+Results are collected into a dictionary of JSON types (`mpda.report.collect`), which can be saved as
+``results.json``, and rendered from it. The entries "format", "version" and "provenance" are
+required; sections that are missing are not shown. plotly and matplotlib are imported only when a
+page or figure is made.
 """
 
-from mpda.report._drawings import write_figures
-from mpda.report._page import render, write_page
-from mpda.report._results import read_results, to_json_types, write_results
+from mpda.report.figure_files import write_figures
+from mpda.report.page import render, write_page
+from mpda.report.results_file import read_results, to_json_types, write_results
 
 __all__ = [
     "read_results",

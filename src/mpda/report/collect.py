@@ -1,4 +1,8 @@
-"""What a report shows, collected into one dictionary of plain values."""
+"""Collect the sections of a report as dictionaries of plain values.
+
+Each function returns one section of the results dictionary that `mpda.report.render` draws.
+`collect_results` joins them, and `summarize_errors` says in sentences what they mean.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import (
     BASELINE,
-    ErrorCurve,
     ErrorEstimate,
     compute_error_curves,
     compute_fit_costs,
@@ -22,136 +25,170 @@ from mpda.assessment import (
 )
 from mpda.io.affine_maps import affine_map
 from mpda.io.tables import Table
-from mpda.report._results import FORMAT, VERSION
+from mpda.report.results_file import FORMAT, VERSION
 
 Results = dict[str, Any]
-_MOST_POINTS = 10_000
-_MOST_FEATURES = 2_000
-_MOST_WEIGHTS = 60
-_MOST_CLASSES = 100
+Rows = Sequence[Mapping[str, Any]]
+# Limits that keep a page below 7 MB: samples in a scatter plot, features and components with
+# weights, and classes in a table.
+_MAX_POINTS = 10_000
+_MAX_FEATURES = 2_000
+_MAX_COMPONENTS = 60
+_MAX_CLASSES = 100
 
 
 def collect_results(
     title: str, command: str, summary: Sequence[str], sections: Mapping[str, Any]
 ) -> Results:
-    """The dictionary of a report; sections that are None are left out."""
-    made = {
+    """Join sections to the results of a report.
+
+    Parameters
+    ----------
+    title : str
+        Title of the page.
+    command : str
+        Command that computed the results.
+    summary : sequence of str
+        Sentences at the top of the page.
+    sections : mapping of str to dict or None
+        Sections by name. None is left out.
+
+    Returns
+    -------
+    dict
+        With format, version, and versions of packages.
+    """
+    provenance = {
         "command": command,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
         "machine": machine(),
     }
-    about = {"format": FORMAT, "version": VERSION, "made": made, "title": title}
-    kept = {name: section for name, section in sections.items() if section is not None}
-    return {**about, "summary": list(summary), **kept}
+    header = {"format": FORMAT, "version": VERSION, "provenance": provenance, "title": title}
+    present = {name: section for name, section in sections.items() if section is not None}
+    return {**header, "summary": list(summary), **present}
 
 
 def collect_data(table: Table) -> Results:
-    found: Results = {
-        "name": table.name,
-        "n_samples": len(table.X),
-        "n_features": table.X.shape[1],
-    }
+    """Describe the samples of a table.
+
+    Parameters
+    ----------
+    table : Table
+        Samples, with labels or without.
+
+    Returns
+    -------
+    dict
+        Section "data".
+    """
+    section: Results = {"name": table.name}
+    section |= {"n_samples": len(table.X), "n_features": table.X.shape[1]}
     if table.y is not None:
         labels, counts = np.unique(table.y, return_counts=True)
-        found["label"] = table.label
-        found["classes"] = [
-            {"label": str(label), "count": int(count)}
-            for label, count in zip(labels.tolist(), counts, strict=True)
-        ]
-    return found
+        pairs = zip(labels.astype(str).tolist(), counts.tolist(), strict=True)
+        section["label"] = table.label
+        section["classes"] = [{"label": label, "count": count} for label, count in pairs]
+    return section
 
 
-def collect_comparison(
-    rows: Sequence[Mapping[str, Any]], how: str, titles: Mapping[str, str]
-) -> Results:
-    """Methods side by side, the number of components chosen without the test part."""
-    found, curves, cost = (
-        estimate_errors(rows, "cv"),
-        compute_error_curves(rows),
-        compute_fit_costs(rows),
-    )
+def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Results:
+    """Compare methods at the numbers of components that cross-validation selected.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Results of all methods and splits.
+    how : str
+        Description of the measurement.
+    titles : mapping of str to str
+        Titles of the problems.
+
+    Returns
+    -------
+    dict
+        Section "comparison".
+    """
+    estimates, curves = estimate_errors(rows, "cv"), compute_error_curves(rows)
+    costs = compute_fit_costs(rows)
     problems = []
     for problem in dict.fromkeys(row["problem"] for row in rows):
-        here = {method: cell for (where, method), cell in found.items() if where == problem}
-        best = find_best_methods(here)
-        problems.append(
-            {
-                "name": titles.get(problem, problem),
-                "rows": [
-                    _row(name, here, cost.get((problem, name)), name in best) for name in here
-                ],
-                # Raw 1-NN has no components and is drawn as a level, not at its many features.
-                "curves": [
-                    _curve(name, curves[problem, name], here[name])
-                    for name in here
-                    if name != BASELINE
-                ],
-            }
-        )
+        methods = {name: value for (key, name), value in estimates.items() if key == problem}
+        best = find_best_methods(methods)
+        entries, lines = [], []
+        for name, estimate in methods.items():
+            entry = _describe_method(name, estimate, methods.get(BASELINE))
+            seconds = costs.get((problem, name), (None, None))[0]
+            entries.append({**entry, "best": name in best, "seconds": seconds})
+            if name != BASELINE:  # it has no components and is drawn as a level line
+                curve = vars(curves[problem, name])
+                mean = {"selected": entry["components"], "selected_error": estimate.mean}
+                lines.append({"method": curve["name"], **curve, **mean})
+        title = titles.get(problem, problem)
+        problems.append({"name": title, "rows": entries, "curves": lines})
     return {"how": how, "problems": problems}
 
 
-def _row(name: str, here: Mapping[str, ErrorEstimate], cost: Any, best: bool) -> Results:
-    cell = here[name]
-    low, high = cell.interval if cell.errors.size > 1 else (None, None)
-    if low is not None and high is not None:
-        low, high = max(low, 0.0), min(high, 100.0)
-    beside = cell.mean - here[BASELINE].mean if BASELINE in here and name != BASELINE else None
-    return {
-        **{"method": name, "error": cell.mean, "low": low, "high": high},
-        "spread": cell.std if cell.errors.size > 1 else None,
-        **{"splits": cell.errors.size, "beside": beside, "best": best},
-        "components": float(cell.dimensions.mean()),
-        "seconds": cost[0] if cost else None,
-    }
-
-
-def _curve(name: str, curve: ErrorCurve, cell: ErrorEstimate) -> Results:
-    ends = {"low": curve.low, "high": curve.high}
-    return {
-        **{"method": name, "dimensions": curve.dimensions.tolist(), "error": curve.error.tolist()},
-        **{end: None if values is None else values.tolist() for end, values in ends.items()},
-        # Splits choose different numbers, so this point need not lie on the curve.
-        **{"chosen": float(cell.dimensions.mean()), "chosen_error": cell.mean},
-    }
+def _describe_method(
+    name: str, estimate: ErrorEstimate, baseline: ErrorEstimate | None
+) -> dict[str, Any]:
+    entry: dict[str, Any] = {"method": name, "error": estimate.mean}
+    entry |= {"n_splits": estimate.errors.size, "std": None, "low": None, "high": None}
+    if estimate.errors.size > 1:
+        low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
+        entry |= {"std": estimate.std, "low": low, "high": high}
+    has_baseline = baseline is not None and name != BASELINE
+    entry["difference"] = estimate.mean - baseline.mean if baseline and has_baseline else None
+    return {**entry, "components": float(estimate.dimensions.mean())}
 
 
 def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
-    """The steps of a fitted pipeline, and what features weigh in its components."""
+    """Describe a fitted pipeline: its steps, eigenvalues and weights of features.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted pipeline. A step named "neighbors" is left out.
+    table : Table
+        Samples. Weights are for changes of a feature by its standard deviation.
+    image_shape : tuple of two int, default=None
+        Rows and columns, where features are pixels.
+
+    Returns
+    -------
+    dict
+        Section "model". With many features only those of largest weight are included.
+    """
     steps = [step for name, step in model.steps if name != "neighbors"]
-    method = steps[-1]
     matrix = affine_map(model).matrix
-    shown = matrix[:_MOST_WEIGHTS] * table.X.std(axis=0, dtype=np.float64)
-    kept = _heaviest(shown)
+    weights = matrix[:_MAX_COMPONENTS] * table.X.std(axis=0, dtype=np.float64)
+    columns = _select_features(weights)
     features = table.features or tuple(f"feature {i}" for i in range(table.X.shape[1]))
-    values = getattr(method, "eigenvalues_", None)
+    eigenvalues = getattr(steps[-1], "eigenvalues_", None)
     return {
-        "method": type(method).__name__,
+        "method": type(steps[-1]).__name__,
         "n_components": len(matrix),
-        "steps": [{"name": type(step).__name__, "parameters": parameters(step)} for step in steps],
-        "eigenvalues": None if values is None else np.asarray(values, dtype=float).tolist(),
-        "component_names": method.get_feature_names_out().tolist()[:_MOST_WEIGHTS],
-        "features": [features[i] for i in kept],
-        "weights": shown[:, kept].tolist(),
-        "image_shape": list(image_shape) if image_shape and len(kept) == len(features) else None,
+        "steps": [{"name": type(s).__name__, "parameters": _parameters(s)} for s in steps],
+        "eigenvalues": None if eigenvalues is None else np.asarray(eigenvalues, float).tolist(),
+        "component_names": steps[-1].get_feature_names_out().tolist()[:_MAX_COMPONENTS],
+        "features": [features[i] for i in columns],
+        "weights": weights[:, columns].tolist(),
+        "image_shape": list(image_shape) if image_shape and len(columns) == len(features) else None,
     }
 
 
-def _heaviest(weights: Floats) -> Ints:
-    """The features to show, in their order; where there are too many those of largest weight."""
-    if weights.shape[1] <= _MOST_FEATURES:
-        return np.arange(weights.shape[1])
+def _select_features(weights: Floats) -> Ints:
+    """Return the features of largest absolute weight, in their order."""
     order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
-    return np.sort(order[:_MOST_FEATURES])
+    return np.sort(order[:_MAX_FEATURES])
 
 
-def parameters(step: Any) -> Results:
-    """The parameters of an estimator that can be said in a word."""
-    said = step.get_params(deep=False)
+def _parameters(step: Any) -> Results:
+    """Return the parameters of an estimator, other than numbers and text by their repr."""
+    simple = bool | int | float | str | None
     return {
-        name: value if isinstance(value, bool | int | float | str | None) else repr(value)
-        for name, value in said.items()
+        name: value if isinstance(value, simple) else repr(value)
+        for name, value in step.get_params(deep=False).items()
         if name not in ("n_jobs", "verbose", "copy")
     }
 
@@ -159,128 +196,187 @@ def parameters(step: Any) -> Results:
 def collect_embedding(
     Z: Array, table: Table, names: Sequence[str], how: str, predicted: Labels | None = None
 ) -> Results:
-    """Samples in their first three components; where there are many, some of each class."""
+    """Collect the samples in their first three components.
+
+    Parameters
+    ----------
+    Z : array of shape (n_samples, n_components)
+        Mapped samples.
+    table : Table
+        Labels and row numbers of the samples.
+    names : sequence of str
+        Names of the components.
+    how : str
+        Description of the samples and the map.
+    predicted : array of shape (n_samples,), default=None
+        Predicted labels.
+
+    Returns
+    -------
+    dict
+        Section "embedding". Of more than 10,000 samples a stratified draw is included.
+    """
     labels, codes = np.unique(table.labels, return_inverse=True)
-    kept = _some(codes, _MOST_POINTS)
-    if len(kept) < len(codes):
-        how = f"{how}; {len(kept)} of them are shown"
-    wrong = None if predicted is None else (predicted != table.labels)[kept].tolist()
+    drawn = _draw_stratified(codes, _MAX_POINTS)
     return {
         "how": how,
         "n_all": len(codes),
         "component_names": list(names)[:3],
-        "points": np.asarray(Z, dtype=float)[kept, :3].tolist(),
-        "codes": codes[kept].tolist(),
-        "labels": [str(label) for label in labels.tolist()],
-        "rows": table.rows[kept].tolist(),
-        "wrong": wrong,
+        "points": np.asarray(Z, dtype=float)[drawn, :3].tolist(),
+        "codes": codes[drawn].tolist(),
+        "labels": labels.astype(str).tolist(),
+        "rows": table.rows[drawn].tolist(),
+        "wrong": None if predicted is None else (predicted != table.labels)[drawn].tolist(),
     }
 
 
-def _some(codes: Ints, most: int) -> Ints:
-    """Samples with the same shares of classes, at least one of each; all if they are few."""
+def _draw_stratified(codes: Ints, limit: int) -> Ints:
+    """Return indices of at most ``limit`` samples, with at least one of each class."""
     n = len(codes)
-    if n <= most:
+    if n <= limit:
         return np.arange(n)
     order = np.random.default_rng(0).permutation(n)
     by_class = order[np.argsort(codes[order], kind="stable")]
-    places = np.linspace(0, n - 1, most).astype(np.intp)
     firsts = np.unique(codes[by_class], return_index=True)[1]
-    return np.sort(by_class[np.unique(np.concatenate([places[: most - firsts.size], firsts]))])
+    evenly = np.linspace(0, n - 1, limit).astype(np.intp)[: limit - firsts.size]
+    return np.sort(by_class[np.union1d(evenly, firsts)])
 
 
-def collect_partition(
-    points: Array, y: Labels, patches: Ints, linearity: Floats, shown: Any = None
-) -> Results:
-    """The patches of each class, and those of one class in its two directions of most variance.
+def collect_partition(points: Array, y: Labels, patches: Ints, linearity: Floats) -> Results:
+    """Describe the patches of each class, and collect the class with most patches for a plot.
 
-    shown : the class to draw; None takes the one with the most patches
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features)
+        Samples, in the space of the partition.
+    y : array of shape (n_samples,)
+        Labels.
+    patches : array of int of shape (n_samples,)
+        Patch of each sample.
+    linearity : array of shape (n_patches,)
+        Linearity of each patch.
+
+    Returns
+    -------
+    dict
+        Section "partition".
     """
     classes = []
-    for label in np.unique(y)[:_MOST_CLASSES]:
-        own, sizes = np.unique(patches[y == label], return_counts=True)
-        classes.append(
-            {
-                "label": str(label),
-                "patches": len(own),
-                "sizes": sizes.tolist(),
-                "linearity": linearity[own].tolist(),
-            }
-        )
-    if shown is None:
-        counts = [each["patches"] for each in classes]
-        shown = np.unique(y)[int(np.argmax(counts))]
-    members = np.flatnonzero(y == shown)[:_MOST_POINTS]
-    _, numbers = np.unique(patches[members], return_inverse=True)
-    drawn = {
-        "label": str(shown),
-        "points": _plane(np.asarray(points, dtype=float)[members]).tolist(),
-        "patches": numbers.tolist(),
+    labels = np.unique(y)[:_MAX_CLASSES]
+    for label in labels:
+        numbers, sizes = np.unique(patches[y == label], return_counts=True)
+        entry = {"label": str(label), "patches": len(numbers), "sizes": sizes.tolist()}
+        classes.append({**entry, "linearity": linearity[numbers].tolist()})
+    largest = labels[int(np.argmax([entry["patches"] for entry in classes]))]
+    members = np.flatnonzero(y == largest)[:_MAX_POINTS]
+    example = {
+        "label": str(largest),
+        "points": _project_to_plane(np.asarray(points, dtype=float)[members]).tolist(),
+        "patches": np.unique(patches[members], return_inverse=True)[1].tolist(),
         "how": "first two principal components of the class",
     }
-    return {"classes": classes, "shown": drawn}
+    return {"classes": classes, "example": example}
 
 
-def _plane(points: Floats) -> Floats:
-    """Two principal components (n, 2)."""
+def _project_to_plane(points: Floats) -> Floats:
+    """Return the first two principal components, shape (n, 2)."""
     centred = points - points.mean(axis=0)
-    directions = np.linalg.svd(centred, full_matrices=False)[2][:2]
-    plane = centred @ directions.T
+    plane = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
     return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
 def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
-    """How often samples of a class were given to each; not for very many classes."""
+    """Count the pairs of true and predicted classes.
+
+    Parameters
+    ----------
+    y, predicted : array of shape (n_samples,)
+        True and predicted labels.
+    how : str
+        Description of the classifier and the samples.
+
+    Returns
+    -------
+    dict or None
+        Section "confusion". None for more than 100 classes.
+    """
+    from sklearn.metrics import confusion_matrix
+
     labels = np.unique(np.concatenate([y, predicted]))
-    if labels.size > _MOST_CLASSES:
+    if labels.size > _MAX_CLASSES:
         return None
-    counts = np.zeros((labels.size, labels.size), dtype=np.intp)
-    np.add.at(counts, (np.searchsorted(labels, y), np.searchsorted(labels, predicted)), 1)
-    said = [str(label) for label in labels.tolist()]
-    return {"how": how, "labels": said, "counts": counts.tolist()}
+    counts = confusion_matrix(y, predicted, labels=labels)
+    return {"how": how, "labels": labels.astype(str).tolist(), "counts": counts.tolist()}
 
 
 def summarize_errors(
-    rows: Sequence[Mapping[str, Any]], method: str, n_features: int, n_components: int | None = None
+    rows: Rows, method: str, n_features: int, n_components: int | None = None
 ) -> list[str]:
-    """What the errors say, in sentences for someone who has one minute.
+    """Say in sentences how good a method is, and what to do next.
 
-    n_components : of the model that is kept; None where none is
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Results of the method, 1-NN and LDA on one problem.
+    method : str
+        Name of the method.
+    n_features : int
+        Number of features.
+    n_components : int or None, default=None
+        Number of components of the model that is kept. None if no model is kept.
+
+    Returns
+    -------
+    list of str
+        Sentences.
     """
-    found = {name: cell for (_, name), cell in estimate_errors(rows, "cv").items()}
-    cell = found[method]
-    mean = _number(cell.dimensions.mean())
-    said = []
+    estimates = {name: estimate for (_, name), estimate in estimate_errors(rows, "cv").items()}
+    estimate, sentences, verdicts = estimates[method], [], {}
+    mean = f"{estimate.dimensions.mean():.1f}".removesuffix(".0")
     if n_components is not None:
-        word = "component" if n_components == 1 else "components"
-        said.append(f"{method} puts {n_components} {word} in the place of {n_features} features.")
-    said.append(
-        f"Measured with what each fold chose ({mean} of {n_features} on average), the nearest "
-        f"neighbour of a new sample has the wrong class in {_percent(cell)} of cases."
+        plural = "" if n_components == 1 else "s"
+        sentences.append(
+            f"{method} maps {n_features} features to {n_components} component{plural}."
+        )
+    sentences.append(
+        f"Error on samples left out of the fit: {estimate}. This is the share of samples whose "
+        f"nearest neighbour has another class, with {mean} components on average."
     )
-    names = {BASELINE: "all features", "LDA": "LDA"}
-    for other in (name for name in names if name in found and name != method):
-        gap = found[other].mean - cell.mean
-        how = f"{abs(gap):.2f} points {'more' if gap > 0 else 'less'}"
-        if abs(gap) < 0.005:
-            how = "the same"
-        elif not differ_significantly(cell, found[other]):
-            how = "the difference may be chance"
-        said.append(f"With {names[other]} it is {_percent(found[other])}: {how}.")
-    return said
+    for other, name in ((BASELINE, f"1-NN on all {n_features} features"), ("LDA", "LDA")):
+        if other in estimates and other != method:
+            verdicts[other] = _compare(estimate, estimates[other])
+            sentences.append(f"{name} has an error of {estimates[other]}: {verdicts[other]}.")
+    advice = f"Next: {method} is worth using here; measure it on new samples with mpda evaluate."
+    if any(verdict.endswith("lower") for verdict in verdicts.values()):
+        advice = f"Next: tune {method} with --search, or try other methods with mpda compare."
+    elif verdicts and not any(verdict.endswith("higher") for verdict in verdicts.values()):
+        advice = f"Next: choose {method} if you need fewer numbers per sample, or try --search."
+    return [*sentences, advice]
 
 
-def mean_error(rows: Sequence[Mapping[str, Any]], method: str) -> float:
-    """In per cent, at the chosen numbers of components."""
-    return next(
-        cell.mean for (_, name), cell in estimate_errors(rows, "cv").items() if name == method
-    )
+def _compare(estimate: ErrorEstimate, other: ErrorEstimate) -> str:
+    gap = other.mean - estimate.mean
+    if abs(gap) < 0.005:  # equal with two decimals
+        return "the same"
+    if not differ_significantly(estimate, other):
+        return "not significantly different (paired t-test, 5 %)"
+    return f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
 
 
-def _percent(cell: ErrorEstimate) -> str:
-    spread = f" ± {cell.std:.2f}" if cell.errors.size > 1 else ""
-    return f"{cell.mean:.2f}{spread} %"
+def mean_error(rows: Rows, method: str) -> float:
+    """Return the mean error of a method on one problem.
 
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Results of several methods.
+    method : str
+        Name of the method.
 
-def _number(value: float) -> str:
-    return f"{value:.0f}" if value == round(value) else f"{value:.1f}"
+    Returns
+    -------
+    float
+        In per cent, at the selected numbers of components.
+    """
+    selected = [row for row in rows if row["method"] == method]
+    return next(iter(estimate_errors(selected, "cv").values())).mean

@@ -5,29 +5,29 @@
   const drawn = new Map(); // element -> name of the chart in it
   const NARROW = 620;
 
-  // Theme: the reader's choice, else that of the system.
+  // Theme: the choice of the reader, otherwise that of the system.
 
   const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const kept = (function () {
-    try { return window.localStorage.getItem("mpda-theme"); } catch { return null; } // not allowed in a file
+  const stored = (function () {
+    try { return window.localStorage.getItem("mpda-theme"); } catch { return null; } // may be forbidden for local files
   })();
-  let chosen = kept === "light" || kept === "dark" ? kept : null;
+  let override = stored === "light" || stored === "dark" ? stored : null;
 
   function applyTheme(theme) {
     root.dataset.theme = theme;
     document.getElementById("theme").setAttribute("aria-pressed", String(theme === "dark"));
-    drawn.forEach((name, place) => draw(place, name));
+    drawn.forEach((name, element) => draw(element, name));
   }
 
-  const wanted = () => chosen || (system.matches ? "dark" : "light");
+  const currentTheme = () => override || (system.matches ? "dark" : "light");
   document.getElementById("theme").addEventListener("click", () => {
-    chosen = root.dataset.theme === "dark" ? "light" : "dark";
-    try { window.localStorage.setItem("mpda-theme", chosen); } catch { /* it holds for this visit */ }
-    applyTheme(chosen);
+    override = root.dataset.theme === "dark" ? "light" : "dark";
+    try { window.localStorage.setItem("mpda-theme", override); } catch { /* not stored, valid for this visit */ }
+    applyTheme(override);
   });
-  system.addEventListener("change", () => applyTheme(wanted()));
+  system.addEventListener("change", () => applyTheme(currentTheme()));
 
-  // Colours: names that begin with @ become those of the theme.
+  // Colours: names that begin with @ are replaced by those of the theme.
 
   const NAMED = /color$|^colorscale$/;
 
@@ -49,8 +49,8 @@
 
   function themed(value, key) {
     if (Array.isArray(value)) {
-      // Long lists of numbers are handed on as they are.
-      return typeof value[0] === "number" ? value : value.map((each) => themed(each, key));
+      // Lists of numbers hold no colours.
+      return typeof value[0] === "number" ? value : value.map((entry) => themed(entry, key));
     }
     if (value !== null && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([k, v]) => [k, themed(v, k)]));
@@ -81,7 +81,7 @@
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: color("@ink") },
       hoverlabel: { bgcolor: color("@paper"), bordercolor: color("@line"), font: { color: color("@ink") }, align: "left" },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: color("@soft"), activecolor: color("@accent") },
-      uirevision: name, // what is hidden or zoomed stays so when the theme changes
+      uirevision: name, // zoom and hidden classes survive a change of theme
     };
     layout.legend = { ...layout.legend, ...(narrow ? { orientation: "h", y: layout.scene ? 0 : -0.2, yanchor: "top" } : {}) };
     const names = layout.yaxis && layout.yaxis.ticktext;
@@ -90,7 +90,7 @@
     }
     if (layout.scene) layout.margin = { l: 0, r: 0, t: 0, b: 0 };
     const config = { responsive: true, displaylogo: false, plotlyServerURL: "" };
-    // Only what is named here: plotly's own list has a button that would send the data away.
+    // plotly's default buttons include one that uploads the data.
     config.modeBarButtons = layout.scene
       ? [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]]
       : [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
@@ -98,32 +98,32 @@
     return { data, layout, config };
   }
 
-  function draw(place, name) {
-    drawn.set(place, name);
-    const made = figure(name, place.clientWidth || window.innerWidth);
-    place.dataset.narrow = String(place.clientWidth < NARROW);
-    place.style.height = made.layout.height + "px"; // what plotly goes by when the window changes
-    return window.Plotly.react(place, made.data, made.layout, made.config);
+  function draw(element, name) {
+    drawn.set(element, name);
+    const plot = figure(name, element.clientWidth || window.innerWidth);
+    element.dataset.narrow = String(element.clientWidth < NARROW);
+    element.style.height = plot.layout.height + "px"; // plotly reads it when the window is resized
+    return window.Plotly.react(element, plot.data, plot.layout, plot.config);
   }
 
-  // A figure of tens of thousands of marks is drawn when it comes near.
+  // Charts are drawn when they are about to become visible.
   const watcher = "IntersectionObserver" in window
     ? new IntersectionObserver((entries) => entries.forEach((entry) => {
         if (entry.isIntersecting) { watcher.unobserve(entry.target); show(entry.target, entry.target.id); }
       }), { rootMargin: "600px" })
     : null;
 
-  function show(place, name) {
-    if (drawn.get(place) !== name) draw(place, name);
+  function show(element, name) {
+    if (drawn.get(element) !== name) draw(element, name);
   }
 
   function start() {
-    root.dataset.theme = wanted();
-    document.querySelectorAll(".chart").forEach((place) => {
-      if (place.hidden) return;
-      if (watcher) watcher.observe(place); else show(place, place.id);
+    root.dataset.theme = currentTheme();
+    document.querySelectorAll(".chart").forEach((element) => {
+      if (element.hidden) return;
+      if (watcher) watcher.observe(element); else show(element, element.id);
     });
-    applyTheme(wanted());
+    applyTheme(currentTheme());
   }
 
   // Views and choices.
@@ -134,10 +134,10 @@
     document.getElementById("no-space").hidden = false;
   }
   document.querySelectorAll("[data-view]").forEach((button) => button.addEventListener("click", () => {
-    button.parentElement.querySelectorAll("[data-view]").forEach((each) => {
-      const on = each === button;
-      each.setAttribute("aria-pressed", String(on));
-      document.getElementById(each.dataset.view).hidden = !on;
+    button.parentElement.querySelectorAll("[data-view]").forEach((other) => {
+      const on = other === button;
+      other.setAttribute("aria-pressed", String(on));
+      document.getElementById(other.dataset.view).hidden = !on;
     });
     show(document.getElementById(button.dataset.view), button.dataset.view);
   }));
@@ -162,24 +162,24 @@
     try {
       await navigator.clipboard.writeText(code.textContent);
     } catch {
-      window.getSelection().selectAllChildren(code); // ready for the keyboard
+      window.getSelection().selectAllChildren(code); // fallback: the reader can press Ctrl+C
       done = document.execCommand("copy");
     }
     copy.textContent = done ? "Copied" : "Selected";
     setTimeout(() => { copy.textContent = "Copy"; }, 1600);
   });
 
-  // Width and paper.
+  // Narrow screens and printing.
 
-  window.addEventListener("resize", () => drawn.forEach((name, place) => {
-    const narrow = String(place.clientWidth < NARROW);
-    if (!place.hidden && narrow !== place.dataset.narrow) draw(place, name);
+  window.addEventListener("resize", () => drawn.forEach((name, element) => {
+    const narrow = String(element.clientWidth < NARROW);
+    if (!element.hidden && narrow !== element.dataset.narrow) draw(element, name);
   }));
   window.addEventListener("beforeprint", () => {
-    document.querySelectorAll(".chart").forEach((place) => { if (!place.hidden) show(place, place.id); });
+    document.querySelectorAll(".chart").forEach((element) => { if (!element.hidden) show(element, element.id); });
     applyTheme("light");
   });
-  window.addEventListener("afterprint", () => applyTheme(wanted()));
+  window.addEventListener("afterprint", () => applyTheme(currentTheme()));
 
   start();
 })();

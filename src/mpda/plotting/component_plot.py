@@ -1,0 +1,270 @@
+"""Weights of the features in the components, as bars or images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.validation import check_count
+from mpda.plotting.axes import Display, get_panels
+from mpda.plotting.fitted_estimator import (
+    find_step,
+    get_component_names,
+    get_feature_names,
+    to_numpy,
+)
+from mpda.plotting.styles import COLORS, display_name
+
+# Blue through grey to yellow with increasing lightness: zero is in the middle, and the sign of a
+# weight is visible in a grey print as well.
+DIVERGING = "cividis"
+# Components that are drawn by default: as many as fit on a page.
+MAX_BAR_PANELS, MAX_IMAGES = 4, 10
+
+
+class ComponentsDisplay(Display):
+    """Weights of features in components, as bars or as images.
+
+    Parameters
+    ----------
+    weights : array-like of shape (n_components, n_features)
+        Rows of ``components_``.
+    feature_names : sequence of str, default=None
+        Names of the features.
+    component_names : sequence of str, default=None
+        Names of the components.
+    image_shape : tuple of two int, default=None
+        Rows and columns, where features are the pixels of an image.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
+    ax_ : list of matplotlib axes
+        One for each component.
+    """
+
+    def __init__(
+        self,
+        weights: ArrayLike,
+        *,
+        feature_names: Sequence[str] | None = None,
+        component_names: Sequence[str] | None = None,
+        image_shape: Sequence[int] | None = None,
+    ) -> None:
+        self.weights: Floats = np.asarray(weights, dtype=np.float64)
+        if self.weights.ndim != 2 or self.weights.size == 0:
+            raise ValueError(
+                f"weights must have shape (n_components, n_features), got {self.weights.shape}."
+            )
+        n_components, n_features = self.weights.shape
+        self.feature_names = _check_names("feature", feature_names, n_features)
+        self.component_names = _check_names("component", component_names, n_components)
+        self.image_shape = None if image_shape is None else tuple(image_shape)
+        shape = self.image_shape
+        if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != n_features):
+            raise ValueError(
+                f"image_shape must be (rows, columns) with {n_features} pixels in all, the "
+                f"features of the components, got {shape}."
+            )
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        components: int | Sequence[int] | None = None,
+        feature_names: Sequence[str] | None = None,
+        image_shape: Sequence[int] | None = None,
+        top: int = 10,
+        ax: Any = None,
+    ) -> Self:
+        """Draw the weights of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with ``components_``, or a search or pipeline with one
+            Model.
+        components : int or sequence of int, default=None
+            Components to draw, from 0; None takes the first four, or ten images.
+        feature_names : sequence of str, default=None
+            None takes the names that the estimator has seen.
+        image_shape : tuple of two int, default=None
+            Rows and columns, where features are pixels.
+        top : int, default=10
+            Number of bars.
+        ax : matplotlib axes, or a sequence of one for each component, default=None
+            Where to draw; None makes a figure.
+
+        Returns
+        -------
+        ComponentsDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        step = find_step(estimator, "components_")
+        weights = to_numpy(step.components_)
+        n_components, n_features = weights.shape
+        if components is None:
+            most = MAX_BAR_PANELS if image_shape is None else MAX_IMAGES
+            components = range(min(n_components, most))
+        rows = _check_components(components, n_components)
+        if feature_names is None:
+            feature_names = get_feature_names(estimator, step, n_features)
+        names = get_component_names(step, n_components)
+        display = cls(
+            weights[rows],
+            feature_names=feature_names,
+            component_names=[names[i] for i in rows],
+            image_shape=image_shape,
+        )
+        return display.plot(ax, top=top)
+
+    def rank_features(self, component: int, top: int) -> Ints:
+        """Return the features with the largest absolute weights in a component.
+
+        Parameters
+        ----------
+        component : int
+            Row of ``weights``.
+        top : int
+            Number of features.
+
+        Returns
+        -------
+        array of int of shape (top,)
+            Indices of features, by descending absolute weight.
+        """
+        return np.argsort(-np.abs(self.weights[component]), kind="stable")[:top]
+
+    def plot(self, ax: Any = None, *, top: int = 10) -> Self:
+        """Draw with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, or a sequence of one for each component, default=None
+            Where to draw; None makes a figure.
+        top : int, default=10
+            Number of bars.
+
+        Returns
+        -------
+        ComponentsDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        top, n = min(check_count("top", top), self.weights.shape[1]), len(self.weights)
+        if self.image_shape is None:
+            panels = get_panels(ax, n, columns=2, width=4.0, height=0.9 + 0.24 * top)
+            for component, axis in enumerate(panels):
+                self._draw_bars(axis, component, top)
+        else:
+            rows, columns = self.image_shape
+            height = 0.35 + 1.75 * min(rows / columns, 3.0)
+            panels = get_panels(ax, n, columns=5, width=1.9, height=height)
+            for component, axis in enumerate(panels):
+                self._draw_image(axis, component)
+            limit = panels[-1].images[0].get_clim()[1]
+            mappable, ticks = panels[-1].images[0], [-limit, 0.0, limit]
+            bar = panels[0].figure.colorbar(mappable, ax=panels, ticks=ticks, shrink=0.8)
+            bar.ax.set_yticklabels(["negative", "0", "positive"], fontsize=8)
+            bar.outline.set_visible(False)
+        for axis, name in zip(panels, self.component_names, strict=True):
+            axis.set_title(display_name(name), fontsize=9)
+        self.ax_, self.figure_ = panels, panels[0].figure.figure
+        return self
+
+    def _draw_bars(self, axis: Any, component: int, top: int) -> None:
+        features = self.rank_features(component, top)
+        weights = self.weights[component, features]
+        axis.barh(range(top), weights, color=np.where(weights < 0.0, COLORS[1], COLORS[0]))
+        axis.set_yticks(range(top), [display_name(self.feature_names[i]) for i in features])
+        axis.invert_yaxis()
+        axis.axvline(0.0, color="0.3", linewidth=0.8)
+        axis.tick_params(axis="y", length=0)
+        axis.locator_params(axis="x", nbins=4)
+        axis.set_xlabel("weight", fontsize=8)
+
+    def _draw_image(self, axis: Any, component: int) -> None:
+        # Limits differ between components, because their scales carry no importance.
+        weights = self.weights[component]
+        limit = float(np.abs(weights).max()) or 1.0
+        image = weights.reshape(self.image_shape)
+        axis.imshow(image, cmap=DIVERGING, vmin=-limit, vmax=limit)
+        axis.set(xticks=[], yticks=[])
+        axis.spines[:].set_visible(False)
+
+
+def plot_components(
+    estimator: Any,
+    *,
+    components: int | Sequence[int] | None = None,
+    feature_names: Sequence[str] | None = None,
+    image_shape: Sequence[int] | None = None,
+    top: int = 10,
+    ax: Any = None,
+) -> Any:
+    """Draw the weights of features in each component, as bars or images.
+
+    The weights are the entries of ``components_``. They are comparable between features with the
+    same unit, such as pixels, or after a ``StandardScaler``. In a pipeline the features are those
+    that the step with components sees.
+
+    Parameters
+    ----------
+    estimator : fitted estimator with ``components_``, or a search or pipeline with one
+        Model.
+    components : int or sequence of int, default=None
+        Components to draw, from 0; None takes the first four, or ten images.
+    feature_names : sequence of str, default=None
+        None takes the names that the estimator has seen.
+    image_shape : tuple of two int, default=None
+        Rows and columns, where features are pixels. Each image has its own limits, with zero in
+        the middle.
+    top : int, default=10
+        Number of bars.
+    ax : matplotlib axes, or a sequence of one for each component, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Figure with one panel for each component.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mpda import LFDA
+    >>> from mpda.plotting import plot_components
+    >>> X, y = load_iris(return_X_y=True)
+    >>> figure = plot_components(LFDA(n_components=2).fit(X, y), top=3)
+    >>> [len(axis.patches) for axis in figure.axes]
+    [3, 3]
+    """
+    display = ComponentsDisplay.from_estimator(
+        estimator,
+        components=components,
+        feature_names=feature_names,
+        image_shape=image_shape,
+        top=top,
+        ax=ax,
+    )
+    return display.figure_
+
+
+def _check_names(kind: str, names: Sequence[str] | None, n: int) -> list[str]:
+    if names is None:
+        return [f"{kind} {i}" for i in range(n)]
+    if len(names) != n:
+        raise ValueError(f"{kind}_names must hold {n} names, got {len(names)}.")
+    return [str(name) for name in names]
+
+
+def _check_components(components: int | Sequence[int], n: int) -> Ints:
+    rows = np.atleast_1d(np.asarray(components))
+    if rows.ndim != 1 or not rows.size or not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(f"components must be int, one or several, got {components!r}.")
+    if rows.min() < 0 or rows.max() >= n:
+        raise ValueError(f"components must be from 0 to {n - 1}, got {components!r}.")
+    return rows

@@ -1,0 +1,241 @@
+"""Error against the number of components, with confidence bands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from mpda.assessment import ErrorCurve, average_error_curves
+from mpda.plotting.axes import Display, get_axes
+from mpda.plotting.styles import Style, display_name, make_styles
+
+# Curves whose legend fits inside the axes; the legend of more curves stands on the right.
+_MAX_LEGEND_INSIDE = 6
+# Curves with at most this many points get markers, which would merge into a band otherwise.
+_MAX_MARKERS = 12
+
+
+class CurveDisplay(Display):
+    """Error in per cent against the number of components, with 95 % confidence bands.
+
+    Parameters
+    ----------
+    curves : sequence of ErrorCurve
+        One for each method.
+    measure : str, default="error"
+        Title of the vertical axis, without its unit.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
+    ax_ : matplotlib axes
+        Axes of the last plot.
+    """
+
+    def __init__(self, curves: Sequence[ErrorCurve], *, measure: str = "error") -> None:
+        if len(curves) == 0:
+            raise ValueError("curves must hold at least one curve, got none.")
+        self.curves = list(curves)
+        self.measure = measure
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, name: str | None = None, ax: Any = None, title: str | None = None
+    ) -> Self:
+        """Draw the curve of a fitted search.
+
+        Parameters
+        ----------
+        estimator : DiscriminantSearchCV
+            Fitted search.
+        name : str, default=None
+            Name in the legend; None takes the class of the searched method.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            Title of the axes.
+
+        Returns
+        -------
+        CurveDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        searches = {_method_name(estimator) if name is None else name: estimator}
+        return cls(_make_curves(searches), measure=_measure_name(searches)).plot(ax, title=title)
+
+    def upper_limit(self) -> float:
+        """Return the upper end of the error axis in per cent.
+
+        A single component may be far worse than all larger numbers. The axis ends at 2.5 times
+        the best error of the worst method, or 10 points above it, so the differences between
+        methods stay visible.
+
+        Returns
+        -------
+        float
+            At least 1.
+        """
+        errors = [curve.error[np.isfinite(curve.error)] for curve in self.curves]
+        best = max((float(values.min()) for values in errors if values.size), default=1.0)
+        worst = max((float(values.max()) for values in errors if values.size), default=1.0)
+        return max(min(1.08 * worst, max(2.5 * best, best + 10.0)), 1.0)
+
+    def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
+        """Draw with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            Title of the axes.
+
+        Returns
+        -------
+        CurveDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        outside = len(self.curves) > _MAX_LEGEND_INSIDE
+        axis = get_axes(ax, width=8.0 if outside else 6.0, height=4.2)
+        axis.grid(alpha=0.25, linewidth=0.5)
+        for curve, style in zip(self.curves, make_styles(len(self.curves)), strict=True):
+            if curve.dimensions.size:
+                _draw_curve(axis, curve, style)
+            else:
+                level = {"color": "0.45", "linestyle": style.line}
+                axis.axhline(curve.error[0], label=display_name(curve.name), **level)
+        axis.set(xlabel="number of components", ylabel=f"{self.measure} in %")
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_ylim(0.0, self.upper_limit())
+        anchor = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
+        axis.legend(frameon=False, fontsize=8, **(anchor if outside else {}))
+        return self._finish(axis, title)
+
+
+def _draw_curve(axis: Any, curve: ErrorCurve, style: Style) -> None:
+    label = display_name(curve.name)
+    look: dict[str, Any] = {"color": style.color, "linestyle": style.line}
+    if curve.dimensions.size <= _MAX_MARKERS:
+        look |= {"marker": style.marker, "markersize": 4.5}
+    if curve.selected is not None:
+        label += f" (selected: {round(curve.selected, 1):g})"
+    axis.plot(curve.dimensions, curve.error, linewidth=1.8, label=label, **look)
+    if curve.low is not None and curve.high is not None:
+        band = {"color": style.color, "alpha": 0.15, "linewidth": 0.0}
+        axis.fill_between(curve.dimensions, curve.low, curve.high, **band)
+    if (point := curve.selected_point()) is not None:
+        ring = {"color": style.color, "edgecolors": "black", "linewidths": 1.2}
+        axis.scatter(*point, s=70, marker=style.marker, zorder=4, **ring)
+
+
+def plot_curve(curves: Any, *, ax: Any = None, title: str | None = None) -> Any:
+    """Draw errors against the number of components.
+
+    Parameters
+    ----------
+    curves : DiscriminantSearchCV, or mapping of names to curves
+        A fitted search gives the mean error over folds at its best parameters, with a mark at the
+        number of components it chose. In a mapping each curve is such a search; errors from 0 to 1
+        for 1, 2, .. components, as ``classification_curve`` returns; an array of these with one row
+        for each fold or split; or one number, drawn as a level line. Rows give 95 % intervals by
+        Student's t. They are too narrow for folds, which share training samples.
+    ax : matplotlib axes, default=None
+        Where to draw; None makes a figure.
+    title : str, default=None
+        Title of the axes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Figure with the plot.
+
+    Examples
+    --------
+    >>> from mpda.plotting import plot_curve
+    >>> figure = plot_curve({"one": [0.3, 0.2, 0.1], "two": [[0.4, 0.2], [0.3, 0.1]]})
+    >>> [line.get_label() for line in figure.axes[0].lines]
+    ['one', 'two']
+    """
+    sources = curves if isinstance(curves, Mapping) else {_method_name(curves): curves}
+    display = CurveDisplay(_make_curves(sources), measure=_measure_name(sources))
+    return display.plot(ax, title=title).figure_
+
+
+def _method_name(search: Any) -> str:
+    step = getattr(search, "estimator", search)
+    if getattr(step, "steps", None):
+        step = step.steps[-1][1]
+    return type(step).__name__
+
+
+def _make_curves(sources: Mapping[Any, Any]) -> list[ErrorCurve]:
+    curves = []
+    for name, source in sources.items():
+        if hasattr(source, "cv_results_"):
+            curves.append(_curve_of_search(str(name), source))
+        elif hasattr(source, "fit"):
+            raise ValueError(
+                f"curves: {type(source).__name__} has no cv_results_. Give a fitted "
+                "DiscriminantSearchCV, or errors by number of components."
+            )
+        else:
+            curves.append(_curve_of_errors(str(name), source))
+    return curves
+
+
+def _measure_name(sources: Mapping[Any, Any]) -> str:
+    """Return "error" for accuracies, otherwise "1 - score"."""
+    scorings = {getattr(source, "scoring", "accuracy") for source in sources.values()}
+    if "accuracy" in scorings or not scorings:
+        return "error"
+    scoring = scorings.pop()
+    return f"1 - {scoring}" if not scorings and isinstance(scoring, str) else "1 - score"
+
+
+def _curve_of_search(name: str, search: Any) -> ErrorCurve:
+    """Return the errors for all numbers of components at the best other parameters."""
+    table, best = search.cv_results_, search.best_params_
+    key = next((k for k in best if k.rsplit("__", 1)[-1] == "n_components"), None)
+    if key is None:
+        raise ValueError(f"curves: the search {name!r} did not vary n_components.")
+    rows = [
+        i
+        for i, point in enumerate(table["params"])
+        if all(_equal(point.get(k, _equal), v) for k, v in best.items() if k != key)
+    ]
+    dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
+    scores = np.array([table[f"split{i}_test_score"][rows] for i in range(search.n_splits_)])
+    order = np.argsort(dimensions, kind="stable")
+    return average_error_curves(name, dimensions[order], 1.0 - scores[:, order], float(best[key]))
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Return True if two parameter values are equal; estimators are compared by identity."""
+    return left is right or bool(np.all(left == right))
+
+
+def _curve_of_errors(name: str, values: Any) -> ErrorCurve:
+    try:
+        errors = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"curves[{name!r}] must be a fitted search or errors from 0 to 1, got "
+            f"{type(values).__name__}."
+        ) from error
+    if errors.ndim > 2 or errors.size == 0:
+        raise ValueError(
+            f"curves[{name!r}] must have one dimension (components) or two (folds x components), "
+            f"got shape {errors.shape}."
+        )
+    if np.nanmin(errors) < 0.0 or np.nanmax(errors) > 1.0:
+        raise ValueError(
+            f"curves[{name!r}] must hold errors from 0 to 1, got {np.nanmin(errors):g} to "
+            f"{np.nanmax(errors):g}. Divide per cent by 100."
+        )
+    if errors.ndim == 0:
+        return ErrorCurve(name, np.empty(0), 100.0 * errors[None])
+    rows = np.atleast_2d(errors)
+    return average_error_curves(name, np.arange(1.0, rows.shape[1] + 1.0), rows)

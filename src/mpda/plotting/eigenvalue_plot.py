@@ -1,0 +1,100 @@
+"""Bar chart of eigenvalues."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mpda._lib.array_types import ArrayLike, Floats
+from mpda.plotting.axes import Display, get_axes
+from mpda.plotting.fitted_estimator import find_step, to_numpy
+from mpda.plotting.styles import COLORS
+
+# Ratio of the largest to the smallest eigenvalue above which the axis is logarithmic: below 1 % of
+# the highest bar a bar is not visible on a linear axis.
+_LOG_RATIO = 100.0
+
+
+class EigenvalueDisplay(Display):
+    """Eigenvalue of each component, which measures how well it separates the classes.
+
+    Parameters
+    ----------
+    eigenvalues : array-like of shape (n_components,)
+        In the order of the components.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
+    ax_ : matplotlib axes
+        Axes of the last plot.
+    """
+
+    def __init__(self, eigenvalues: ArrayLike) -> None:
+        self.eigenvalues: Floats = np.asarray(eigenvalues, dtype=np.float64)
+        if self.eigenvalues.ndim != 1 or self.eigenvalues.size == 0:
+            raise ValueError(
+                f"eigenvalues must have shape (n_components,), got {self.eigenvalues.shape}."
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, title: str | None = None) -> Self:
+        """Draw the eigenvalues of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : fitted estimator with ``eigenvalues_``, or a search or pipeline with one
+            Model.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            Title of the axes.
+
+        Returns
+        -------
+        EigenvalueDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        step = find_step(estimator, "eigenvalues_")
+        return cls(to_numpy(step.eigenvalues_)).plot(ax, title=title)
+
+    def is_log_scale(self) -> bool:
+        """Return True if eigenvalues are positive and span more than two powers of ten.
+
+        Returns
+        -------
+        bool
+            True for a logarithmic axis.
+        """
+        values = self.eigenvalues
+        return bool(values.min() > 0.0 and values.max() > _LOG_RATIO * values.min())
+
+    def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
+        """Draw with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            Title of the axes.
+
+        Returns
+        -------
+        EigenvalueDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        axis = get_axes(ax, width=6.0, height=3.2)
+        bottom = 0.0
+        if self.is_log_scale():
+            axis.set_yscale("log")
+            bottom = self.eigenvalues.min() / 2.0
+        heights = self.eigenvalues - bottom
+        axis.bar(range(len(heights)), heights, bottom=bottom, color=COLORS[0], width=0.7)
+        if bottom:
+            axis.set_ylim(bottom, None)
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set(xlabel="component", ylabel="eigenvalue")
+        return self._finish(axis, title)

@@ -1,0 +1,246 @@
+"""Scatter plot of classes in one, two or three components."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda.plotting.axes import Display, get_axes
+from mpda.plotting.fitted_estimator import get_component_names, map_samples, to_numpy
+from mpda.plotting.styles import LEGEND_LIMIT, display_name, letter_markers, make_styles
+
+
+class EmbeddingDisplay(Display):
+    """Samples in one, two or three components, with a colour and a marker for each class.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_samples, 1), (n_samples, 2) or (n_samples, 3)
+        Mapped samples.
+    codes : array-like of int of shape (n_samples,)
+        Class of each sample, as an index into ``labels``.
+    labels : sequence of str
+        Names of the classes.
+    component_names : sequence of str, default=None
+        Titles of the axes.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
+    ax_ : matplotlib axes
+        Axes of the last plot.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from mpda import MPDA
+    >>> from mpda.plotting import EmbeddingDisplay
+    >>> X, y = load_iris(return_X_y=True)
+    >>> display = EmbeddingDisplay.from_estimator(MPDA(n_components=2).fit(X, y), X, y)
+    >>> display.ax_.get_xlabel()
+    'mpda0'
+    """
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        codes: ArrayLike,
+        labels: Sequence[str],
+        *,
+        component_names: Sequence[str] | None = None,
+    ) -> None:
+        self.points: Floats = np.asarray(points, dtype=np.float64)
+        self.codes: Ints = np.asarray(codes, dtype=np.intp)
+        self.labels = [str(label) for label in labels]
+        width = self.points.shape[1] if self.points.ndim == 2 else 0
+        if not 1 <= width <= 3:
+            raise ValueError(f"points must have 1, 2 or 3 columns, got shape {self.points.shape}.")
+        if self.codes.shape != (len(self.points),):
+            raise ValueError(
+                f"codes must have one entry for each of {len(self.points)} samples, got shape "
+                f"{self.codes.shape}."
+            )
+        if self.codes.size and not 0 <= self.codes.min() <= self.codes.max() < len(self.labels):
+            raise ValueError(f"codes must be indices of the {len(self.labels)} labels.")
+        names = list(component_names or [])
+        self.component_names = names + [f"component {i}" for i in range(len(names), width)]
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        y: ArrayLike,
+        *,
+        components: int | Sequence[int] = (0, 1),
+        ax: Any = None,
+        title: str | None = None,
+    ) -> Self:
+        """Map samples and draw them.
+
+        Parameters
+        ----------
+        estimator : fitted transformer, search or pipeline, or None
+            None takes X as mapped already.
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        components : int or sequence of one to three int, default=(0, 1)
+            Components to draw, from 0.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            Title of the axes.
+
+        Returns
+        -------
+        EmbeddingDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        Z = map_samples(estimator, X)
+        y = to_numpy(y)
+        if y.shape != (len(Z),):
+            raise ValueError(
+                f"y must hold one label for each of {len(Z)} samples, got shape {y.shape}."
+            )
+        columns = _check_components(components, Z.shape[1])
+        names = get_component_names(estimator, Z.shape[1])
+        classes, codes = np.unique(y, return_inverse=True)
+        display = cls(
+            Z[:, columns],
+            codes,
+            classes.astype(str).tolist(),
+            component_names=[names[i] for i in columns],
+        )
+        return display.plot(ax, title=title)
+
+    def coordinates(self) -> Floats:
+        """Return the points to draw, with a random second coordinate for a single component.
+
+        Returns
+        -------
+        array of shape (n_samples, 2) or (n_samples, 3)
+            The random coordinate only keeps points from hiding each other.
+        """
+        if self.points.shape[1] > 1:
+            return self.points
+        offsets = np.random.default_rng(0).uniform(-1.0, 1.0, len(self.points))
+        return np.column_stack([self.points[:, 0], offsets])
+
+    def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
+        """Draw with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            Title of the axes.
+
+        Returns
+        -------
+        EmbeddingDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        width = self.points.shape[1]
+        axis = get_axes(ax, width=6.4, height=4.8, projection="3d" if width == 3 else None)
+        points, markers = self.coordinates(), letter_markers(self.labels)
+        # Area of a marker in points squared: small for many samples, but visible.
+        size = float(np.clip(20_000.0 / max(len(points), 1), 10.0, 34.0))
+        look: dict[str, Any] = {"s": size, "linewidths": 0.3, "edgecolors": "white", "alpha": 0.85}
+        if markers is not None:
+            look = {"s": 2.2 * size, "linewidths": 0.0}  # letters need more area than dots
+        for code, style in enumerate(make_styles(len(self.labels))):
+            axis.scatter(
+                *points[self.codes == code].T,
+                color=style.color,
+                marker=style.marker if markers is None else markers[code],
+                label=display_name(self.labels[code]),
+                **look,
+            )
+        setters = (axis.set_xlabel, axis.set_ylabel, getattr(axis, "set_zlabel", None))
+        for set_label, name in zip(setters, self.component_names[:width], strict=False):
+            set_label(display_name(name))
+        if width == 1:
+            axis.set(yticks=[], ylim=(-1.6, 1.6))
+            axis.spines["left"].set_visible(False)
+        elif width == 3:
+            axis.tick_params(labelsize=7)
+        if markers is None and len(self.labels) > 1:
+            _add_legend(axis, len(self.labels), size)
+        return self._finish(axis, title)
+
+
+def _add_legend(axis: Any, n_classes: int, size: float) -> None:
+    handles, names = axis.get_legend_handles_labels()
+    axis.legend(
+        handles[:LEGEND_LIMIT],
+        names[:LEGEND_LIMIT],
+        loc="upper left",
+        # The corners of a three-dimensional view are empty; other plots have room on the right.
+        bbox_to_anchor=(0.0, 1.0) if axis.name == "3d" else (1.02, 1.0),
+        frameon=False,
+        fontsize=8,
+        markerscale=(34.0 / size) ** 0.5,
+        borderaxespad=0.0,
+        title=f"{LEGEND_LIMIT} of {n_classes} classes" if n_classes > LEGEND_LIMIT else None,
+        title_fontsize=8,
+    )
+
+
+def plot_embedding(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    components: int | Sequence[int] = (0, 1),
+    ax: Any = None,
+    title: str | None = None,
+) -> Any:
+    """Draw the classes in one, two or three components of a fitted estimator.
+
+    Classes differ in colour and marker. Up to ten classes whose names are one letter or digit are
+    drawn by their names.
+
+    Parameters
+    ----------
+    estimator : fitted transformer, search or pipeline, or None
+        None takes X as mapped already.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    components : int or sequence of one to three int, default=(0, 1)
+        Components to draw, from 0. One is drawn as a strip of points, three in space.
+    ax : matplotlib axes, default=None
+        Where to draw; None makes a figure.
+    title : str, default=None
+        Title of the axes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Figure with the plot.
+    """
+    display = EmbeddingDisplay.from_estimator(
+        estimator, X, y, components=components, ax=ax, title=title
+    )
+    return display.figure_
+
+
+def _check_components(components: int | Sequence[int], n: int) -> list[int]:
+    columns = np.atleast_1d(np.asarray(components))
+    is_integer = np.issubdtype(columns.dtype, np.integer)
+    if columns.ndim != 1 or not 1 <= columns.size <= 3 or not is_integer:
+        raise ValueError(f"components must be one, two or three int, got {components!r}.")
+    if columns.min() < 0 or columns.max() >= n:
+        raise ValueError(
+            f"components must be from 0 to {n - 1}, the components that X is mapped to, got "
+            f"{components!r}. Give, for example, components={tuple(range(min(n, 2)))}."
+        )
+    return columns.tolist()

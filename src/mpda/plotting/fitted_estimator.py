@@ -1,0 +1,172 @@
+"""Access to fitted estimators: the estimator itself, a search around it, or a pipeline with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mpda._lib.array_types import Floats
+from mpda._lib.arrays import is_device_array, to_host
+
+
+def to_numpy(X: Any) -> Any:
+    """Return a NumPy array of an array on any device, or of a data frame.
+
+    Parameters
+    ----------
+    X : array-like
+        Array, tensor or data frame.
+
+    Returns
+    -------
+    numpy.ndarray
+        On the host.
+    """
+    return np.asarray(to_host(X) if is_device_array(X) else X)
+
+
+def map_samples(estimator: Any, X: Any) -> Floats:
+    """Return the samples in the space of an estimator.
+
+    Parameters
+    ----------
+    estimator : fitted transformer, pipeline or None
+        A classifier at the end of a pipeline is left out. None takes X as mapped already.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+
+    Returns
+    -------
+    array of shape (n_samples, n_components)
+        Mapped samples.
+    """
+    if estimator is not None:
+        transformer = _without_classifier(estimator)
+        if not hasattr(transformer, "transform"):
+            raise TypeError(
+                f"estimator must have transform, got {type(estimator).__name__}: give a fitted "
+                "method or pipeline, or None where X is mapped already."
+            )
+        X = transformer.transform(X)
+    Z = to_numpy(X)
+    Z = Z[:, None] if Z.ndim == 1 else Z
+    if Z.ndim != 2 or not np.issubdtype(Z.dtype, np.number):
+        raise ValueError(
+            f"X must be numbers of shape (n_samples, n_features), got {Z.shape} of {Z.dtype}."
+        )
+    return np.asarray(Z, dtype=np.float64)
+
+
+def find_step(estimator: Any, *attributes: str) -> Any:
+    """Return the step of a fitted estimator that has one of the attributes.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, search or pipeline
+        Where to look.
+    *attributes : str
+        Names of fitted attributes.
+
+    Returns
+    -------
+    fitted estimator
+        Last step that has one of them.
+    """
+    candidates = [_best(step) for step in (_best(estimator), *_pipeline_steps(estimator))]
+    for step in reversed(candidates):
+        if any(hasattr(step, name) for name in attributes):
+            return step
+    raise ValueError(
+        f"estimator must be fitted and have {' or '.join(attributes)}, got "
+        f"{type(estimator).__name__} without."
+    )
+
+
+def steps_before(estimator: Any, step: Any) -> list[Any]:
+    """Return the steps of a pipeline that come before one of its steps.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, search or pipeline
+        As given to `find_step`.
+    step : fitted estimator
+        Result of `find_step`.
+
+    Returns
+    -------
+    list of fitted transformers
+        Empty where there is no pipeline.
+    """
+    steps = _pipeline_steps(estimator)
+    position = next((i for i, other in enumerate(steps) if _best(other) is step), 0)
+    return [other for other in steps[:position] if other not in (None, "passthrough")]
+
+
+def get_component_names(estimator: Any, n: int) -> list[str]:
+    """Return the names of the components.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, pipeline or None
+        Its ``get_feature_names_out`` is asked.
+    n : int
+        Number of components.
+
+    Returns
+    -------
+    list of str
+        "component 0" and so on where the estimator has no names.
+    """
+    try:
+        names = [str(name) for name in _without_classifier(estimator).get_feature_names_out()]
+    except (AttributeError, ValueError):  # no such method, or a step needs names of features
+        names = []
+    return names if len(names) == n else [f"component {i}" for i in range(n)]
+
+
+def get_feature_names(estimator: Any, step: Any, n: int) -> list[str]:
+    """Return the names of the features that a step sees.
+
+    Parameters
+    ----------
+    estimator : fitted estimator, search or pipeline
+        As given to `find_step`.
+    step : fitted estimator
+        Result of `find_step`.
+    n : int
+        Number of features.
+
+    Returns
+    -------
+    list of str
+        "feature 0" and so on where there are no names.
+    """
+    names = getattr(_best(estimator), "feature_names_in_", None)
+    try:
+        for transformer in steps_before(estimator, step):
+            names = transformer.get_feature_names_out(names)
+    except AttributeError:  # a step without names
+        names = None
+    if names is None or len(names) != n:
+        return [f"feature {i}" for i in range(n)]
+    return [str(name) for name in names]
+
+
+def _best(estimator: Any) -> Any:
+    """Return the result of a search, or the estimator itself."""
+    return getattr(estimator, "best_estimator_", estimator)
+
+
+def _pipeline_steps(estimator: Any) -> list[Any]:
+    """Return all steps of a pipeline, those of inner pipelines included."""
+    steps: list[Any] = []
+    for _, step in getattr(_best(estimator), "steps", None) or []:
+        steps += _pipeline_steps(step) or [step]
+    return steps
+
+
+def _without_classifier(estimator: Any) -> Any:
+    if not hasattr(estimator, "transform") and hasattr(estimator, "named_steps"):
+        return estimator[:-1]
+    return estimator

@@ -1,0 +1,273 @@
+"""Patches of a class in the plane, with their tangent lines."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints
+from mpda.plotting.axes import Display, get_axes
+from mpda.plotting.fitted_estimator import find_step, map_samples, steps_before, to_numpy
+from mpda.plotting.styles import COLORS, assign_patch_styles, display_name, make_styles
+
+
+class PartitionDisplay(Display):
+    """Patches in the plane, with different colours and markers for neighbouring patches.
+
+    Parameters
+    ----------
+    points : array-like of shape (n_samples, 2)
+        Samples.
+    patches : array-like of int of shape (n_samples,)
+        Patch of each sample, 0 to n_patches - 1.
+    lines : array-like of shape (n_patches, 2, 2), default=None
+        Ends of the tangent line of each patch; None takes the first principal direction of its
+        points.
+    axis_names : tuple of two str, default=None
+        Titles of the axes.
+
+    Attributes
+    ----------
+    figure_ : matplotlib.figure.Figure
+        Figure of the last plot.
+    ax_ : matplotlib axes
+        Axes of the last plot.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from mpda import ManifoldPartition
+    >>> from mpda.plotting import PartitionDisplay
+    >>> X, y = make_moons(80, random_state=0)
+    >>> display = PartitionDisplay.from_estimator(ManifoldPartition().fit(X, y), X, label=1)
+    >>> display.ax_.get_title().split(":")[0]
+    'class 1'
+    """
+
+    def __init__(
+        self,
+        points: ArrayLike,
+        patches: ArrayLike,
+        *,
+        lines: ArrayLike | None = None,
+        axis_names: tuple[str, str] | None = None,
+    ) -> None:
+        self.points: Floats = np.asarray(points, dtype=np.float64)
+        self.patches: Ints = np.asarray(patches, dtype=np.intp)
+        if self.points.ndim != 2 or self.points.shape[1] != 2 or not len(self.points):
+            raise ValueError(f"points must have shape (n_samples, 2), got {self.points.shape}.")
+        if self.patches.shape != (len(self.points),) or self.patches.min() < 0:
+            raise ValueError(
+                f"patches must be numbers from 0, one for each of {len(self.points)} samples, got "
+                f"shape {self.patches.shape}."
+            )
+        if lines is None:
+            lines = compute_tangent_lines(self.points, self.patches)
+        self.lines: Floats = np.asarray(lines)
+        self.axis_names = axis_names
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: ArrayLike,
+        *,
+        label: Any = None,
+        ax: Any = None,
+        title: str | None = None,
+    ) -> Self:
+        """Draw the patches of a class.
+
+        Parameters
+        ----------
+        estimator : fitted ManifoldPartition or MPDA, or a pipeline with one
+            Model with patches.
+        X : array-like of shape (n_samples, n_features)
+            Training samples of the estimator.
+        label : class label, default=None
+            Class to draw; None takes the largest one.
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            None names the class, the number of patches and their mean linearity.
+
+        Returns
+        -------
+        PartitionDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        step = find_step(estimator, "patch_labels_", "labels_")
+        labels = to_numpy(getattr(step, "patch_labels_", getattr(step, "labels_", None)))
+        for transformer in steps_before(estimator, step):
+            X = transformer.transform(X)
+        X = map_samples(None, X)
+        if len(X) != len(labels):
+            raise ValueError(
+                f"X must be the {len(labels)} samples that the estimator was fitted to, in their "
+                f"order, got {len(X)}."
+            )
+        mask, name = _select_class(step, labels, label)
+        X = X[mask]
+        numbers, patches = np.unique(labels[mask], return_inverse=True)
+        lines = compute_tangent_lines(X, patches)
+        names = ("feature 0", "feature 1")
+        if X.shape[1] != 2:
+            mean, axes = X.mean(axis=0), _principal_axes(X)
+            X, lines = (X - mean) @ axes.T, (lines - mean) @ axes.T
+            names = ("first principal component", "second principal component")
+        if title is None:
+            linearity = getattr(step, "patch_linearity_", None)
+            linearity = None if linearity is None else to_numpy(linearity)[numbers]
+            title = describe_partition(name, numbers.size, linearity)
+        return cls(X, patches, lines=lines, axis_names=names).plot(ax, title=title)
+
+    def style_indices(self) -> Ints:
+        """Return the style of each patch as an index into ``make_styles(8)``.
+
+        Returns
+        -------
+        array of int of shape (n_patches,)
+            Neighbouring patches have different styles.
+        """
+        numbers = np.unique(self.patches)
+        centres = [self.points[self.patches == patch].mean(axis=0) for patch in numbers]
+        return assign_patch_styles(np.array(centres))
+
+    def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
+        """Draw with matplotlib.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, default=None
+            Where to draw; None makes a figure.
+        title : str, default=None
+            Title of the axes.
+
+        Returns
+        -------
+        PartitionDisplay
+            With ``figure_`` and ``ax_``.
+        """
+        axis = get_axes(ax, width=5.6, height=4.8)
+        styles = make_styles(len(COLORS))
+        # Area of a marker in points squared: small for many samples, but visible.
+        size = float(np.clip(9000.0 / len(self.points), 8.0, 30.0))
+        numbers = np.unique(self.patches)
+        for patch, line, index in zip(numbers, self.lines, self.style_indices(), strict=True):
+            points, style = self.points[self.patches == patch], styles[index]
+            axis.scatter(*points.T, s=size, color=style.color, marker=style.marker, linewidths=0.0)
+            axis.plot(*line.T, color=style.color, linewidth=1.0, alpha=0.55)
+        # Angles between tangent lines are meaningful only if both axes have the same scale.
+        axis.set_aspect("equal", adjustable="datalim")
+        if self.axis_names is not None:
+            axis.set(xlabel=self.axis_names[0], ylabel=self.axis_names[1])
+        return self._finish(axis, title)
+
+
+def plot_partition(
+    estimator: Any, X: ArrayLike, *, label: Any = None, ax: Any = None, title: str | None = None
+) -> Any:
+    """Draw the patches of a class with their tangent lines.
+
+    Samples with more than two features are drawn in their first two principal components. The
+    tangent line of a patch is its first principal direction in the original space.
+
+    Parameters
+    ----------
+    estimator : fitted ManifoldPartition or MPDA, or a pipeline with one
+        Model with patches.
+    X : array-like of shape (n_samples, n_features)
+        Training samples of the estimator.
+    label : class label, default=None
+        Class to draw; None takes the largest one, or all samples where there were no labels.
+    ax : matplotlib axes, default=None
+        Where to draw; None makes a figure.
+    title : str, default=None
+        None names the class, the number of patches and their mean linearity; 1 is flat.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Figure with the plot.
+    """
+    return PartitionDisplay.from_estimator(estimator, X, label=label, ax=ax, title=title).figure_
+
+
+def _select_class(step: Any, patches: Ints, label: Any) -> tuple[Bools, str | None]:
+    """Return the mask of the samples to draw and the name of their class."""
+    if not hasattr(step, "patch_classes_"):
+        if label is not None:
+            raise ValueError(
+                f"label={label!r}: the partition was fitted without y, so leave label out."
+            )
+        return np.ones(len(patches), dtype=bool), None
+    y = to_numpy(step.patch_classes_)[patches]
+    classes, counts = np.unique(y, return_counts=True)
+    if label is None:
+        label = classes[np.argmax(counts)]
+    if label not in classes:
+        names = ", ".join(map(repr, classes.tolist()[:10]))
+        raise ValueError(f"label must be one of {names}, got {label!r}.")
+    return y == label, str(label)
+
+
+def describe_partition(name: str | None, n_patches: int, linearity: Floats | None) -> str:
+    """Return the title of a plot of patches.
+
+    Parameters
+    ----------
+    name : str or None
+        Name of the class.
+    n_patches : int
+        Number of patches.
+    linearity : array of shape (n_patches,) or None
+        Linearities, nan where unknown.
+
+    Returns
+    -------
+    str
+        Class, number of patches and mean linearity.
+    """
+    title = f"{n_patches} patches" if n_patches != 1 else "1 patch"
+    if name is not None:
+        title = f"class {display_name(name)}: {title}"
+    if linearity is not None and np.isfinite(linearity).any():
+        title += f", mean linearity {np.nanmean(linearity):.3f}"
+    return title
+
+
+def _principal_axes(X: Floats) -> Floats:
+    """Return the first two principal directions, shape (2, n_features)."""
+    axes = np.zeros((2, X.shape[1]))
+    directions = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:2]
+    # The largest entry is positive, so the sign of a plot does not depend on LAPACK.
+    largest = np.abs(directions).argmax(axis=1)
+    signs = np.sign(directions[np.arange(len(directions)), largest])
+    axes[: len(directions)] = signs[:, None] * directions
+    return axes
+
+
+def compute_tangent_lines(X: Floats, patches: Ints) -> Floats:
+    """Return segments along the first principal direction of each patch.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples.
+    patches : array of int of shape (n_samples,)
+        Patch of each sample.
+
+    Returns
+    -------
+    array of shape (n_patches, 2, n_features)
+        Ends of a segment through the mean, 15 % longer than the patch so that it is visible.
+    """
+    lines = []
+    for patch in np.unique(patches):
+        points = X[patches == patch]
+        centre = points.mean(axis=0)
+        direction = np.linalg.svd(points - centre, full_matrices=False)[2][0]
+        half = 1.15 * np.abs((points - centre) @ direction).max() * direction
+        lines.append([centre - half, centre + half])
+    return np.array(lines)

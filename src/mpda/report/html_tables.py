@@ -1,0 +1,204 @@
+"""HTML tables of the page. All text from the data is escaped here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+_MISSING = '<span class="none" title="not measured">&ndash;</span>'
+Entry = dict[str, Any]
+
+
+def methods_table(problem: Entry) -> str:
+    """Return the table of the methods on one problem, one row for each method.
+
+    Parameters
+    ----------
+    problem : dict
+        Entry of "problems" of the section "comparison".
+
+    Returns
+    -------
+    str
+        HTML. Rows of methods that are best or not significantly worse have the class "best".
+    """
+    rows = problem["rows"]
+    ends = [row.get("high") or row["error"] or 0.0 for row in rows]
+    longest = max(ends, default=1.0) or 1.0
+    timed = any(row.get("seconds") is not None for row in rows)
+    header = ["method", "error", "", "vs 1-NN", "components", *(["time of a fit"] if timed else [])]
+    body = []
+    for row in rows:
+        cells = [
+            _cell(_format_error(row)),
+            f'<td class="bar" aria-hidden="true">{_draw_interval(row, longest)}</td>',
+            _cell(_format(row.get("difference"), "+.2f")),
+            _cell(_format(row.get("components"), ".1f").removesuffix(".0")),
+        ]
+        if timed:
+            cells.append(_cell(_format_seconds(row.get("seconds"))))
+        head = escape(row["method"]) + _best_tag(row, rows)
+        body.append(_row(head, cells, "best" if row.get("best") else ""))
+    return _table(f"Error of each method on {problem['name']}", header, body, "methods")
+
+
+def problems_table(problems: Sequence[Entry]) -> str:
+    """Return the table of errors with one row for each problem and one column for each method.
+
+    Parameters
+    ----------
+    problems : sequence of dict
+        Entries of the section "comparison".
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    methods = list(dict.fromkeys(row["method"] for p in problems for row in p["rows"]))
+    body = []
+    for problem in problems:
+        by_method = {row["method"]: row for row in problem["rows"]}
+        cells = []
+        for row in (by_method.get(method) for method in methods):
+            text = "" if row is None else _best_tag(row, problem["rows"])
+            best = " best" if row is not None and row.get("best") else ""
+            cells.append(_cell(_format_error(row, unit="") + text, best))
+        body.append(_row(escape(problem["name"]), cells))
+    return _table("Error of each method on each problem in %", ["problem", *methods], body)
+
+
+def curves_table(curves: Sequence[Entry]) -> str:
+    """Return the values of error curves.
+
+    Parameters
+    ----------
+    curves : sequence of dict
+        Curves of a problem.
+
+    Returns
+    -------
+    str
+        HTML, one row for each number of components.
+    """
+    errors = [dict(zip(c["dimensions"], c["error"], strict=True)) for c in curves]
+    body = [
+        _row(f"{r:g}", [_cell(_format(values.get(r), ".2f")) for values in errors])
+        for r in sorted(set().union(*errors))
+    ]
+    header = ["components", *(curve["method"] for curve in curves)]
+    return _table("Error in % by number of components", header, body)
+
+
+def patches_table(classes: Sequence[Entry]) -> str:
+    """Return the numbers, sizes and linearities of the patches of each class.
+
+    Parameters
+    ----------
+    classes : sequence of dict
+        Classes of the section "partition".
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    body = []
+    for entry in classes:
+        linearity = [value for value in entry["linearity"] if value is not None]
+        mean = sum(linearity) / len(linearity) if linearity else None
+        size = sum(entry["sizes"]) / len(entry["sizes"]) if entry["sizes"] else None
+        values, formats = (
+            (entry["patches"], size, mean, max(linearity, default=None)),
+            "d .1f .3f .3f",
+        )
+        cells = [_cell(_format(*pair)) for pair in zip(values, formats.split(), strict=True)]
+        body.append(_row(escape(entry["label"]), cells))
+    header = ["class", "patches", "mean size", "mean linearity", "largest"]
+    return _table("Patches of each class", header, body)
+
+
+def pairs_table(caption: str, pairs: dict[str, Any]) -> str:
+    """Return a table of names and values.
+
+    Parameters
+    ----------
+    caption : str
+        Visible caption.
+    pairs : dict
+        Values by name.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    body = [
+        f'<tr><th scope="row">{escape(str(name))}</th>'
+        f"<td><code>{escape(value if isinstance(value, str) else repr(value))}</code></td></tr>"
+        for name, value in pairs.items()
+    ]
+    return f'<table class="pairs"><caption>{escape(caption)}</caption>{"".join(body)}</table>'
+
+
+def _table(caption: str, header: Sequence[str], body: Sequence[str], css_class: str = "") -> str:
+    columns = "".join(
+        f'<th scope="col"{" class=number" if i and name else ""}>{escape(name)}</th>'
+        for i, name in enumerate(header)
+    )
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        f'<table class="{css_class}"><caption class="hidden">{escape(caption)}</caption>'
+        f"<thead><tr>{columns}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _row(head: str, cells: Sequence[str], css_class: str = "") -> str:
+    attribute = f' class="{css_class}"' if css_class else ""
+    return f'<tr{attribute}><th scope="row">{head}</th>{"".join(cells)}</tr>'
+
+
+def _cell(content: str, css_class: str = "") -> str:
+    return f'<td class="number{css_class}">{content}</td>'
+
+
+def _best_tag(row: Entry, rows: Sequence[Entry]) -> str:
+    """Return a tag: "best" for the lowest error, "tied" if not significantly worse."""
+    if not row.get("best"):
+        return ""
+    lowest = min(other["error"] for other in rows if other["error"] is not None)
+    return f' <span class="tag">{"best" if row["error"] == lowest else "tied"}</span>'
+
+
+def _format_error(row: Entry | None, unit: str = " %") -> str:
+    if row is None or row["error"] is None:
+        return _MISSING
+    std = row.get("std")
+    suffix = "" if std is None else f' <span class="spread">± {std:.2f}</span>'
+    return f"{row['error']:.2f}{suffix}{unit}"
+
+
+def _draw_interval(row: Entry, longest: float) -> str:
+    """Return a dot at the mean error on its 95 % interval."""
+    if row["error"] is None:
+        return ""
+    low, high, band = row.get("low"), row.get("high"), ""
+    if low is not None and high is not None:
+        start, end = 100.0 * max(low, 0.0) / longest, 100.0 * high / longest
+        band = f'<i class="band" style="left:{start:.1f}%;width:{end - start:.1f}%"></i>'
+    position = 100.0 * row["error"] / longest
+    return f'<span class="track">{band}<i class="dot" style="left:{position:.1f}%"></i></span>'
+
+
+def _format(value: float | None, spec: str) -> str:
+    if value is None or not math.isfinite(value):
+        return _MISSING
+    return f"{value:{spec}}".replace("-", "&minus;")
+
+
+def _format_seconds(value: float | None) -> str:
+    if value is None:
+        return _MISSING
+    return f"{1000.0 * value:.0f} ms" if value < 1.0 else f"{value:.3g} s"

@@ -1,0 +1,110 @@
+"""The page: sections, charts, style and script in one HTML file that works offline."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from mpda._lib.atomic_write import write_atomically
+from mpda.plotting.styles import COLORS
+from mpda.report.page_sections import Section, make_sections, make_summary
+from mpda.report.results_file import check_results, refuse_corrupt_results
+
+
+def render(results: dict[str, Any]) -> str:
+    """Return one HTML page that shows the results and works offline.
+
+    Parameters
+    ----------
+    results : dict
+        "format" is "mpda results", "version" is 1, and "provenance" holds the command, the time and
+        the versions of packages. Optional entries are "title", "summary", "data", "comparison",
+        "model", "embedding", "partition" and "confusion", as `mpda.report.collect` makes them.
+
+    Returns
+    -------
+    str
+        HTML with all scripts, styles and data. Text from the data is escaped.
+
+    Raises
+    ------
+    ReportError
+        If the results have another format or a wrong entry, which the message names.
+    """
+    results = check_results(results)
+    with refuse_corrupt_results():
+        sections = make_sections(results)
+        charts = {name: chart for section in sections for name, chart in section.charts.items()}
+        return Template(_read_asset("page.html")).substitute(
+            title=escape(results.get("title") or "mpda"),
+            facts=_describe_data(results.get("data", {})),
+            links="".join(f'<a href="#{s.anchor}">{escape(s.name)}</a>' for s in sections),
+            summary=make_summary(results),
+            sections="".join(map(_wrap_section, sections)),
+            style=_read_asset("page.css"),
+            script=_read_asset("page.js"),
+            plotly=_read_plotly() if charts else "",
+            content=_encode_for_script({"colors": list(COLORS), "charts": charts}),
+        )
+
+
+def write_page(results: dict[str, Any], path: str | Path) -> Path:
+    """Write the page of the results atomically.
+
+    Parameters
+    ----------
+    results : dict
+        As described for `render`.
+    path : str or Path
+        The file. Missing directories are made.
+
+    Returns
+    -------
+    Path
+        The file.
+    """
+    return write_atomically(Path(path), render(results))
+
+
+def _wrap_section(section: Section) -> str:
+    css_class = ' class="half"' if section.half else ""
+    return (
+        f'<section id="{section.anchor}"{css_class} aria-labelledby="{section.anchor}-title">'
+        f'<h2 id="{section.anchor}-title">{escape(section.title)}</h2>{section.html}</section>'
+    )
+
+
+def _describe_data(data: dict[str, Any]) -> str:
+    facts = [data["name"]] if data.get("name") else []
+    for key, unit in (("n_samples", "sample"), ("n_features", "feature")):
+        if data.get(key) is not None:
+            facts.append(f"{data[key]:,} {unit}{'' if data[key] == 1 else 's'}")
+    if data.get("classes"):
+        label = f" by {data['label']}" if data.get("label") else ""
+        facts.append(f"{len(data['classes'])} classes{label}")
+    return escape(" · ".join(facts))
+
+
+def _read_asset(name: str) -> str:
+    return (files("mpda.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _read_plotly() -> str:
+    try:
+        script: str = import_module("plotly.offline").get_plotlyjs()
+    except ImportError as error:
+        raise ImportError("The report needs plotly: pip install 'mpda[report]'.") from error
+    return script.replace("</script", "<\\/script")
+
+
+def _encode_for_script(content: dict[str, Any]) -> str:
+    """Return JSON that cannot close the script element around it."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return text

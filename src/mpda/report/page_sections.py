@@ -1,0 +1,304 @@
+"""The sections of the page: heading, explanation, and places for charts and tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from html import escape
+from typing import Any
+
+from mpda.report.figure_files import make_displays
+from mpda.report.html_tables import (
+    curves_table,
+    methods_table,
+    pairs_table,
+    patches_table,
+    problems_table,
+)
+from mpda.report.key_numbers import find_key_numbers
+from mpda.report.plotly_style import Chart
+from mpda.report.scatter_charts import draw_embedding, draw_partition
+from mpda.report.value_charts import (
+    draw_components,
+    draw_confusion,
+    draw_curves,
+    draw_eigenvalues,
+)
+
+# Components that can be chosen on the page.
+_MAX_COMPONENTS = 30
+# Classes up to which a confusion matrix is readable in half the width of the page.
+_MAX_HALF_WIDTH = 12
+Results = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page.
+
+    Parameters
+    ----------
+    anchor : str
+        Address on the page.
+    name : str
+        Name in the navigation.
+    title : str
+        Heading.
+    html : str
+        Content below the heading.
+    charts : dict of str to dict
+        Charts by the id of their element.
+    half : bool, default=False
+        True if half the width of the page is enough.
+    """
+
+    anchor: str
+    name: str
+    title: str
+    html: str
+    charts: dict[str, Chart] = field(default_factory=dict)
+    half: bool = False
+
+
+def make_sections(results: Results) -> list[Section]:
+    """Return the sections for which there are results, in the order of the page.
+
+    Parameters
+    ----------
+    results : dict
+        Checked results.
+
+    Returns
+    -------
+    list of Section
+        At least the section on provenance.
+    """
+    displays = make_displays(results, _MAX_COMPONENTS)
+    sections = [
+        _make_embedding(results, displays),
+        _make_curves(results, displays),
+        _make_comparison(results),
+        *_align(_make_confusion(results, displays), _make_eigenvalues(displays)),
+        _make_components(results, displays),
+        _make_partition(results, displays),
+        _make_provenance(results),
+    ]
+    return [section for section in sections if section is not None]
+
+
+def _align(left: Section | None, right: Section | None) -> list[Section | None]:
+    """Place two sections side by side with charts of equal height, if both are narrow."""
+    if not (left and right and left.half and right.half):
+        return [section and replace(section, half=False) for section in (left, right)]
+    charts = [*left.charts.values(), *right.charts.values()]
+    height = max(chart["height"] for chart in charts)
+    for chart in charts:
+        chart["height"] = height
+    return [left, right]
+
+
+def make_summary(results: Results) -> str:
+    """Return the key numbers and the sentences at the top of the page.
+
+    Parameters
+    ----------
+    results : dict
+        Checked results.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    cards = "".join(
+        f'<div class="key{"" if i else " main"}"><dt>{escape(number.caption)}</dt>'
+        f'<dd><b>{escape(number.value)}</b><span class="unit">{escape(number.unit)}</span>'
+        f"<small>{escape(number.note)}</small></dd></div>"
+        for i, number in enumerate(find_key_numbers(results))
+    )
+    keys = f'<dl class="keys">{cards}</dl>' if cards else ""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in results.get("summary", []))
+    return keys + (f'<div class="sentences">{lines}</div>' if lines else "")
+
+
+def _make_embedding(results: Results, displays: dict[str, Any]) -> Section | None:
+    if "embedding" not in displays:
+        return None
+    embedding = results["embedding"]
+    wrong, n = embedding.get("wrong"), len(embedding["points"])
+    text = "Each mark is a sample. Samples of the same class should lie together."
+    if wrong and any(wrong):
+        text += f" A thick rim marks the {sum(wrong)} samples that 1-NN classifies wrongly."
+    if (embedding.get("n_all") or n) > n:
+        text += f" {n:,} of {embedding['n_all']:,} samples are shown."
+    note = "Click a class in the legend to hide it, double-click to see it alone; drag to zoom."
+    details = embedding.get("rows"), wrong
+    charts = {"embedding-plane": draw_embedding(displays["embedding"], *details)}
+    label = f"Samples of {len(embedding['labels'])} classes in the first components"
+    html = _chart_element("embedding-plane", f"{label}, in two dimensions")
+    if "embedding-3d" in displays:
+        charts["embedding-space"] = draw_embedding(displays["embedding-3d"], *details)
+        html = (
+            '<div class="switch" role="group" aria-label="Dimensions">'
+            '<button type="button" data-view="embedding-plane" aria-pressed="true">2D</button>'
+            '<button type="button" data-view="embedding-space" aria-pressed="false">3D</button>'
+            '</div><p class="note" id="no-space" hidden>The view in three dimensions needs WebGL, '
+            f"which this browser does not offer.</p>{html}"
+            + _chart_element("embedding-space", f"{label}, in three dimensions", hidden=True)
+        )
+    html = _lead(text, note) + html + _caption(embedding)
+    return Section("classes", "Classes", "The classes in the first components", html, charts)
+
+
+def _make_curves(results: Results, displays: dict[str, Any]) -> Section | None:
+    problems = results.get("comparison", {}).get("problems", [])
+    keys = [f"curve-{i + 1}" for i in range(len(problems))] if len(problems) > 1 else ["curve"]
+    drawn = [(key, p) for key, p in zip(keys, problems, strict=False) if key in displays]
+    if not drawn:
+        return None
+    charts = {f"curve-{i}": draw_curves(displays[key]) for i, (key, _) in enumerate(drawn)}
+    text = "Error by number of components; lower is better. Bands are 95 % confidence intervals."
+    if any(c.get("selected") is not None for _, p in drawn for c in p["curves"]):
+        text += " A ring marks the selected number of components (mean over the splits)."
+    elements = [
+        _chart_element(name, f"Error against the number of components on {p['name']}", hidden=i > 0)
+        + f'<details data-with="{name}"{" hidden" if i else ""}><summary>Values</summary>'
+        + f"{curves_table(p['curves'])}</details>"
+        for i, (name, (_, p)) in enumerate(zip(charts, drawn, strict=True))
+    ]
+    choice = _make_choice("curve-choice", "Problem", [p["name"] for _, p in drawn], list(charts))
+    html = _lead(text) + choice + "".join(elements)
+    return Section("dimensions", "Components", "Error by number of components", html, charts)
+
+
+def _make_comparison(results: Results) -> Section | None:
+    comparison = results.get("comparison", {})
+    problems = comparison.get("problems", [])
+    if not problems:
+        return None
+    text = "Share of samples that get a wrong class; lower is better. ± is the standard deviation."
+    note = "Bold: best, or not significantly worse (paired t-test, 5 %)."
+    if len(problems) == 1:
+        table = methods_table(problems[0])
+        note += " Bars: mean and 95 % confidence interval."
+    else:
+        table = problems_table(problems) + "".join(
+            f"<details><summary>{escape(p['name'])}</summary>{methods_table(p)}</details>"
+            for p in problems
+        )
+    html = _lead(text, note) + table + _caption(comparison)
+    return Section("methods", "Methods", "Comparison of methods", html)
+
+
+def _make_confusion(results: Results, displays: dict[str, Any]) -> Section | None:
+    if "confusion" not in displays:
+        return None
+    text = "Rows are true classes, columns predicted classes. Counts off the diagonal are errors."
+    element = _chart_element(
+        "confusion-chart", "Counts of true classes (rows) and predicted classes"
+    )
+    html = _lead(text) + element + _caption(results["confusion"])
+    charts = {"confusion-chart": draw_confusion(displays["confusion"])}
+    half = len(displays["confusion"].labels) <= _MAX_HALF_WIDTH
+    return Section("confusion", "Confusion", "Confusion of classes", html, charts, half)
+
+
+def _make_eigenvalues(displays: dict[str, Any]) -> Section | None:
+    if "eigenvalues" not in displays:
+        return None
+    text = (
+        "How well each component separates the classes. Where the bars become flat, further "
+        "components add little."
+    )
+    charts = {"eigenvalue-chart": draw_eigenvalues(displays["eigenvalues"])}
+    html = _lead(text) + _chart_element("eigenvalue-chart", "Eigenvalue of each component")
+    return Section("eigenvalues", "Eigenvalues", "Eigenvalues", html, charts, True)
+
+
+def _make_components(results: Results, displays: dict[str, Any]) -> Section | None:
+    if "components" not in displays:
+        return None
+    display, n = displays["components"], len(results["model"]["weights"])
+    charts = {f"component-{i}": chart for i, chart in enumerate(draw_components(display))}
+    text = (
+        "Features with the largest weights. A weight is the change of the component when the "
+        "feature grows by one standard deviation."
+    )
+    if display.image_shape is not None:
+        text = "Weights of the pixels: bright pixels raise the component, dark ones lower it."
+    if len(charts) < n:
+        text += f" The first {len(charts)} of {n} components are available."
+    choice = _make_choice("component-choice", "Component", display.component_names, list(charts))
+    # All components share one element; the choice draws into it.
+    html = (
+        _lead(text) + choice + _chart_element("component-0", "Weights of features in a component")
+    )
+    return Section("features", "Features", "Features in the components", html, charts)
+
+
+def _make_partition(results: Results, displays: dict[str, Any]) -> Section | None:
+    classes = results.get("partition", {}).get("classes")
+    if not classes:
+        return None
+    html = _lead(
+        "Each class is divided into small patches that are nearly flat. A linearity of 1 is flat; "
+        "larger values mean that the patch is curved."
+    )
+    table, charts = patches_table(classes), dict[str, Chart]()
+    if "partition" in displays:
+        example = results["partition"]["example"]
+        name = example["label"]
+        linearity: list[Any] = next((c["linearity"] for c in classes if c["label"] == name), [])
+        charts["patch-chart"] = draw_partition(displays["partition"], linearity)
+        element = _chart_element("patch-chart", f"Patches of class {name} with their tangent lines")
+        table = (
+            f'<div class="two"><div><h3>Class {escape(name)}</h3>{element}{_caption(example)}</div>'
+            f"<div>{table}</div></div>"
+        )
+    return Section("patches", "Patches", "Patches of the classes", html + table, charts)
+
+
+def _make_provenance(results: Results) -> Section:
+    provenance, html = results["provenance"], ""
+    if provenance.get("command"):
+        html = (
+            '<div class="command"><pre tabindex="0" aria-label="The command that made this page">'
+            f'<code id="command">{escape(provenance["command"])}</code></pre>'
+            '<button type="button" id="copy">Copy</button></div>'
+        )
+    steps = results.get("model", {}).get("steps") or []
+    tables = [pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
+    facts = dict(provenance.get("versions") or {})
+    if provenance.get("machine"):
+        facts["machine"] = provenance["machine"]
+    if provenance.get("at"):
+        facts["date"] = provenance["at"].replace("T", " ").replace("+00:00", " UTC")
+    if facts:
+        tables.append(pairs_table("Versions", facts))
+    html += f'<div class="sheets">{"".join(tables)}</div>' if tables else ""
+    return Section("provenance", "Reproduce", "How to reproduce this page", html)
+
+
+def _lead(text: str, note: str = "") -> str:
+    suffix = f' <span class="note">{note}</span>' if note else ""
+    return f'<p class="lead">{text}{suffix}</p>'
+
+
+def _caption(section: Results) -> str:
+    return f'<p class="how">{escape(section["how"])}</p>' if section.get("how") else ""
+
+
+def _chart_element(name: str, label: str, *, hidden: bool = False) -> str:
+    """Return the empty element into which the script draws a chart."""
+    suffix = " hidden" if hidden else ""
+    label = escape(label)
+    return f'<div class="chart" id="{name}" role="figure" aria-label="{label}"{suffix}></div>'
+
+
+def _make_choice(name: str, label: str, texts: list[str], values: list[str]) -> str:
+    if len(values) < 2:
+        return ""
+    options = "".join(
+        f'<option value="{value}">{escape(text)}</option>'
+        for value, text in zip(values, texts, strict=True)
+    )
+    return f'<label class="choice">{label} <select id="{name}">{options}</select></label>'
