@@ -101,11 +101,9 @@ def test_page_opens_without_errors_and_requests(browser, pages):
     open_page(browser, pages["digits"])
     n_charts = len(browser.find_elements("css selector", ".chart:not([hidden])"))
     browser.execute_script("window.scrollTo(0, document.body.scrollHeight)")
-    drawn = "document.querySelectorAll('.chart:not([hidden])')"
-    wait_until(
-        browser,
-        f"return Array.from({drawn}).filter(e => e.querySelector('.main-svg')).length == {n_charts}",
-    )
+    charts = "Array.from(document.querySelectorAll('.chart:not([hidden])'))"
+    drawn = f"{charts}.filter(e => e.querySelector('.main-svg'))"
+    wait_until(browser, f"return {drawn}.length == {n_charts}")
     assert severe_messages(browser) == []
     requests = "return performance.getEntriesByType('resource').map(entry => entry.name)"
     names = browser.execute_script(requests)

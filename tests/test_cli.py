@@ -91,10 +91,10 @@ def test_fit_measures_and_keeps(table, capsys):
     assert [line.split()[0] for line in lines if "%" in line and "±" in line][:3] == [
         *("1-NN", "LDA", "MPDA")
     ]
-    assert "nearest neighbour of a new sample" in " ".join(said.out.split())
+    assert "nearest neighbour has another class" in " ".join(said.out.split())
     found = read_results("r.json")
     assert set(found) >= {*("data", "comparison", "model", "embedding", "partition", "confusion")}
-    assert found["made"]["command"].startswith("mpda fit iris.csv --label species")
+    assert found["provenance"]["command"].startswith("mpda fit iris.csv --label species")
     assert sum(map(sum, found["confusion"]["counts"])) == 150
     rows = {row["method"]: row for row in found["comparison"]["problems"][0]["rows"]}
     wrong = 150 - np.trace(found["confusion"]["counts"])
@@ -269,8 +269,8 @@ def test_compare(table, capsys):
     ]
     found = read_results("comparison")
     rows = found["comparison"]["problems"][0]["rows"]
-    assert [row["splits"] for row in rows] == [3, 3, 3]
-    assert rows[0]["beside"] is None
+    assert [row["n_splits"] for row in rows] == [3, 3, 3]
+    assert rows[0]["difference"] is None
     assert any(row["best"] for row in rows)
     page = Path("comparison/report.html").read_text()
     assert "3-fold nested cross-validation" in page

@@ -193,7 +193,7 @@ def test_the_demo_prints_a_table_and_makes_a_page(tmp_path, few_digits, capsys, 
     assert "4/4 tasks" in said.err
     assert (tmp_path / "digits.png").stat().st_size > 10_000
     found = read_results(tmp_path)
-    assert found["made"]["command"].startswith("mpda demo --out")
+    assert found["provenance"]["command"].startswith("mpda demo --out")
     # A page for the digits: which are mapped, what 1-NN makes of them, and the map as images.
     assert len(found["embedding"]["points"]) == 450
     assert sum(map(sum, found["confusion"]["counts"])) == 450
