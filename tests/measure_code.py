@@ -11,6 +11,7 @@ import ast
 import importlib
 import inspect
 import io
+import re
 import sys
 import tokenize
 from collections import Counter
@@ -18,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mpda"
@@ -50,16 +52,6 @@ whole more less same such what which those these
 """
 # Docstring lines in percent of all lines, comments in percent of code lines.
 PEERS = {"scikit-learn": (48, 10), "pyRiemann": (57, 5), "metric-learn": (49, 14)}
-PUBLIC_MODULES = [
-    "mpda",
-    "mpda.model_selection",
-    "mpda.assessment",
-    "mpda.plotting",
-    "mpda.report",
-    "mpda.io",
-    "mpda.experiments",
-    "mpda.exceptions",
-]
 # Checks of numpydoc that do not apply, and the reason.
 IGNORED_CHECKS = {
     "ES01": "a summary is often enough",
@@ -243,19 +235,34 @@ def function_word_share(*folders: str) -> float:
     return 100.0 * len(words) / len(names)
 
 
+def public_modules() -> list[str]:
+    """Return the modules that have a page in docs/api."""
+    pages = "".join(path.read_text() for path in sorted((ROOT / "docs" / "api").glob("*.rst")))
+    return re.findall(r"^\.\. currentmodule:: (\S+)$", pages, re.MULTILINE)
+
+
+def public_names(module: ModuleType) -> list[str]:
+    """Return ``__all__`` of a module, or the names without underscore that it defines."""
+    defined = [name for name, value in vars(module).items() if _home(value) == module.__name__]
+    return getattr(module, "__all__", [name for name in defined if not name.startswith("_")])
+
+
+def _home(value: object) -> str:
+    return getattr(value, "__module__", None) or ""
+
+
 def public_objects() -> Iterator[str]:
     """Yield the dotted names of public classes, their methods, and public functions."""
-    for module_name in PUBLIC_MODULES:
+    for module_name in public_modules():
         module = importlib.import_module(module_name)
-        for name in getattr(module, "__all__", vars(module)):
+        for name in public_names(module):
             value = getattr(module, name)
-            if name.startswith("_") or not getattr(value, "__module__", "").startswith("mpda"):
-                continue
+            if not _home(value).startswith("mpda"):
+                continue  # data
             yield f"{module_name}.{name}"
-            if inspect.isclass(value):
-                for method, function in inspect.getmembers(value, inspect.isfunction):
-                    if not method.startswith("_") and function.__module__.startswith("mpda"):
-                        yield f"{module_name}.{name}.{method}"
+            for method, function in inspect.getmembers(value, inspect.isfunction):
+                if not method.startswith("_") and _home(function).startswith("mpda"):
+                    yield f"{module_name}.{name}.{method}"
 
 
 def docstring_errors() -> list[str]:

@@ -1,4 +1,4 @@
-"""The documentation: every name and page is there, links and code work, commands exist."""
+"""Documentation: every public name has an entry, links resolve, code runs, commands exist."""
 
 import ast
 import contextlib
@@ -11,31 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from measure_code import module_name, public_modules, public_names, source_files
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-MADE = {"_build", "gallery", "generated", "examples", "templates"}
-PAGES = sorted(
-    path
-    for path in (*DOCS.rglob("*.md"), *DOCS.rglob("*.rst"))
-    if not MADE & set(path.relative_to(DOCS).parts) and path.name != "sg_execution_times.rst"
-)
-NAMES = [str(path.relative_to(DOCS)) for path in PAGES]
-EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
-# Each public module, the page of its names, and what it needs beside the requirements.
-MODULES = {
-    "mpda": "estimators",
-    "mpda.model_selection": "model_selection",
-    "mpda.model_selection.methods": "methods",
-    "mpda.io": "io",
-    "mpda.plotting": "plotting",
-    "mpda.report": "report",
-    "mpda.assessment": "assessment",
-    "mpda.experiments.datasets": "datasets",
-    "mpda.experiments": "reproduction",
-    "mpda.exceptions": "exceptions",
+GENERATED = {"_build", "gallery", "generated", "examples", "templates"}
+PAGES = {
+    path.relative_to(DOCS).as_posix(): path.read_text()
+    for path in sorted((*DOCS.rglob("*.md"), *DOCS.rglob("*.rst")))
+    if not GENERATED & set(path.relative_to(DOCS).parts)
 }
-# Pages whose code is run, with the packages that it imports beside those that mpda requires.
-RUN = {
+MARKDOWN = [name for name in PAGES if name.endswith(".md")]
+README = "../README.md"
+TEXTS = {README: (ROOT / "README.md").read_text(), **PAGES}
+EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+# Pages whose code is run, with the optional packages that it imports.
+RUNNABLE = {
     "index.md": [],
     "start.md": ["matplotlib", "pandas"],
     "guide/which-method.md": [],
@@ -47,208 +38,165 @@ RUN = {
 }
 
 
-def extension(name):
-    """A module of ``docs/_ext``."""
+def load_extension(name):
+    """Import a module of ``docs/_ext``."""
     spec = importlib.util.spec_from_file_location(name, DOCS / "_ext" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def blocks(text, language):
-    """The code blocks of a page in a language, each with the output that is shown below it."""
+def code_blocks(text, language):
+    """Return pairs of a code block and the output that is shown below it."""
     fence = rf"^```{language}\n(.*?)^```$(?:\n\n^```text\n(.*?)^```$)?"
     return re.findall(fence, text, re.DOTALL | re.MULTILINE)
 
 
-def public_names(module):
-    """What a module offers: its ``__all__``, or the classes and functions that it defines."""
-    if hasattr(module, "__all__"):
-        return set(module.__all__)
-    return {
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
-    }
+def indented_lines(text, directive):
+    """Return the indented lines below a reStructuredText directive, without its options."""
+    pattern = rf"^\.\. {directive}::\n((?:   .*\n|\n)+)"
+    lines = "\n".join(re.findall(pattern, text, re.MULTILINE)).split("\n")
+    return [line.strip() for line in lines if line.strip() and not line.strip().startswith(":")]
 
 
-def documented_names(page):
-    """The names of an API page: entries of its summaries, and data described on it."""
-    text = page.read_text()
-    names = re.findall(r"^\.\. py:data:: (\w+)", text, re.MULTILINE)
-    for summary in re.findall(r"^\.\. autosummary::\n((?:   .*\n|\n)+)", text, re.MULTILINE):
-        names += re.findall(r"^   (\w+)$", summary, re.MULTILINE)
-    return names
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_the_api_pages_have_every_public_name_and_no_other(name):
+@pytest.mark.parametrize("name", public_modules())
+def test_api_page_lists_the_public_names_of_its_module(name):
     module = importlib.import_module(name)
-    names = documented_names(DOCS / "api" / f"{MODULES[name]}.rst")
-    assert len(names) == len(set(names))
-    assert public_names(module) <= set(names)
-    for each in names:
-        assert hasattr(module, each), f"{name} has no {each}"
-        assert not each.startswith("_")
-        # What is described beyond __all__ must be data that the module defines.
-        assert each in public_names(module) or not callable(getattr(module, each))
+    page = next(text for text in PAGES.values() if f".. currentmodule:: {name}\n" in text)
+    entries = indented_lines(page, "autosummary")
+    data = re.findall(r"^\.\. py:data:: (\w+)", page, re.MULTILINE)
+    assert len(entries + data) == len({*entries, *data})
+    assert set(public_names(module)) <= {*entries, *data}
+    assert set(entries) <= set(public_names(module))
+    assert not [entry for entry in data if not hasattr(module, entry)]
 
 
-def test_no_module_that_lists_its_names_is_left_out():
-    source = DOCS.parent / "src" / "mpda"
-    homes = [path.parent for path in source.rglob("__init__.py") if "__all__" in path.read_text()]
-    listed = {".".join(home.relative_to(source.parent).parts) for home in homes}
-    # How work is carried out, and commands, which have a page of their own.
-    assert listed - {"mpda.parallel", "mpda.cli"} <= set(MODULES)
+def test_every_package_with_public_names_has_a_page():
+    files = [path for path in source_files("src") if path.stem == "__init__"]
+    names = {module_name(path) for path in files if "__all__" in path.read_text()}
+    # Internal, and the commands, which have a page of their own.
+    assert names - {"mpda.parallel", "mpda.cli"} <= set(public_modules())
 
 
-def test_every_api_page_belongs_to_a_module():
-    pages = {path.stem for path in (DOCS / "api").glob("*.rst")}
-    assert pages == {*MODULES.values(), "index"}
-
-
-def test_every_page_is_reached_from_the_first():
-    reached, waiting = set(), ["index"]
-    while waiting:
-        name = waiting.pop()
-        if name in reached or name.startswith("gallery/"):
+def test_every_page_is_reached_from_the_index():
+    reached, queue = set(), ["index.md"]
+    while queue:
+        name = queue.pop()
+        if name in reached:
             continue
         reached.add(name)
-        path = next(each for each in PAGES if each.relative_to(DOCS).with_suffix("") == Path(name))
-        text = path.read_text()
-        found = re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-        found += re.findall(r"^\.\. toctree::\n((?:   .*\n|\n)+)", text, re.MULTILINE)
-        for line in "\n".join(found).split("\n"):
+        blocks = re.findall(r"^```\{toctree\}\n(.*?)^```", PAGES[name], re.DOTALL | re.MULTILINE)
+        for line in [*"\n".join(blocks).split("\n"), *indented_lines(PAGES[name], "toctree")]:
             entry = re.sub(r"^.*<(.*)>$", r"\1", line.strip())
-            if entry and not entry.startswith(":"):
-                waiting.append((path.parent / entry).relative_to(DOCS).as_posix())
-    assert reached == {path.relative_to(DOCS).with_suffix("").as_posix() for path in PAGES}
+            target = (Path(name).parent / entry).as_posix()
+            queue += [page for page in (f"{target}.md", f"{target}.rst") if page in PAGES]
+    assert reached == PAGES.keys()
 
 
-def slugs(path):
-    """The anchors of the headings of a page, as a forge and the site make them."""
+def heading_anchors(path):
     headings = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("name", ["../README.md", *(n for n in NAMES if n.endswith(".md"))])
-def test_relative_links_point_at_files(name):
-    path = (DOCS / name).resolve()
-    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.DOTALL | re.MULTILINE)
+@pytest.mark.parametrize("name", [README, *MARKDOWN])
+def test_relative_links_resolve(name):
+    page = (DOCS / name).resolve()
+    text = re.sub(r"^```.*?^```", "", TEXTS[name], flags=re.DOTALL | re.MULTILINE)
     for link in re.findall(r"\]\(([^)\s]+)\)", text):
         if link.startswith(("http://", "https://")):
             continue
         target, _, anchor = link.partition("#")
-        file = (path.parent / target).resolve() if target else path
-        assert file.exists(), f"{path.name} links to {link}"
-        if anchor:
-            assert anchor in slugs(file), f"{path.name} links to {link}"
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{name} links to {link}"
+        assert not anchor or anchor in heading_anchors(path), f"{name} links to {link}"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_have_a_title_a_question_and_code_that_compiles(path):
-    assert path.name.startswith("plot_")  # others are not run
+def test_examples_have_a_title_a_question_and_a_figure(path):
+    assert path.name.startswith("plot_")  # the gallery does not run others
     source = path.read_text()
-    tree = ast.parse(source)
-    title, line, blank, question = ast.get_docstring(tree).split("\n")[:4]
-    assert set(line) == {"="}
-    assert len(line) == len(title) <= 60
-    assert blank == ""
-    assert question.startswith("*")
-    assert "?*" in ast.get_docstring(tree)
     compile(source, str(path), "exec")
+    docstring = ast.get_docstring(ast.parse(source))
+    title, underline, _, question = docstring.split("\n")[:4]
+    assert underline == "=" * len(title)
+    assert question.startswith("*")
+    assert "?*" in docstring
     assert "plt." in source
-    assert any(
-        isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print"
-        for node in ast.walk(tree)
-    )
+    assert "print(" in source
 
 
-@pytest.mark.parametrize("name", RUN)
-def test_code_in_pages_prints_what_stands_below_it(name, tmp_path, monkeypatch):
-    for package in RUN[name]:
+@pytest.mark.parametrize("name", RUNNABLE)
+def test_code_in_pages_prints_the_output_below_it(name, tmp_path, monkeypatch):
+    for package in RUNNABLE[name]:
         pytest.importorskip(package, reason=f"the code of {name} needs it")
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "page"}
-    found = blocks((DOCS / name).read_text(), "python")
-    assert found
-    for code, shown in found:
-        printed = io.StringIO()
-        with contextlib.redirect_stdout(printed):
+    blocks = code_blocks(PAGES[name], "python")
+    assert blocks
+    for code, expected in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as output:
             exec(compile(code, name, "exec"), scope)
-        assert printed.getvalue() == shown
+        assert output.getvalue() == expected
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith(".md") and n not in RUN])
+@pytest.mark.parametrize("name", [name for name in MARKDOWN if name not in RUNNABLE])
 def test_code_in_other_pages_compiles(name):
-    for code, _ in blocks((DOCS / name).read_text(), "python"):
+    for code, _ in code_blocks(PAGES[name], "python"):
         compile(code, name, "exec")
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n.startswith("theory/")])
-def test_functions_that_the_theory_names_exist(name):
-    for module, rest in re.findall(r"`(\w+)\.([\w.]+)`", (DOCS / name).read_text()):
-        if not (ROOT / "src" / "mpda" / f"{module}.py").exists():
-            assert (ROOT / "src" / "mpda" / module).is_dir() or module in {"numpy", "tests"}
-        value = importlib.import_module("numpy" if module == "numpy" else f"mpda.{module}")
-        for part in rest.split("."):
-            value = getattr(value, part)
-
-
-def commands():
-    pytest.importorskip("typer", reason="the command line needs it")
-    import typer
-
+def command_options():
+    """Map the name of every command to its options."""
+    typer = pytest.importorskip("typer", reason="the command line needs it")
     from mpda.cli import app
 
-    return typer.main.get_command(app).commands
+    return {
+        name: {option for parameter in command.params for option in parameter.opts} | {"--help"}
+        for name, command in typer.main.get_command(app).commands.items()
+    }
 
 
-def test_the_page_of_the_command_line_has_every_command_with_an_example():
-    text = (DOCS / "guide" / "command-line.md").read_text()
-    shown = "\n".join(code for code, _ in blocks(text, "sh"))
+def test_page_of_the_command_line_has_every_command_with_an_example():
+    text = PAGES["guide/command-line.md"]
+    examples = "\n".join(code for code, _ in code_blocks(text, "sh"))
     described = re.findall(r"^```\{commands\} (\w+)$", text, re.MULTILINE)
-    assert sorted(described) == sorted(commands())
-    for name in commands():
-        assert re.search(rf"^mpda {name}\b", shown, re.MULTILINE), f"no example of {name}"
+    assert sorted(described) == sorted(command_options())
+    for name in described:
+        assert re.search(rf"^mpda {name}\b", examples, re.MULTILINE), f"no example of {name}"
 
 
-@pytest.mark.parametrize("name", ["../README.md", *(n for n in NAMES if n.endswith(".md"))])
-def test_commands_in_pages_have_the_options_that_they_are_given(name):
-    text = (DOCS / name).read_text()
-    lines = "\n".join(code for code, _ in blocks(text, "sh")).split("\n")
-    lines += re.findall(r"^    (mpda .*)$", text, re.MULTILINE)
-    lines += re.findall(r"`(mpda \w[^`]*)`", text)
+@pytest.mark.parametrize("name", [README, *MARKDOWN])
+def test_commands_in_pages_exist_with_their_options(name):
+    lines = "\n".join(code for code, _ in code_blocks(TEXTS[name], "sh")).split("\n")
+    lines += re.findall(r"^    (mpda .*)$", TEXTS[name], re.MULTILINE)
+    lines += re.findall(r"`(mpda \w[^`]*)`", TEXTS[name])
     for line in lines:
         words = shlex.split(line, comments=True)
         if words[:1] != ["mpda"] or words[1].startswith("-") or words[1] == "COMMAND":
             continue
-        known = commands()
-        assert words[1] in known, line
-        options = {each for param in known[words[1]].params for each in param.opts} | {"--help"}
-        used = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
-        assert used <= options, line
+        options = command_options()
+        assert words[1] in options, line
+        named = {word.partition("=")[0] for word in words[2:] if word.startswith("--")}
+        assert named <= options[words[1]], line
 
 
-def test_tables_that_commands_wrote_have_a_title_on_the_site():
+def test_generated_tables_have_a_title_on_the_site():
     tree = ast.parse((DOCS / "conf.py").read_text())
     titles = next(
         ast.literal_eval(node.value)
         for node in tree.body
         if isinstance(node, ast.Assign) and node.targets[0].id == "TITLES"
     )
-    folders = DOCS / "evidence", DOCS / "reproduction"
-    tables = [path for folder in folders for path in folder.glob("*.md")]
-    without = {
-        path.relative_to(DOCS).with_suffix("").as_posix()
-        for path in tables
-        if not path.read_text().startswith("# ")
+    untitled = {
+        name.removesuffix(".md")
+        for name in MARKDOWN
+        if name.startswith(("evidence/", "reproduction/")) and not PAGES[name].startswith("# ")
     }
-    assert set(titles) == without
+    assert set(titles) == untitled
 
 
-def test_formulas_in_docstrings_stay_as_they_are():
-    tools = extension("docstrings")
+def test_formulas_in_docstrings_become_literal_blocks():
+    tools = load_extension("docstrings")
     lines = [
         "Maximise",
         "",
@@ -266,37 +214,18 @@ def test_formulas_in_docstrings_stay_as_they_are():
     assert lines[-4:] == ["Notes", "-----", "x", "    y"]
 
 
-def test_fields_of_small_classes_become_attributes():
-    tools = extension("docstrings")
-    lines = [
-        "A patch.",
-        "",
-        "size : how many",
-        "    there are",
-        "labels, codes : (n,)",
-        "",
-        "More.",
-    ]
-    tools.listed_fields(None, "class", "", None, None, lines)
-    assert lines == [
-        "A patch.", "", "", "More.", "", "Attributes", "----------",
-        "size", "    how many", "    there are", "labels, codes", "    (n,)", "",
-    ]  # fmt: skip
-
-
-def test_bars_and_names_in_docstrings_are_plain_text():
-    tools = extension("docstrings")
+def test_bars_and_names_in_docstrings_are_escaped():
+    tools = load_extension("docstrings")
     lines = ["|t| of mean_ and ``|v| of mean_``", "As in::", "", "    |t|", "", ">>> a_ | b_"]
     tools.plain_text(None, "class", "", None, None, lines)
     assert lines[0] == r"\|t\| of mean\_ and ``|v| of mean_``"
     assert lines[3:] == ["    |t|", "", ">>> a_ | b_"]
 
 
-def test_every_formula_is_drawn():
-    pytest.importorskip("docutils", reason="formulas are converted by it when the site is built")
+def test_every_formula_becomes_mathml():
     pytest.importorskip("sphinx", reason="the site is built by it")
-    tools = extension("mathml")
-    texts = [path.read_text() for path in PAGES if path.suffix == ".md"]
+    tools = load_extension("mathml")
+    texts = [PAGES[name] for name in MARKDOWN]
     display = [tex for text in texts for tex in re.findall(r"\$\$(.*?)\$\$", text, re.DOTALL)]
     inline = [
         tex

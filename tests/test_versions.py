@@ -73,6 +73,7 @@ def test_no_filter_hides_deprecation_warnings():
             function = ast.unparse(node.func)
             if function.endswith("mark.filterwarnings"):
                 assert {argument.value for argument in node.args} <= IGNORED_WARNINGS, path
-            elif function.endswith("simplefilter") and ast.unparse(node.args[0]) == "'ignore'":
-                assert len(node.args) > 1, f"{path} ignores warnings of every category"
-            assert not function.endswith("warnings.filterwarnings"), f"{path}: use simplefilter"
+            elif function.endswith(("simplefilter", "warnings.filterwarnings")):
+                keywords = {keyword.arg for keyword in node.keywords}
+                category = "category" in keywords or len(node.args) > 1
+                assert category or "'ignore'" not in ast.unparse(node), f"{path}: no category"
