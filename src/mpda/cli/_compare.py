@@ -194,7 +194,7 @@ def partition(
         import numpy as np
 
         from mpda import ManifoldPartition
-        from mpda.io.table_writing import check_output, write_table
+        from mpda.io.table_files import check_output, write_table
         from mpda.io.tables import read_table
         from mpda.report import collect
 

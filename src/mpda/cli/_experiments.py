@@ -163,7 +163,7 @@ def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
     import numpy as np
 
     from mpda.experiments.datasets import column_names, load
-    from mpda.io.table_writing import check_output, write_table
+    from mpda.io.table_files import check_output, write_table
 
     check_output(out)
     X, y = load(name, directory)

@@ -32,7 +32,7 @@ def transform(
     with said_in_one_line(quiet=quiet):
         import numpy as np
 
-        from mpda.io.table_writing import write_table
+        from mpda.io.table_files import write_table
 
         _refuse_kind(out)
         refuse_input_as_output(data, out)
@@ -130,7 +130,7 @@ def export(
     if neighbors and onnx is None:
         stop("mpda: --neighbors is for --onnx.", 2)
     with said_in_one_line(quiet=quiet):
-        from mpda.io.matrix_export import export_matrix
+        from mpda.io.affine_maps import export_matrix
         from mpda.io.onnx_export import export_onnx
 
         fitted, _ = _loaded(model)
@@ -211,7 +211,7 @@ def _warnings(found: Evaluation) -> list[str]:
 def _refuse_kind(out: Path) -> None:
     """A name that does not say what to write is a wrong command."""
     from mpda.exceptions import TableError
-    from mpda.io.table_writing import check_output
+    from mpda.io.table_files import check_output
 
     try:
         check_output(out)

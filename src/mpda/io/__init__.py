@@ -3,11 +3,10 @@
 Optional packages (pandas, pyarrow, onnx) are imported by the functions that need them.
 """
 
-from mpda.io.affine_maps import AffineMap, affine_map
-from mpda.io.matrix_export import export_matrix
+from mpda.io.affine_maps import AffineMap, affine_map, export_matrix
 from mpda.io.model_files import load, read_header, save
 from mpda.io.onnx_export import export_onnx
-from mpda.io.table_writing import write_table
+from mpda.io.table_files import write_table
 from mpda.io.tables import Table, read_table
 
 __all__ = [

@@ -2,20 +2,26 @@
 
 Maps are read from public fitted attributes: ``components_`` and ``mean_`` of mpda's estimators, the
 attributes of scikit-learn's linear transformers, the steps of a Pipeline (composed), and
-``best_estimator_`` of a search.
+``best_estimator_`` of a search. ``export_matrix`` writes the map as .npy files.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mpda._lib.array_types import Array, ArrayLike, Floats
 from mpda._lib.arrays import to_host
+from mpda._lib.atomic_write import atomic_path
 from mpda.io.model_classes import ESTIMATORS, find_path
+from mpda.io.table_files import write_array
 
 # An offset moves into the mean if it is reproduced to 64 roundings, and if the terms that cancel
 # are at most 1000 times as large, which costs three of sixteen digits.
@@ -135,29 +141,20 @@ def _compose(model: Any, title: str) -> AffineMap:
         if not steps:
             raise TypeError("Pipeline has no step that transforms: there is no matrix to export.")
         maps = [_compose(step, f"Step {name!r} ({type(step).__name__})") for name, step in steps]
-        composed = maps[0]
-        for outer in maps[1:]:
-            composed = composed.then(outer)
-        return composed
+        return reduce(AffineMap.then, maps)
     check_is_fitted(model, "best_estimator_" if hasattr(model, "param_grid") else None)
     if hasattr(model, "best_estimator_"):
         return _compose(model.best_estimator_, title)
-    if any(base.__module__.startswith("mpda.") for base in type(model).__mro__):
-        rule: Callable[[Any], AffineMap] | None = (
-            _centred if hasattr(model, "components_") else None
-        )
-    else:
-        rule = _RULES.get(find_path(type(model), ESTIMATORS) or "")
-    if rule is None:
+    is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
+    rule = _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
+    linear = rule(model) if rule else None
+    if linear is None:
         raise TypeError(
-            f"{title} is not a linear map, so there is no matrix for it. Export the steps after it "
-            "separately, or save the complete model with mpda.save."
+            f"{title} is not a linear map, so there is no matrix for it (MinMaxScaler needs "
+            'clip=False, LinearDiscriminantAnalysis solver="svd" or "eigen"). Export the steps '
+            "after it separately, or save the complete model with mpda.save."
         )
-    return rule(model)
-
-
-def _centred(model: Any) -> AffineMap:
-    return _build(model.components_, model.mean_)
+    return linear
 
 
 def _pca_map(pca: Any) -> AffineMap:
@@ -169,29 +166,21 @@ def _pca_map(pca: Any) -> AffineMap:
     return _build(to_host(pca.components_) / scale[:, None], pca.mean_)
 
 
-def _lda_map(lda: Any) -> AffineMap:
-    if lda.solver == "lsqr":
-        raise TypeError(
-            'LinearDiscriminantAnalysis with solver="lsqr" only classifies: use "svd" or "eigen" '
-            "to obtain a map."
-        )
+def _lda_map(lda: Any) -> AffineMap | None:
+    if lda.solver == "lsqr":  # only classifies
+        return None
     scalings = to_host(lda.scalings_)[:, : len(lda.get_feature_names_out())]
     return _build(scalings.T, lda.xbar_ if lda.solver == "svd" else None)
 
 
-def _min_max_map(scaler: Any) -> AffineMap:
-    if scaler.clip:
-        raise TypeError(
-            "MinMaxScaler with clip=True is not a linear map, so there is no matrix for it: fit it "
-            "with clip=False, or save the complete model with mpda.save."
-        )
-    return _build(np.diag(to_host(scaler.scale_)), scaler.data_min_, scaler.feature_range[0])
+def _min_max_map(scaler: Any) -> AffineMap | None:
+    matrix = np.diag(to_host(scaler.scale_))
+    return None if scaler.clip else _build(matrix, scaler.data_min_, scaler.feature_range[0])
 
 
 def _scaling(scaler: Any, mean: Array | None) -> AffineMap:
-    n = scaler.n_features_in_
-    scale = np.ones(n) if scaler.scale_ is None else to_host(scaler.scale_).astype(np.float64)
-    return _build(np.diag(1.0 / scale), mean)
+    scale = np.ones(scaler.n_features_in_) if scaler.scale_ is None else to_host(scaler.scale_)
+    return _build(np.diag(1.0 / scale.astype(np.float64)), mean)
 
 
 def _build(matrix: Array, mean: Array | None, offset: float = 0.0) -> AffineMap:
@@ -200,11 +189,49 @@ def _build(matrix: Array, mean: Array | None, offset: float = 0.0) -> AffineMap:
     return AffineMap(mean, matrix, np.full(len(matrix), float(offset)))
 
 
-_RULES: dict[str, Callable[[Any], AffineMap]] = {
+# Rules for fitted models by their class; None means that the model is not linear.
+_RULES: dict[str, Callable[[Any], AffineMap | None]] = {
+    "mpda": lambda m: _build(m.components_, m.mean_) if hasattr(m, "components_") else None,
     "sklearn.decomposition:PCA": _pca_map,
     "sklearn.discriminant_analysis:LinearDiscriminantAnalysis": _lda_map,
-    "sklearn.neighbors:NeighborhoodComponentsAnalysis": lambda nca: _build(nca.components_, None),
-    "sklearn.preprocessing:StandardScaler": lambda s: _scaling(s, s.mean_ if s.with_mean else None),
-    "sklearn.preprocessing:RobustScaler": lambda scaler: _scaling(scaler, scaler.center_),
+    "sklearn.neighbors:NeighborhoodComponentsAnalysis": lambda m: _build(m.components_, None),
+    "sklearn.preprocessing:StandardScaler": lambda m: _scaling(m, m.mean_ if m.with_mean else None),
+    "sklearn.preprocessing:RobustScaler": lambda m: _scaling(m, m.center_),
     "sklearn.preprocessing:MinMaxScaler": _min_max_map,
 }
+
+
+def export_matrix(model: Any, path: str | os.PathLike[str]) -> list[Path]:
+    """Write the matrix and the mean of a fitted model as .npy files.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted model, as in :func:`affine_map`.
+    path : str or path
+        File for the matrix of shape (n_components, n_features); must end in ".npy". The mean goes
+        to ``<stem>-mean.npy``, and an offset, if there is one, to ``<stem>-offset.npy``. If there
+        is none, an older offset file is removed, since it would be taken for a part of this map.
+
+    Returns
+    -------
+    list of Path
+        Files that were written, the matrix first, in double precision. The map is
+        ``(x - mean) @ matrix.T + offset``.
+    """
+    path = Path(path)
+    if path.suffix != ".npy":
+        raise ValueError(f"path must end in .npy, got {str(path)!r}.")
+    linear = affine_map(model)
+    mean_path, offset_path = (path.with_stem(f"{path.stem}-{n}") for n in ("mean", "offset"))
+    arrays = {path: linear.matrix, mean_path: linear.mean}
+    if linear.offset.any():
+        arrays[offset_path] = linear.offset
+    # All files are written before the first one is replaced: a matrix with the mean of another
+    # model would be a wrong map.
+    with ExitStack() as stack:
+        for target, array in arrays.items():
+            write_array(stack.enter_context(atomic_path(target)), array)
+    if offset_path not in arrays:
+        offset_path.unlink(missing_ok=True)
+    return list(arrays)

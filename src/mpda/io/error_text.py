@@ -1,10 +1,39 @@
-"""Pieces of error messages: one line each, of bounded length."""
-
-from __future__ import annotations
+"""Error messages about files: one line each, of bounded length, that names the file."""
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+
+@contextmanager
+def name_file_in_errors(path: Path, kind: type[Exception], problem: str) -> Iterator[None]:
+    """Turn everything that reading a wrong file raises into one type of error.
+
+    Parameters
+    ----------
+    path : Path
+        File that is read in the block.
+    kind : type
+        Type of error to raise. If the block raises it itself, only the name of the file is added.
+    problem : str
+        Predicate for all other errors, such as "cannot be read".
+
+    Yields
+    ------
+    None
+        The block runs once.
+    """
+    try:
+        yield
+    except kind as error:
+        message = str(error)
+        raise kind(message if str(path) in message else f"{path}: {message}") from error.__cause__
+    # Libraries raise many types of errors for wrong content.
+    except Exception as error:
+        reason = getattr(error, "strerror", None) or one_line(error) or type(error).__name__
+        raise kind(f"{path} {problem} ({reason}).") from error
 
 
 def one_line(value: Any, limit: int = 200) -> str:

@@ -5,8 +5,6 @@ estimator, or a new dataclass in the private state of an estimator, must be adde
 below; otherwise ``mpda.save`` refuses the model and names the attribute.
 """
 
-from __future__ import annotations
-
 import inspect
 from importlib import import_module
 from typing import Any
@@ -42,13 +40,9 @@ DATACLASSES = (
 )
 # Dictionaries of functions. A parameter may hold such a function in place of its name.
 FUNCTIONS = ("mpda.model_selection.selection_rules:RULES", "mpda.model_selection.search_cv:SCORES")
-# Fitted attributes that are not saved: a search tree is rebuilt, and the random generator that
-# started an optimisation is not part of the result.
-TRANSIENT_ATTRIBUTES = {
-    "sklearn.neighbors:KNeighborsClassifier": ("_tree",),
-    "sklearn.neighbors:KNeighborsTransformer": ("_tree",),
-    "sklearn.neighbors:NeighborhoodComponentsAnalysis": ("random_state_",),
-}
+# Fitted attributes that are not saved: search trees of neighbour models, which are rebuilt, and the
+# random generator of NeighborhoodComponentsAnalysis, which is not part of the result.
+TRANSIENT_ATTRIBUTES = ("_tree", "random_state_")
 
 
 def import_object(path: str) -> Any:
@@ -111,12 +105,10 @@ def rebuild_search_tree(model: Any) -> None:
     model : estimator
         Any loaded model. Models other than fitted neighbour models are left as they are.
     """
-    from sklearn import neighbors
+    from sklearn.neighbors import BallTree, KDTree
 
-    if isinstance(model, neighbors.KNeighborsClassifier | neighbors.KNeighborsTransformer):
-        trees = {"kd_tree": neighbors.KDTree, "ball_tree": neighbors.BallTree}
-        tree = trees.get(getattr(model, "_fit_method", ""))
-        metric = (
-            {"metric": model.effective_metric_, **model.effective_metric_params_} if tree else {}
-        )
+    method = getattr(model, "_fit_method", None)
+    if method is not None:
+        tree = {"kd_tree": KDTree, "ball_tree": BallTree}.get(method)
+        metric = {"metric": model.effective_metric_, **model.effective_metric_params_}
         model._tree = tree(model._fit_X, model.leaf_size, **metric) if tree else None

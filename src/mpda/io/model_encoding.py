@@ -6,8 +6,6 @@ is an object with one key that names its type: ``{"tuple": [..]}``, ``{"array": 
 ``model_classes``.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -16,16 +14,8 @@ import numpy as np
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import is_device_array, to_host
 from mpda.exceptions import ModelFileError
-from mpda.io.model_classes import (
-    DATACLASSES,
-    ESTIMATORS,
-    FUNCTIONS,
-    TRANSIENT_ATTRIBUTES,
-    find_path,
-    import_object,
-    parameter_defaults,
-    rebuild_search_tree,
-)
+from mpda.io import model_classes
+from mpda.io.model_classes import DATACLASSES, ESTIMATORS, FUNCTIONS, find_path, import_object
 
 # Kinds of dtypes that NumPy stores without pickle: booleans, numbers, fixed-width strings, dates.
 _ARRAY_KINDS = "biufcSUmM"
@@ -61,14 +51,7 @@ class ModelEncoder:
         TypeError
             If the model holds a value that a model file cannot hold; the attribute is named.
         """
-        if find_path(type(model), ESTIMATORS) is None:
-            raise TypeError(
-                f"model must be an estimator of {_allowed_names()}, got {_type_name(model)}."
-            )
-        try:
-            return self._encode_object(model, type(model).__name__)
-        except RecursionError as error:
-            raise TypeError("model holds a value that is nested too deep, or in itself.") from error
+        return self._encode_object(model, type(model).__name__)
 
     def _encode(self, value: Any, where: str) -> Any:
         """Encode any value; ``where`` names it in error messages."""
@@ -106,17 +89,19 @@ class ModelEncoder:
         """Encode an estimator or dataclass by its attributes."""
         path = find_path(type(value), ESTIMATORS + DATACLASSES)
         if path is None:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
             dtype = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""
+            names = ", ".join(name.split(":")[1] for name in ESTIMATORS if "sklearn" in name)
             raise TypeError(
-                f"{where} is a {_type_name(value)}{dtype}, which a model file cannot hold. Use "
-                "plain values (None, numbers, strings, lists, dicts, NumPy arrays of them, an "
-                f"integer as random_state) or estimators of {_allowed_names()}."
+                f"{where} is a {kind}{dtype}, which a model file cannot hold. Use plain values "
+                "(None, numbers, strings, lists, dicts, NumPy arrays of them, an integer as "
+                f"random_state), estimators of mpda or scikit-learn's {names}; for others there "
+                "are skops and joblib."
             )
-        excluded = TRANSIENT_ATTRIBUTES.get(path, ())
         attributes = {
             name: self._encode(item, f"{where}.{name}")
             for name, item in vars(value).items()
-            if name not in excluded
+            if name not in model_classes.TRANSIENT_ATTRIBUTES
         }
         return {"object": [path, attributes]}
 
@@ -128,19 +113,10 @@ def _encode_function(value: Any, where: str) -> dict[str, Any]:
             if function is value:
                 return {"function": [path, name]}
     raise TypeError(
-        f"{where} is a function or class ({getattr(value, '__name__', _type_name(value))}), and "
+        f"{where} is a function or class ({getattr(value, '__name__', type(value))}), and "
         "model files hold no code: use one of the names that the parameter takes, or set it to "
         "None after the fit and again after loading."
     )
-
-
-def _type_name(value: Any) -> str:
-    return f"{type(value).__module__}.{type(value).__qualname__}"
-
-
-def _allowed_names() -> str:
-    names = ", ".join(path.split(":")[1] for path in ESTIMATORS if path.startswith("sklearn"))
-    return f"mpda or scikit-learn's {names}; for others there are skops and joblib"
 
 
 class ModelDecoder:
@@ -210,7 +186,7 @@ class ModelDecoder:
             case "object", [path, attributes]:
                 decoded = {name: self.decode(item) for name, item in attributes.items()}
                 return self._create(path, decoded)
-        raise ModelFileError(f"holds a value of an unknown type: {tag!r:.40}.")
+        raise ModelFileError(f"The file holds a value of an unknown type: {tag!r:.40}.")
 
     def _create(self, path: str, attributes: dict[str, Any]) -> Any:
         """Create an estimator or dataclass with these attributes."""
@@ -220,12 +196,13 @@ class ModelDecoder:
             return kind(**attributes)
         instance = object.__new__(kind)
         # A parameter that did not exist when the file was written is at its default.
-        vars(instance).update({**attributes, **parameter_defaults(kind), **attributes})
-        rebuild_search_tree(instance)
+        defaults = model_classes.parameter_defaults(kind)
+        vars(instance).update({**attributes, **defaults, **attributes})
+        model_classes.rebuild_search_tree(instance)
         return instance
 
 
 def _import_allowed(path: str, allowed: tuple[str, ...]) -> Any:
     if path not in allowed:
-        raise ModelFileError(f"names a class or function that is not allowed: {path!r:.80}.")
+        raise ModelFileError(f"The file names {path!r:.80}, which may not be loaded.")
     return import_object(path)

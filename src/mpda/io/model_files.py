@@ -5,31 +5,29 @@ model), the arrays ``0.npy``, ``1.npy``, ... and ``sha256``, the checksum of the
 of all other members. ``model_encoding`` translates between models and JSON.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mpda._lib.atomic_write import atomic_path
 from mpda._lib.provenance import versions
 from mpda.exceptions import ModelFileError, ModelVersionWarning
-from mpda.io.error_text import one_line
+from mpda.io.error_text import name_file_in_errors, one_line
 from mpda.io.model_classes import parameter_defaults
 from mpda.io.model_encoding import ModelDecoder, ModelEncoder
 
 _FORMAT = "mpda model"
 # Version 1 was an archive format of our own, before the first release.
 _VERSION = 2
+_PROBLEM = "is not a model file of mpda, or is damaged"
 _DOCUMENT, _CHECKSUM = "model.json", "sha256"
 # Distributions whose versions decide what a loaded model computes, and their import names.
 _PACKAGES = {"mpda": "mpda", "scikit-learn": "sklearn"}
@@ -87,14 +85,20 @@ def save(
     """
     encoder = ModelEncoder()
     encoded = encoder.encode(model)
-    parameters = {name: repr(getattr(model, name)) for name in parameter_defaults(type(model))}
+    notes = dict(notes or {})
+    if json.loads(json.dumps(notes)) != notes:  # tuples become lists, and NaN differs from itself
+        raise TypeError(
+            "notes must be a mapping of values that JSON returns unchanged (None, booleans, finite "
+            f"numbers, strings, lists, dicts with strings as keys), got {notes!r:.200}."
+        )
+    parameters = parameter_defaults(type(model))
     document = {
         "format": _FORMAT,
         "version": _VERSION,
         "class": encoded["object"][0],
         "versions": versions(),
-        "parameters": parameters,
-        "notes": _check_notes(notes),
+        "parameters": {name: repr(getattr(model, name)) for name in parameters},
+        "notes": notes,
         "model": encoded,
     }
     members = {_DOCUMENT: json.dumps(document, indent=1, allow_nan=False).encode()}
@@ -106,17 +110,6 @@ def save(
     with atomic_path(Path(path)) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, content in members.items():
             archive.writestr(zipfile.ZipInfo(name), content)  # without the time of day
-
-
-def _check_notes(notes: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the notes as a dict; refuse values that JSON would change, such as tuples and NaN."""
-    checked = dict(notes or {})
-    if json.loads(json.dumps(checked)) != checked:
-        raise TypeError(
-            "notes must be a mapping of values that JSON returns unchanged (None, booleans, finite "
-            f"numbers, strings, lists, dicts with strings as keys), got {notes!r:.200}."
-        )
-    return checked
 
 
 def _checksum(members: dict[str, bytes]) -> bytes:
@@ -155,8 +148,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the model was saved with another minor version of mpda, or of scikit-learn where the
         model contains estimators of it.
     """
-    with _name_file_in_errors(path):
-        document, members = _read_members(path)
+    with open(path, "rb") as file, name_file_in_errors(Path(path), ModelFileError, _PROBLEM):
+        document, members = _read_members(file)
         arrays = [
             np.lib.format.read_array(io.BytesIO(members.pop(f"{i}.npy")), allow_pickle=False)
             for i in range(len(members))
@@ -194,48 +187,32 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     mpda.exceptions.ModelFileError
         If the file is not a model file or is damaged.
     """
-    with _name_file_in_errors(path):
-        document, _ = _read_members(path)
+    with open(path, "rb") as file, name_file_in_errors(Path(path), ModelFileError, _PROBLEM):
+        document, _ = _read_members(file)
     del document["model"]
     return document
 
 
-@contextmanager
-def _name_file_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn everything that a wrong file raises into a ModelFileError of one line."""
-    try:
-        yield
-    except OSError:
-        raise
-    except ModelFileError as error:
-        raise ModelFileError(f"{path} {error}") from error.__cause__
-    # zipfile, json, NumPy and the decoder raise many types of errors for wrong content.
-    except Exception as error:
-        raise ModelFileError(
-            f"{path} is not a model file of mpda, or is damaged ({one_line(error)})."
-        ) from error
-
-
-def _read_members(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, bytes]]:
+def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return the JSON document and the other members, after comparing checksum and version.
 
     The directory of the archive is checked before anything is read: members are not compressed, so
     together they cannot be longer than the file.
     """
-    with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+    with zipfile.ZipFile(file) as archive:
         size = sum(entry.file_size for entry in archive.infolist())
         if size > os.fstat(file.fileno()).st_size:
-            raise ModelFileError(f"is too large when unpacked ({size} bytes), and is not read.")
+            raise ModelFileError(f"The file is too large when unpacked ({size} bytes).")
         members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
     checksum = members.pop(_CHECKSUM, None)
     if checksum is None or _DOCUMENT not in members:
-        raise ModelFileError("is a zip archive, but not a model file of mpda.")
+        raise ModelFileError("The file is a zip archive, but not a model file of mpda.")
     if checksum != _checksum(members):
-        raise ModelFileError("is damaged: its content does not have its checksum.")
+        raise ModelFileError("The file is damaged: its content does not have its checksum.")
     document: dict[str, Any] = json.loads(members.pop(_DOCUMENT))
     if (document["format"], document["version"]) != (_FORMAT, _VERSION):
         raise ModelFileError(
-            f"has format {document['format']!s:.20} {document['version']!s:.20}, and this version "
-            f"reads {_FORMAT} {_VERSION}: install the mpda that wrote it, or a newer one."
+            f"The file has format {document['format']!s:.20} {document['version']!s:.20}, and this "
+            f"version reads {_FORMAT} {_VERSION}: install the mpda that wrote it, or a newer one."
         )
     return document, members

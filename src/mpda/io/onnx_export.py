@@ -4,8 +4,6 @@ The graph computes (x - mean) W' + offset and, on request, the label of the near
 It is built by hand with the ``onnx`` package, which is an optional dependency (``mpda[onnx]``).
 """
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
@@ -23,24 +21,14 @@ from mpda.io.model_classes import ESTIMATORS, find_path
 
 # Versions of ONNX 1.8 (2020), the oldest that have all operators: onnxruntime reads them from 1.6.
 _OPSET, _IR_VERSION = 13, 7
-# Protocol buffers hold at most 2 GiB; one MiB is left for everything except arrays.
-_LARGEST_FILE = 2**31 - 2**20
-# Graphs in the textual syntax of ONNX. Types 1 and 11 are float and double.
-_MAP_NODES = {
-    "double": """
-        wide = Cast<to = 11>(X)
-        centred = Sub(wide, mean)
+# Graphs in the textual syntax of ONNX. ``dtype`` is 11 for double, 1 for float.
+_MAP_NODES = """
+        input = Cast<to = {dtype}>(X)
+        centred = Sub(input, mean)
         projected = MatMul(centred, matrix)
         reduced = Add(projected, offset)
         transformed = Cast<to = 1>(reduced)
-    """,
-    "single": """
-        centred = Sub(X, mean)
-        projected = MatMul(centred, matrix)
-        reduced = Add(projected, offset)
-        transformed = Identity(reduced)
-    """,
-}
+"""
 _NEIGHBOR_NODES = """
         shifted = Sub(reduced, centre)
         products = MatMul(shifted, samples)
@@ -54,11 +42,7 @@ _ONNX_TYPES = {"b": "bool", "i": "int64", "f": "double", "O": "string"}
 
 
 def export_onnx(
-    model: Any,
-    path: str | os.PathLike[str],
-    *,
-    neighbors: bool = False,
-    precision: str = "double",
+    model: Any, path: str | os.PathLike[str], *, neighbors: bool = False, precision: str = "double"
 ) -> Path:
     """Write the map of a fitted model, and optionally its 1-NN classifier, as an ONNX graph.
 
@@ -104,19 +88,13 @@ def export_onnx(
     except ImportError as error:
         raise ImportError("export to ONNX needs onnx: pip install 'mpda[onnx]'") from error
     dtype = np.dtype(np.float64 if is_double else np.float32)
-    nodes, arrays = _MAP_NODES[precision], _map_arrays(linear, dtype)
+    nodes, arrays = _MAP_NODES.format(dtype=11 if is_double else 1), _map_arrays(linear, dtype)
     n_components, n_features = linear.matrix.shape
     outputs = f"float[n, {n_components}] transformed"
     if classifier is not None:
         nodes += _NEIGHBOR_NODES
         arrays |= _neighbor_arrays(classifier, dtype)
         outputs += f", {_ONNX_TYPES[arrays['classes'].dtype.kind]}[n] label"
-    size = sum(array.nbytes for array in arrays.values())
-    if size > _LARGEST_FILE:
-        raise ValueError(
-            f"An ONNX file holds at most 2 GB, and the arrays of this model take {size / 1e9:.1f} "
-            "GB: leave out neighbors, or fit to fewer samples."
-        )
     header = f'ir_version: {_IR_VERSION}, opset_import: ["": {_OPSET}], producer_name: "mpda"'
     proto = onnx.parser.parse_model(
         f'<{header}, producer_version: "{__version__}">'
@@ -158,41 +136,35 @@ def _find_classifier(model: Any) -> Any:
 
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     classifier = getattr(last, "classifier_", last)
-    if classifier is model or not isinstance(classifier, KNeighborsClassifier):
+    options = ("n_neighbors", "effective_metric_", "outputs_2d_")
+    is_nearest = isinstance(classifier, KNeighborsClassifier) and classifier is not model
+    if not is_nearest or [getattr(classifier, n) for n in options] != [1, "euclidean", False]:
         raise TypeError(
             "neighbors=True needs a DiscriminantSearchCV, or a Pipeline that ends in a "
-            f"KNeighborsClassifier, got {type(model).__name__}: append one with "
-            "make_pipeline(.., KNeighborsClassifier(1)) and fit."
+            "KNeighborsClassifier with one neighbour, Euclidean distances and one label for a "
+            f"sample, got {classifier!r:.200}: fit make_pipeline(.., KNeighborsClassifier(1))."
         )
-    if classifier.n_neighbors != 1 or classifier.effective_metric_ != "euclidean":
-        raise ValueError(
-            "neighbors=True exports one neighbour by Euclidean distance, got "
-            f"n_neighbors={classifier.n_neighbors} and metric={classifier.effective_metric_!r}: "
-            "fit with KNeighborsClassifier(1), or export the map alone."
-        )
-    if classifier.outputs_2d_:
-        raise ValueError("neighbors=True exports one label for a sample, but y had columns.")
     return classifier
 
 
 def _onnx_labels(classes: Array) -> Array:
     """Return the labels (n_classes,) in a type of ONNX: bool, int64, double, or str objects."""
-    values = to_host(classes)
-    values = np.array(values.tolist()) if values.dtype == object else values
-    types = {"b": np.bool_, "i": np.int64, "u": np.int64, "f": np.float64, "U": object}
-    if values.dtype.kind in types and (values.dtype != np.uint64 or values.max() < 2**63):
-        return values.astype(types[values.dtype.kind])
-    raise TypeError(
-        "labels must be strings, truth values or numbers of at most 64 bits to be exported, got "
-        f"{values[:1].tolist()!r} and others of {classes.dtype}."
-    )
+    values = np.array(to_host(classes).tolist())
+    if values.dtype.kind not in "bifU":
+        raise TypeError(
+            "labels must be strings, booleans or numbers of at most 64 bits to be exported, got "
+            f"{values[:1].tolist()!r} and others of {classes.dtype}."
+        )
+    return values.astype(object) if values.dtype.kind == "U" else values
 
 
 def _properties(model: Any) -> dict[str, str]:
+    """Return the metadata of the file, with the feature names as a JSON list."""
     kind = type(model)
-    path = find_path(kind, ESTIMATORS) or f"{kind.__module__}:{kind.__qualname__}"
-    properties = {"producer": "mpda", "version": __version__, "class": path}
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        properties["feature_names"] = json.dumps([str(name) for name in names], ensure_ascii=False)
-    return properties
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    return {
+        "producer": "mpda",
+        "version": __version__,
+        "class": find_path(kind, ESTIMATORS) or f"{kind.__module__}:{kind.__qualname__}",
+        "feature_names": json.dumps(names, ensure_ascii=False),
+    }

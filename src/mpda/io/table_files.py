@@ -1,26 +1,26 @@
-"""Read tables from disk: data frames by pandas and pyarrow, arrays by NumPy without pickle.
+"""File formats of tables: data frames by pandas and pyarrow, arrays by NumPy without pickle.
 
-This module knows the file formats. ``tables`` selects features and labels from what is read here.
+``tables`` selects features and labels from what is read here. Files are written atomically.
 """
-
-from __future__ import annotations
 
 import csv
 import gzip
 import warnings
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mpda._lib.array_types import Array
+from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import TableError
-from mpda.io.error_text import one_line, suggest_name
+from mpda.io.error_text import suggest_name
 
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
 TABLE_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz")
+OUTPUT_SUFFIXES = (*FRAME_SUFFIXES, ".npy")
 # Words for a missing number. pandas has more of its own (such as "-nan"), but not "?" of UCI.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
 
@@ -36,12 +36,9 @@ def table_suffix(path: Path) -> str:
     Returns
     -------
     str
-        Last suffix, without the ``.gz`` of a compressed CSV or TSV file; "" if there is none.
+        Last suffix, without the ``.gz`` of a compressed file; "" if there is none.
     """
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"] and suffixes[-2:-1] in ([".csv"], [".tsv"]):
-        suffixes.pop()
-    return suffixes[-1] if suffixes else ""
+    return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def check_table_path(path: Path) -> str:
@@ -63,13 +60,9 @@ def check_table_path(path: Path) -> str:
         If the file cannot be read, with the nearest file name in the directory.
     """
     suffix = table_suffix(path)
-    if path.is_dir():
-        raise TableError(f"{path} is a directory; name one file, {', '.join(TABLE_SUFFIXES)}.")
-    if suffix not in TABLE_SUFFIXES:
-        raise TableError(
-            f"{path} ends in {suffix or 'nothing'}, which is not a known format; files that can be "
-            f"read end in {', '.join(TABLE_SUFFIXES)}."
-        )
+    if path.is_dir() or suffix not in TABLE_SUFFIXES:
+        problem = "is a directory" if path.is_dir() else f"ends in {suffix or 'nothing'}"
+        raise TableError(f"{path} {problem}; tables are files in {', '.join(TABLE_SUFFIXES)}.")
     if not path.exists():
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
         raise TableError(f"{path} does not exist.{suggest_name(path.name, siblings)}")
@@ -98,20 +91,17 @@ def read_frame(
     pandas.DataFrame
         Table whose column names are distinct strings. A named index becomes a column.
     """
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise TableError("Tables need pandas: pip install 'mpda[cli]'.") from error
+    import pandas as pd
+
     suffix = table_suffix(path)
     if suffix in (".csv", ".tsv"):
         frame = _read_text(path, label, drop, features)
     else:
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
-    if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()
+    frame = frame.reset_index(drop=list(frame.index.names) == [None])
     frame.columns = [str(name) for name in frame.columns]
     _check_distinct(frame.columns, path)
-    return frame.reset_index(drop=True)
+    return frame
 
 
 def _check_distinct(names: Collection[str], path: Path) -> None:
@@ -135,7 +125,7 @@ def _read_text(
     if not first_line.strip():
         raise TableError(f"{path} is empty.")
     names = [name.strip() or f"column {i}" for i, name in enumerate(header, start=1)]
-    if len(names) > 1 and all(map(_is_number, names)):
+    if len(names) > 1 and not pd.to_numeric(pd.Series(names), errors="coerce").isna().any():
         raise TableError(
             f"The first line of {path} has only numbers ({', '.join(names[:3])}, ..). The first "
             "line must hold the names of the columns."
@@ -163,14 +153,6 @@ def _read_text(
     return frame
 
 
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
 def _read_arrow(path: Path) -> Any:
     """Read the file format of Arrow (also called Feather), or its stream format."""
     import pyarrow as pa
@@ -195,22 +177,87 @@ def read_arrays(path: Path) -> dict[str, Array]:
     -------
     dict of ndarray
         Arrays by name.
+    """
+    with path.open("rb") as file:  # NumPy leaves a damaged .npz open if it opens it itself
+        content = np.load(file, allow_pickle=False)
+        return {"X": content} if isinstance(content, np.ndarray) else dict(content)
+
+
+def check_output(path: Path) -> None:
+    """Check that the suffix of an output file names a format that can be written.
+
+    Parameters
+    ----------
+    path : Path
+        Target file.
 
     Raises
     ------
     mpda.exceptions.TableError
-        If the file is damaged, is something else, or holds Python objects.
+        If the suffix is not one of ``OUTPUT_SUFFIXES``.
     """
+    if path.suffix.lower() not in OUTPUT_SUFFIXES:
+        endings = ", ".join(OUTPUT_SUFFIXES)
+        raise TableError(f"--out {path}: files that can be written end in {endings}.")
+
+
+def write_table(path: Path, Z: Array, names: Sequence[str], others: Mapping[str, Any]) -> None:
+    """Write samples with named columns.
+
+    Parameters
+    ----------
+    path : Path
+        Target file; its suffix selects the format. An .npy file holds only ``Z``.
+    Z : ndarray of shape (n_samples, n_components)
+        Transformed samples.
+    names : sequence of str
+        Names of the columns of ``Z``.
+    others : mapping of str to array-like of shape (n_samples,)
+        Columns that are written before those of ``Z``.
+
+    Raises
+    ------
+    mpda.exceptions.TableError
+        If the file cannot be written, or two columns have one name.
+    """
+    check_output(path)
+    repeated = sorted(set(names) & set(others))
+    if repeated and path.suffix.lower() != ".npy":
+        raise TableError(f"The data already have a column {repeated[0]!r}: rename it.")
     try:
-        with path.open("rb") as file:  # NumPy leaves a damaged .npz open if it opens it itself
-            content = np.load(file, allow_pickle=False)
-            return {"X": content} if isinstance(content, np.ndarray) else dict(content)
-    except OSError:
-        raise
-    # NumPy, zipfile and zlib raise many types of errors for a broken file.
-    except Exception as error:
-        raise TableError(
-            f"{path} cannot be read as NumPy's {path.suffix} ({one_line(error)}): it is damaged, "
-            "something else, or holds Python objects, which are refused. Save numbers, and labels "
-            "as numbers or fixed-width strings."
-        ) from error
+        with atomic_path(path) as temporary:
+            _write_columns(temporary, Z, names, others)
+    except OSError as error:
+        raise TableError(f"{path} cannot be written ({error.strerror or error}).") from error
+
+
+def write_array(path: Path, array: Array) -> None:
+    """Write an array in the .npy format, not atomically.
+
+    Parameters
+    ----------
+    path : Path
+        Temporary path from :func:`mpda._lib.atomic_write.atomic_path`.
+    array : ndarray
+        Array of numbers, booleans or fixed-width strings.
+    """
+    # NumPy bypasses Python's buffer for files opened with "wb" and does not check the final flush:
+    # on a full disk the array would be cut silently. For "w+b" it uses ``file.write``.
+    with path.open("w+b") as file:
+        np.save(file, array, allow_pickle=False)
+
+
+def _write_columns(path: Path, Z: Array, names: Sequence[str], others: Mapping[str, Any]) -> None:
+    import pandas as pd
+
+    columns = {name: np.asarray(column) for name, column in others.items()}
+    frame = pd.DataFrame(columns | {name: Z[:, i] for i, name in enumerate(names)})
+    match path.suffix.lower():
+        case ".npy":
+            write_array(path, Z)
+        case ".parquet":
+            frame.to_parquet(path, index=False)
+        case ".arrow" | ".feather":
+            frame.to_feather(path)
+        case suffix:
+            frame.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)

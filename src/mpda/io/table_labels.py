@@ -4,14 +4,12 @@ Labels of CSV files are read as words, so that "007" and "NA" stay what they are
 integers or all booleans become such.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Bools, Labels
+from mpda._lib.array_types import Labels
 from mpda.exceptions import TableError
 
 # Integers in canonical form (no leading zeros) with at most 18 digits, which fit into int64.
@@ -41,48 +39,27 @@ def class_labels(column: Any, name: str, *, as_text: bool = False) -> Labels:
     mpda.exceptions.TableError
         If the labels are all missing, measurements (fractions) or of another type.
     """
-    values, is_missing = _label_values(column)
-    present = values[~is_missing]
-    if is_missing.all() and is_missing.any():
+    import pandas as pd
+
+    is_bytes = isinstance(column, np.ndarray) and column.dtype.kind == "S"
+    values = pd.Series(np.char.decode(column) if is_bytes else column).astype(object)
+    is_missing = (values.isna() | (values.astype(str) == "")).to_numpy()
+    present = values[~is_missing].tolist()
+    if is_missing.any() and not present:
         raise TableError(f"The labels {name!r} are all missing.")
-    if present.dtype == object:
-        present = _infer_dtype(present)
-    if present.dtype.kind == "U" and as_text:
-        present = _parse_words(present)
-    if present.dtype.kind in "fU":
-        _check_no_measurements(present, name)
-    if present.dtype.kind == "f":
-        present = present.astype(np.int64)
-    if present.dtype.kind not in "biuU":
-        raise TableError(
-            f"The labels {name!r} must be words or whole numbers, not {present.dtype}."
-        )
+    kinds = set(map(type, present))
+    if kinds & {list, dict, tuple, set, np.ndarray, complex}:
+        raise TableError(f"The labels {name!r} must be words or whole numbers, not {present[0]}.")
+    is_plain = kinds in ({bool}, {int}, {float})
+    labels = np.array(present) if is_plain else np.array([str(item) for item in present], dtype=str)
+    labels = _parse_words(labels) if as_text and labels.dtype.kind == "U" else labels
+    _check_no_measurements(labels, name)
+    labels = labels.astype(np.int64) if labels.dtype.kind == "f" else labels
     if not is_missing.any():
-        return present
-    labels = np.full(len(values), None, dtype=object)
-    labels[~is_missing] = present.tolist()
-    return labels
-
-
-def _label_values(column: Any) -> tuple[Labels, Bools]:
-    """Return the values as an array, and a mask of missing ones."""
-    if isinstance(column, np.ndarray):
-        values = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column
-        is_nan = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
-        return values, is_nan
-    is_numeric = isinstance(column.dtype, np.dtype) and column.dtype.kind in "biuf"
-    values = column.to_numpy() if is_numeric else np.array(column.astype(object), dtype=object)
-    is_missing = column.isna().to_numpy(dtype=bool)
-    return values, is_missing if is_numeric else is_missing | np.asarray(column.astype(str) == "")
-
-
-def _infer_dtype(values: Labels) -> Labels:
-    """Convert objects to booleans, integers or floats if all are such, else to words."""
-    kinds = {type(value) for value in values}
-    if kinds in ({bool}, {int}, {float}):
-        return np.array(values.tolist())
-    is_container = kinds & {list, dict, tuple, set, np.ndarray}
-    return values if is_container else np.array([str(value) for value in values], dtype=str)
+        return labels
+    values[is_missing] = None
+    values[~is_missing] = labels.tolist()
+    return values.to_numpy()
 
 
 def _parse_words(words: Labels) -> Labels:
@@ -102,11 +79,10 @@ def _check_no_measurements(labels: Labels, name: str) -> None:
         numbers = np.unique(labels).astype(float)
     except ValueError:
         return
-    fractions = numbers[np.isfinite(numbers) & (numbers != np.rint(numbers))]
-    if fractions.size:
+    is_large = (np.abs(numbers) >= 2.0**63) & (labels.dtype.kind == "f")  # beyond int64
+    wrong = numbers[np.isfinite(numbers) & ((numbers != np.rint(numbers)) | is_large)]
+    if wrong.size:
         raise TableError(
-            f"The labels {name!r} are numbers that are not whole, such as {fractions[0]:g}: that "
-            "is a measurement. Labels name classes; divide the measurement into classes first."
+            f"The labels {name!r} are numbers that are not whole or too large, such as "
+            f"{wrong[0]:g}: that is a measurement. Labels name classes; divide it into classes."
         )
-    if labels.dtype.kind == "f" and np.abs(numbers).max(initial=0.0) >= 2.0**63:
-        raise TableError(f"The labels {name!r} are numbers that are too large for classes.")

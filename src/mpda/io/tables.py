@@ -5,10 +5,7 @@ numbers in messages count the samples from 1, without the header line. Messages 
 the command line (``--label``, ``--drop``, ``--skip-missing``), which pass their values on to here.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ import numpy as np
 
 from mpda._lib.array_types import Array, Bools, Ints, Labels
 from mpda.exceptions import TableError
-from mpda.io.error_text import join_names, one_line, suggest_name
+from mpda.io.error_text import join_names, name_file_in_errors, one_line, suggest_name
 from mpda.io.table_files import (
     FRAME_SUFFIXES,
     check_table_path,
@@ -116,7 +113,7 @@ def read_table(
     """
     suffix = check_table_path(path)
     is_frame = suffix in FRAME_SUFFIXES
-    with _name_file_in_errors(path, suffix):
+    with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if drop and not is_frame:
             raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
         table = _from_frame(path, label, drop, features) if is_frame else _from_arrays(path, label)
@@ -126,20 +123,6 @@ def read_table(
             raise TableError(f"{path} has no {lack}.")
         _check_finite(table, can_drop=features is None and is_frame)
     return table
-
-
-@contextmanager
-def _name_file_in_errors(path: Path, suffix: str) -> Iterator[None]:
-    """Turn everything that a wrong file raises into a TableError of one line."""
-    try:
-        yield
-    except TableError as error:
-        message = str(error)
-        raise TableError(message if str(path) in message else f"{path}: {message}") from error
-    # pandas and pyarrow raise many types of errors for broken files and odd columns.
-    except Exception as error:
-        reason = getattr(error, "strerror", None) or one_line(error) or type(error).__name__
-        raise TableError(f"{path} cannot be read as {suffix[1:]} ({reason}).") from error
 
 
 def _from_frame(
@@ -198,10 +181,8 @@ def _numeric_matrix(frame: Any) -> Array:
 
     columns, wrong = {}, []
     for name, column in frame.items():
-        numbers = column
-        if not (pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column)):
-            is_text = column.dtype == object or pd.api.types.is_string_dtype(column)
-            numbers = pd.to_numeric(column if is_text else column.astype(str), errors="coerce")
+        is_numeric = pd.api.types.is_numeric_dtype(column)
+        numbers = column if is_numeric else pd.to_numeric(column.astype(str), errors="coerce")
         is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
         if is_wrong.any():
             row = int(np.argmax(is_wrong))
@@ -213,10 +194,9 @@ def _numeric_matrix(frame: Any) -> Array:
             "with --drop NAME, or convert them to numbers (a category to one column of 0 and 1 for "
             "each value)."
         )
-    is_single = bool(columns) and all(item.dtype == np.float32 for item in columns.values())
+    is_single = {str(numbers.dtype) for numbers in columns.values()} == {"float32"}
     numeric = pd.DataFrame(columns, index=frame.index)
-    matrix: Array = numeric.to_numpy(np.float32 if is_single else np.float64, na_value=np.nan)
-    return matrix
+    return np.asarray(numeric.to_numpy(np.float32 if is_single else np.float64, na_value=np.nan))
 
 
 def _from_arrays(path: Path, label: str | None) -> Table:
@@ -241,9 +221,7 @@ def _from_arrays(path: Path, label: str | None) -> Table:
             + (" X.reshape(len(X), -1) flattens images." if X.ndim > 2 else "")
         )
     if y is not None and y.shape not in ((len(X),), (len(X), 1)):
-        raise TableError(
-            f"{path}: {label} has the shape {y.shape}, but {name} has {len(X)} samples."
-        )
+        raise TableError(f"{label} has the shape {y.shape}, but {name} has {len(X)} samples.")
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     labels = None if y is None else class_labels(y.ravel(), str(label))
     return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), {})
@@ -333,6 +311,6 @@ def describe_columns(path: Path) -> str:
     suffix = check_table_path(path)
     if suffix not in FRAME_SUFFIXES:
         return "columns without names: use a number, -1 for the last, or an .npy with the labels"
-    with _name_file_in_errors(path, suffix):
+    with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         names = list(read_frame(path, None, (), None).columns)
     return f"the columns {join_names(names, limit=20)}"
