@@ -108,12 +108,14 @@ WRITERS = {
 }
 
 
+@pytest.fixture(scope="module")
+def model():
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    return LFDA(2).fit(*load_iris(return_X_y=True))
+
+
 @pytest.mark.parametrize("name", WRITERS)
-def test_full_disk_is_an_error_that_keeps_the_old_file(name, folder):
-    if name == "m.onnx":
-        pytest.importorskip("onnx", reason="onnx is not installed")
-    X, y = load_iris(return_X_y=True)
-    model = LFDA(2).fit(X, y)
+def test_full_disk_is_an_error_that_keeps_the_old_file(name, model, folder):
     Path(name).write_bytes(b"before" * 99)
     with (
         full_disk(room=150),
@@ -127,11 +129,7 @@ def test_full_disk_is_an_error_that_keeps_the_old_file(name, folder):
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_read_only_directory_and_file_are_refused(name, folder):
-    if name == "m.onnx":
-        pytest.importorskip("onnx", reason="onnx is not installed")
-    X, y = load_iris(return_X_y=True)
-    model = LFDA(2).fit(X, y)
+def test_read_only_directory_and_file_are_refused(name, model, folder):
     WRITERS[name](model)
     before = {path: path.read_bytes() for path in Path().iterdir()}
     for file_mode, folder_mode in ((0o666, 0o555), (0o444, 0o777)):
@@ -147,7 +145,6 @@ COMMANDS = {
     "m.mpda": ("fit", "t.csv", "--label", "y", "--folds", "0", "--components", "1", "--out"),
     "z.csv": ("transform", "t.mpda", "t.csv", "--out"),
     "e.json": ("evaluate", "t.mpda", "t.csv", "--label", "y", "--results"),
-    "x.npy": ("export", "t.mpda", "--matrix"),
 }
 
 

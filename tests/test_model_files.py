@@ -222,12 +222,8 @@ def test_header_describes_the_model(tmp_path):
     assert header["versions"]["mpda"] == mpda.__version__
     assert "MPDA(n_components=2, n_neighbors=4)" in header["parameters"]["steps"]
     assert read_header(save_to(tmp_path, mpda.GramPCA(2)))["parameters"]["n_components"] == "2"
-
-
-@pytest.mark.parametrize("notes", [{"a": (1, 2)}, {1: 2}, {"a": np.nan}, {"a": {1}}, [1, 2]])
-def test_notes_that_json_would_change_are_refused(notes, tmp_path):
-    with pytest.raises((TypeError, ValueError)):
-        save_to(tmp_path, mpda.LFDA(), notes=notes)
+    with pytest.raises(TypeError, match="notes must be a mapping of values that JSON returns"):
+        save_to(tmp_path, model, notes={"a": (1, 2)})
 
 
 def scaler_with(value):
@@ -272,10 +268,10 @@ def file(tmp_path):
     return save_to(tmp_path, fit(make_pipeline(mpda.GramPCA(2), KNeighborsClassifier(1))))
 
 
-def rewrite(path, change, compression=zipfile.ZIP_STORED):
-    """Change the JSON document of a model file, and make the checksum agree."""
+def rewrite(path, change, compression=zipfile.ZIP_STORED, **arrays):
+    """Change the JSON document and arrays of a model file, and make the checksum agree."""
     with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
+        members = {name: archive.read(name) for name in archive.namelist()} | arrays
     document = json.loads(members["model.json"])
     change(document)
     members["model.json"] = json.dumps(document).encode()
@@ -320,27 +316,14 @@ def test_flipped_byte_is_refused_or_changes_nothing(file):
     assert n_refused > 0.8 * len(content) / 53
 
 
-def zipped(**members):
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
-
-
-FOREIGN = {
-    "pickle": (pickle.dumps(mpda.LFDA()), "not a model file"),
-    "empty": (b"", "not a model file"),
-    "text": (b"a,b\n1,2\n", "not a model file"),
-    "zip": (zipped(a="b"), "is a zip archive, but not"),
-}
-
-
-@pytest.mark.parametrize(("content", "message"), FOREIGN.values(), ids=FOREIGN.keys())
-def test_foreign_file_is_refused(content, message, tmp_path):
+def test_foreign_file_is_refused(tmp_path):
     path = tmp_path / "model.mpda"
-    path.write_bytes(content)
-    assert_refused(path, message)
+    for content in (pickle.dumps(mpda.LFDA()), b"a,b\n1,2\n"):
+        path.write_bytes(content)
+        assert_refused(path, "not a model file")
+    with path.open("wb") as file:
+        np.savez(file, X=X)
+    assert_refused(path, "is a zip archive, but not")
 
 
 def test_archive_that_unpacks_to_more_than_the_file_is_refused(file):
@@ -385,14 +368,10 @@ def test_document_that_names_foreign_code_is_refused(change, message, file):
 
 
 def test_array_of_pickled_objects_is_refused(file):
-    with zipfile.ZipFile(file) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
     buffer = io.BytesIO()
     np.save(buffer, np.array([mpda.LFDA()], dtype=object), allow_pickle=True)
-    members["0.npy"] = buffer.getvalue()
-    file.write_bytes(zipped(**members))
     with pytest.raises(ModelFileError, match="Object arrays cannot be loaded"):
-        load(rewrite(file, lambda document: None))
+        load(rewrite(file, lambda document: None, **{"0.npy": buffer.getvalue()}))
 
 
 def test_missing_file_keeps_its_error(tmp_path):
