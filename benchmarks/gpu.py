@@ -29,7 +29,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from mpda import LFDA, MPDA, PMPDA, GramPCA
 from mpda.discriminant.class_contribution import planned_lists
 from mpda.estimators._samples import LabelledSamples
-from mpda.neighbors.graph import ClassPoints
+from mpda.neighbors.neighbor_lists import ClassPoints
 from protocol import data_argument, load, provenance
 
 PARAMETERS: dict[str, Any] = {"n_components": 40, "n_neighbors": 12, "tangent_alpha": 0.1}
@@ -146,7 +146,7 @@ def parts(Z: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     classes = [ClassPoints(view.part(each)[0]) for each in samples.members]
     plan = method._plan()
     yield "neighbours in classes", lambda: [planned_lists(each, plan) for each in classes]
-    lists = [planned_lists(each, plan).lists.first(6) for each in classes]
+    lists = [planned_lists(each, plan).first(6) for each in classes]
     rule = method._patch_rules(samples)[0]
     yield "patches of all classes", lambda: list(map(rule, classes, lists))
     yield "MPDA, all of it", lambda: MPDA(**PARAMETERS).fit(Z, y)

@@ -35,8 +35,8 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 import mpda
 from mpda import LFDA, MPDA, PMPDA, ManifoldPartition
 from mpda.discriminant import schur_complement as reductions
-from mpda.neighbors.cells import class_lists
-from mpda.neighbors.graph import ClassPoints, NeighborLists, find_neighbors
+from mpda.neighbors.approximate_search import search_neighbors
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import geodesic_distances
 from mpda.partition.rules import PartitionRule
 from mpda.partition.split import known_partition
@@ -90,7 +90,6 @@ def _fit_in_this_process(order: dict[str, Any]) -> None:
         "above_data": peak - loaded,
         "data": X.nbytes / 2**20,
         "solvers": sorted(set(model.class_solvers_)),
-        "recall": float(model.neighbor_recall_.min()),
     }
     print(json.dumps(result))
 
@@ -102,7 +101,7 @@ def exponent(sizes: list[int], seconds: list[float]) -> float:
 
 def growth(data: Path | None) -> Iterator[str]:
     exact = {"partition": "geodesic", "neighbor_search": "exact"}
-    scalable = {"partition": "auto", "neighbor_search": "cells"}
+    scalable = {"partition": "auto", "neighbor_search": "faiss"}
     studies: list[tuple[str, list[int], Callable[[int], tuple[list[int], int]], Any, str]] = [
         ("classes (of 200)", [20, 40, 80, 160], lambda n: ([200] * n, 50), {}, "<= 1.1"),
         ("class size, exact", [500, 1000, 2000, 4000], lambda n: ([n, n], 50), exact, "<= 2.3"),
@@ -169,7 +168,7 @@ def mnist(data: Path | None) -> Iterator[str]:
             rows.append((method, most, found, found["seconds"] / np.mean(floors[-2:])))
     classes = [ClassPoints(Z[y == c]) for c in np.unique(y)]
     lists: list[NeighborLists] = []
-    own = _seconds(lambda: lists.extend(class_lists(each, 12).lists for each in classes))
+    own = _seconds(lambda: lists.extend(search_neighbors(each, 12) for each in classes))
     cut = _seconds(
         lambda: [
             PartitionRule("auto", 10)(points, each.first(6))

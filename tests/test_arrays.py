@@ -17,7 +17,7 @@ from mpda._lib import arrays as _arrays
 from mpda.discriminant import schur_complement as reduction
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.neighbors import graph as graphs
+from mpda.neighbors import neighbor_lists
 
 
 def digits():
@@ -82,7 +82,6 @@ def test_attributes_are_of_the_library_but_for_names(library):
     model = MPDA(5).fit(library(X), names)
     assert library.holds(model.eigenvalues_)
     assert library.holds(model.patch_linearity_)
-    assert library.holds(model.neighbor_recall_)
     assert library.holds(model.patch_labels_, "int64")
     assert isinstance(model.classes_, np.ndarray)
     assert model.classes_[3] == "digit 3"
@@ -268,9 +267,9 @@ def test_neighbours_by_products_are_exact(kind, library, monkeypatch):
         X[50:] = X[rng.integers(0, 50, 100)]
     elif kind == "far from zero":
         X += 1e7
-    expected = graphs.find_neighbors(graphs.ClassPoints(X), 7)
-    monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
-    found = graphs.find_neighbors(graphs.ClassPoints(library(X)), 7)
+    expected = neighbor_lists.find_neighbors(neighbor_lists.ClassPoints(X), 7)
+    monkeypatch.setattr(neighbor_lists, "_DIRECT_SEARCH_LIMIT", 0)
+    found = neighbor_lists.find_neighbors(neighbor_lists.ClassPoints(library(X)), 7)
     np.testing.assert_array_equal(_arrays.to_host(found.indices), expected.indices)
     np.testing.assert_allclose(_arrays.to_host(found.distances), expected.distances, rtol=1e-9)
 

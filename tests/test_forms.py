@@ -14,7 +14,8 @@ from mpda.discriminant.schur_complement import eliminate_tangents
 from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
 from mpda.discriminant.within_form import WithinForm, tangent_form
 from mpda.neighbors import graph as graphs
-from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
+from mpda.neighbors.neighbor_lists import ClassPoints
 from mpda.partition.split import known_partition
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import oracles
-from mpda.neighbors import graph as graphs
-from mpda.neighbors.graph import ClassPoints, build_class_graph, find_neighbors, local_affinity
+from mpda.neighbors import neighbor_lists
+from mpda.neighbors.graph import build_class_graph, local_affinity
+from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
 
 
 def samples(kind, seed=0):
@@ -27,13 +28,12 @@ def samples(kind, seed=0):
 @pytest.mark.parametrize("search", ["all pairs", "blocks", "candidates"])
 def test_lists_are_the_nearest_with_ties_by_index(kind, k, search, monkeypatch):
     X = samples(kind)
-    if search == "blocks":
-        monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 300)
-        monkeypatch.setattr(graphs, "_SEARCH_ENTRIES", 300)
-    elif search == "candidates":
-        monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
-        monkeypatch.setattr(graphs, "_BLOCK_ENTRIES", 300)
-        monkeypatch.setattr(graphs, "_SEARCH_ENTRIES", 300)
+    # Searches of large classes, on few samples.
+    if search != "all pairs":
+        monkeypatch.setattr(neighbor_lists, "_BLOCK_ENTRIES", 300)
+        monkeypatch.setattr(neighbor_lists, "_SEARCH_ENTRIES", 300)
+    if search == "candidates":
+        monkeypatch.setattr(neighbor_lists, "_DIRECT_SEARCH_LIMIT", 0)
     D = oracles.distances(X)
     lists = find_neighbors(ClassPoints(X), k)
     assert lists.indices.tolist() == oracles.neighbors(D, k)
@@ -54,7 +54,7 @@ def test_a_search_by_gram_products_recovers_distances_it_cannot_see():
 
 def test_candidates_keep_ties_of_numbers_that_are_not_whole(monkeypatch):
     # Squares of 0.1 add up to one value for every place of the terms only if added one by one.
-    monkeypatch.setattr(graphs, "_DIRECT_SEARCH_LIMIT", 0)
+    monkeypatch.setattr(neighbor_lists, "_DIRECT_SEARCH_LIMIT", 0)
     X = np.random.default_rng(0).integers(0, 2, size=(300, 64)) * 0.1
     apart = (X[:, None] != X).sum(axis=2)
     lists = find_neighbors(ClassPoints(X), 12)
@@ -70,7 +70,7 @@ def test_one_sample_has_no_neighbours():
 @pytest.mark.parametrize("kind", ["plain", "ties", "duplicates"])
 @pytest.mark.parametrize("dense_limit", [500, 0])
 def test_graph_is_the_union_of_the_lists(kind, dense_limit, monkeypatch):
-    monkeypatch.setattr(graphs, "_DENSE_LIMIT", dense_limit)
+    monkeypatch.setattr("mpda.neighbors.graph._DENSE_LIMIT", dense_limit)
     X = samples(kind)
     D = oracles.distances(X)
     graph = build_class_graph(ClassPoints(X), 4)

@@ -5,7 +5,7 @@ import pytest
 
 import oracles
 from mpda import ManifoldPartition
-from mpda.neighbors.graph import ClassPoints, find_neighbors
+from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
 from mpda.partition.geodesics import euclidean_distances, geodesic_distances
 from mpda.partition.split import known_partition, manifold_partition
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from mpda.neighbors.graph import ClassPoints, NeighborLists, find_neighbors
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.rules import PARTITIONS, PartitionRule, known_patches
 
 

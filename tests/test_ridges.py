@@ -9,7 +9,8 @@ from mpda.discriminant import many_ridges as ridges
 from mpda.discriminant.many_ridges import eliminated_at
 from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
 from mpda.discriminant.within_form import WithinForm, tangent_form
-from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
+from mpda.neighbors.neighbor_lists import ClassPoints
 
 WAYS = ["tridiagonal", "steps"]
 

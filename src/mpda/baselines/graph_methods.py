@@ -29,13 +29,8 @@ from mpda.discriminant.scatter import (
 )
 from mpda.discriminant.solutions import Eigenproblem
 from mpda.neighbors.closest_pairs import closest_pairs
-from mpda.neighbors.graph import (
-    ClassPoints,
-    EmbeddedGraph,
-    build_class_graph,
-    center,
-    symmetric_graph,
-)
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, center, symmetric_graph
+from mpda.neighbors.neighbor_lists import ClassPoints
 
 AFFINITIES = ("full", "knn", "ones")
 PENALTIES = ("class", "global")

@@ -16,7 +16,7 @@ import numpy as np
 
 from mpda._lib.array_types import Ints
 from mpda._lib.coordinates import Coordinates
-from mpda.neighbors.graph import NeighborLists, find_neighbors_blockwise
+from mpda.neighbors.neighbor_lists import NeighborLists, find_neighbors_blockwise
 
 Parameters = TypeVarTuple("Parameters")
 Result = TypeVar("Result")

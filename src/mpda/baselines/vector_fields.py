@@ -32,7 +32,8 @@ from mpda.discriminant.scatter import graph_scatter, symmetrize
 from mpda.discriminant.solutions import Solution, add_ridge, check_n_directions
 from mpda.discriminant.tangents import neighborhood_tangents
 from mpda.discriminant.within_form import WithinForm, tangent_form
-from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
+from mpda.neighbors.neighbor_lists import ClassPoints
 
 # A dense eigenproblem is fastest up to _DENSE_SIZE unknowns, and up to _DENSE_RATIO unknowns for
 # each eigenvector, because Lanczos orthogonalises every step against all earlier ones. Matrices of

@@ -36,14 +36,9 @@ from mpda.discriminant.within_form import (
     first_order_blocks,
     tangent_form,
 )
-from mpda.neighbors.cells import FoundLists, class_lists
-from mpda.neighbors.graph import (
-    ClassPoints,
-    EmbeddedGraph,
-    NeighborLists,
-    build_class_graph,
-    symmetric_graph,
-)
+from mpda.neighbors.approximate_search import search_neighbors
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, symmetric_graph
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists
 from mpda.partition.tree import Partition
 
 PatchRule = Callable[[ClassPoints, NeighborLists], Partition]
@@ -59,7 +54,7 @@ class Plan:
     tangent_energy : share of the variance that a tangent space keeps
     full_affinity : whether the affinity joins all pairs of a class or only neighbours
     anchors : whether the within-class form lives on the patch means instead of the samples
-    neighbor_search : how neighbours are found, one of ``cells.SEARCHES``
+    neighbor_search : a name or a transformer, as in ``search_neighbors``
     """
 
     n_neighbors: int
@@ -67,7 +62,7 @@ class Plan:
     tangent_energy: float
     full_affinity: bool
     anchors: bool
-    neighbor_search: str = "auto"
+    neighbor_search: Any = "auto"
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class ClassContribution:
     dimensions: Ints
     tangent_trace: float
     patches: Partition | None
-    found: FoundLists
+    found: NeighborLists
 
 
 def class_contribution(
@@ -99,7 +94,7 @@ def class_contribution(
     coordinates: Array,
     plan: Plan,
     patch_rule: PatchRule | None,
-    found: FoundLists | None = None,
+    found: NeighborLists | None = None,
     with_form: bool = True,
 ) -> ClassContribution:
     """The contribution of one class.
@@ -143,7 +138,7 @@ class _ClassShape:
     owners: Ints
     bundle: TangentBases
     patches: Partition | None
-    found: FoundLists
+    found: NeighborLists
 
 
 def _class_shape(
@@ -151,17 +146,17 @@ def _class_shape(
     coordinates: Array,
     plan: Plan,
     patch_rule: PatchRule | None,
-    found: FoundLists | None,
+    found: NeighborLists | None,
 ) -> _ClassShape:
     class_points = ClassPoints(points)
     if found is None:
         found = planned_lists(class_points, plan)
-    samples = EmbeddedGraph(coordinates, symmetric_graph(found.lists.first(plan.n_neighbors)))
+    samples = EmbeddedGraph(coordinates, symmetric_graph(found.first(plan.n_neighbors)))
     if patch_rule is None:
         bundle = neighborhood_tangents(coordinates, samples.graph.neighbors, plan.tangent_energy)
         own = np.arange(points.shape[0])
         return _ClassShape(samples, samples, own, bundle, None, found)
-    patches = patch_rule(class_points, found.lists.first(plan.partition_neighbors))
+    patches = patch_rule(class_points, found.first(plan.partition_neighbors))
     bundle = patch_tangents(coordinates, patches.labels, plan.tangent_energy)
     if plan.anchors:
         means = _patch_means(coordinates, patches.labels)
@@ -171,10 +166,10 @@ def _class_shape(
     return _ClassShape(samples, samples, patches.labels, bundle, patches, found)
 
 
-def planned_lists(points: ClassPoints, plan: Plan) -> FoundLists:
+def planned_lists(points: ClassPoints, plan: Plan) -> NeighborLists:
     """Neighbour lists that are long enough for the plan."""
     k = max(plan.n_neighbors, plan.partition_neighbors)
-    return class_lists(points, k, plan.neighbor_search)
+    return search_neighbors(points, k, plan.neighbor_search)
 
 
 def _patch_means(X: Array, labels: Ints) -> Array:
@@ -227,7 +222,7 @@ def class_share(
     coordinates: Array,
     plan: Plan,
     patch_rule: PatchRule | None,
-    found: FoundLists | None,
+    found: NeighborLists | None,
     gamma: float,
     beta: float,
 ) -> tuple[ClassContribution, EliminationResult]:
@@ -248,7 +243,7 @@ def summary(part: ClassContribution) -> ClassContribution:
         form=None,
         dimensions=part.dimensions if patches is not None else part.dimensions.sum(keepdims=True),
         patches=patches,
-        found=replace(part.found, lists=part.found.lists.first(0)),
+        found=part.found.first(0),
     )
 
 

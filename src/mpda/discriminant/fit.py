@@ -123,7 +123,6 @@ class Discriminant:
     patches : the patches of each class, None where samples have their own tangent spaces
     dimensions : the dimensions of the tangent spaces of each class
     solvers, residuals : what eliminated the tangent vectors of each class, and how well
-    searches, recalls : how the neighbours of each class were found, and the share of true ones
     """
 
     directions: Directions
@@ -135,8 +134,6 @@ class Discriminant:
     dimensions: list[Ints]
     solvers: list[str]
     residuals: list[float]
-    searches: list[str]
-    recalls: list[float]
 
 
 @dataclass(frozen=True)
@@ -204,8 +201,6 @@ def _solution(
         dimensions=passes.dimensions,
         solvers=passes.solvers,
         residuals=passes.residuals,
-        searches=passes.searches,
-        recalls=passes.recalls,
     )
 
 

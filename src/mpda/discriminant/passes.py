@@ -26,8 +26,7 @@ from mpda.discriminant.class_contribution import (
 )
 from mpda.discriminant.schur_complement import EliminationResult
 from mpda.discriminant.within_form import PackedForm, WithinForm
-from mpda.neighbors.cells import FoundLists
-from mpda.neighbors.graph import ClassPoints
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists
 from mpda.parallel import crew, map_ordered, map_serial, prefetch
 from mpda.partition.tree import Partition
 
@@ -49,7 +48,7 @@ class ClassWork:
     cluster: Any = None
 
 
-_Kept = WithinForm | PackedForm | FoundLists | None
+_Kept = WithinForm | PackedForm | NeighborLists | None
 """What is kept of a class between two passes: its form, its neighbour lists, or nothing."""
 
 
@@ -65,8 +64,7 @@ class Passes:
 
     totals : the sums over classes
     taken : (d, d) what eliminating v takes off S_tt
-    patches, dimensions, solvers, residuals, searches, recalls : of each class, as in a
-        ``Discriminant``
+    patches, dimensions, solvers, residuals : of each class, as in a ``Discriminant``
     blas : the threads that suit the work
     """
 
@@ -93,8 +91,6 @@ class Passes:
         self.dimensions: list[Ints] = []
         self.solvers: list[str] = []
         self.residuals: list[float] = []
-        self.searches: list[str] = []
-        self.recalls: list[float] = []
 
     def _threads(self) -> int:
         return class_threads([each.size for each in self._work.classes])
@@ -120,8 +116,8 @@ class Passes:
             if form is not None and (room or not form_bytes):
                 form_bytes += form.nbytes
                 kept.append(form)
-            elif list_bytes + part.found.lists.nbytes <= self._kept_lists:
-                list_bytes += part.found.lists.nbytes
+            elif list_bytes + part.found.nbytes <= self._kept_lists:
+                list_bytes += part.found.nbytes
                 kept.append(part.found)
             else:
                 kept.append(None)
@@ -131,7 +127,7 @@ class Passes:
         """What eliminating v takes off S_tt; forms that were not kept are made again."""
         sources = (
             self._source(c, remembered(self.patches[c]), each)
-            if each is None or isinstance(each, FoundLists)
+            if each is None or isinstance(each, NeighborLists)
             else each
             for c, each in enumerate(kept)
         )
@@ -151,7 +147,7 @@ class Passes:
         return (self._source(c, rule) for c, rule in enumerate(self._work.rules))
 
     def _source(
-        self, c: int, rule: PatchRule | None, found: FoundLists | None = None
+        self, c: int, rule: PatchRule | None, found: NeighborLists | None = None
     ) -> tuple[Any, ...]:
         """The arguments of ``class_contribution`` for one class."""
         return *self._view.part(self._work.classes[c]), self._work.plan, rule, found
@@ -166,7 +162,7 @@ class Passes:
     @staticmethod
     def _with_patches(source: tuple[Any, ...]) -> tuple[Any, ...]:
         points, coordinates, plan, rule, found = source
-        patches = rule(ClassPoints(points), found.lists.first(plan.partition_neighbors))
+        patches = rule(ClassPoints(points), found.first(plan.partition_neighbors))
         return points, coordinates, plan, remembered(patches), found
 
     def _each(
@@ -194,8 +190,6 @@ class Passes:
         self.totals += part
         self.patches.append(part.patches)
         self.dimensions.append(part.dimensions)
-        self.searches.append(part.found.search)
-        self.recalls.append(part.found.recall)
 
     def _take(self, part: EliminationResult) -> None:
         self.taken = self.taken + part.taken

@@ -32,9 +32,9 @@ from mpda.neighbors.graph import (
     local_affinity,
     local_scale,
     loses_precision,
-    nonzero_pairs,
     scaled_affinity,
 )
+from mpda.neighbors.neighbor_lists import nonzero_pairs
 
 # Numbers in a block of rows: 4 MB, which stay in the cache of a core; larger blocks save nothing.
 _BLOCK_ENTRIES = 500_000

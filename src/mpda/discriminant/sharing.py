@@ -29,8 +29,8 @@ from mpda.discriminant.fit import Penalties, Strengths, reduced_pencil, solved
 from mpda.discriminant.many_ridges import eliminated_at
 from mpda.discriminant.within_form import WithinForm
 from mpda.exceptions import SingularFormError
-from mpda.neighbors.cells import FoundLists, class_lists
-from mpda.neighbors.graph import ClassPoints
+from mpda.neighbors.approximate_search import search_neighbors
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists
 from mpda.partition.tree import Partition
 
 
@@ -108,7 +108,7 @@ class _Shared:
         self._view = view
         self._classes = classes
         self._k = max(max(s.plan.n_neighbors, s.plan.partition_neighbors) for s in settings)
-        self._lists: dict[tuple[str, int], FoundLists] = {}
+        self._lists: dict[tuple[str, int], NeighborLists] = {}
         self._patches: dict[tuple[Hashable, int], Partition] = {}
 
     def contributions(self, setting: Setting) -> list[ClassContribution]:
@@ -117,11 +117,12 @@ class _Shared:
     def _contribution(self, setting: Setting, c: int) -> ClassContribution:
         points, coordinates = self._view.part(self._classes[c])
         search = setting.plan.neighbor_search
-        if (search, c) not in self._lists:
-            self._lists[search, c] = class_lists(ClassPoints(points), self._k, search)
+        key = repr(search), c
+        if key not in self._lists:
+            self._lists[key] = search_neighbors(ClassPoints(points), self._k, search)
         known = self._patches.get((setting.cut, c))
         rule = setting.rules[c] if known is None else remembered(known)
-        part = class_contribution(points, coordinates, setting.plan, rule, self._lists[search, c])
+        part = class_contribution(points, coordinates, setting.plan, rule, self._lists[key])
         if part.patches is not None:
             self._patches[setting.cut, c] = part.patches
         return part

@@ -24,7 +24,7 @@ from mpda._lib.arrays import (
     to_host,
     zeros,
 )
-from mpda.neighbors.graph import NeighborLists
+from mpda.neighbors.neighbor_lists import NeighborLists
 
 # Energies are compared up to this rounding, so that energy 1 is reached by sums of shares below 1.
 _ENERGY_TOLERANCE = 1e-12

@@ -39,7 +39,7 @@ from mpda.estimators._health import narrowed, warn_of_trouble
 from mpda.estimators._linear_map import LinearMap
 from mpda.estimators._samples import LabelledSamples, Samples, warn_of_small_classes
 from mpda.estimators._scale import Scale
-from mpda.neighbors.cells import SEARCHES
+from mpda.neighbors.approximate_search import check_neighbor_search
 
 # Rows of a class that are marked at a time.
 _MARKED_ROWS = 1000
@@ -60,7 +60,7 @@ class TangentDiscriminant(LinearMap):
     units: str
     tangent_energy: float
     affinity: str
-    neighbor_search: str
+    neighbor_search: Any
     solver: str
     n_jobs: int | None
     verbose: int
@@ -68,8 +68,6 @@ class TangentDiscriminant(LinearMap):
     # Set by a fit, for the classes that may be added to it.
     classes_: Array
     class_solvers_: list[str]
-    neighbor_search_: list[str]
-    neighbor_recall_: Array
     class_residuals_: Array
     components_: Floats
     _sums: Sums
@@ -115,7 +113,7 @@ class TangentDiscriminant(LinearMap):
             tangent_energy=check_number("tangent_energy", self.tangent_energy, most=1.0),
             full_affinity=check_option("affinity", self.affinity, ("knn", "full")) == "full",
             anchors=anchors,
-            neighbor_search=check_option("neighbor_search", self.neighbor_search, SEARCHES),
+            neighbor_search=check_neighbor_search(self.neighbor_search),
         )
 
     def _more(self, X: ArrayLike, y: ArrayLike) -> tuple[Samples | None, Labels]:
@@ -200,20 +198,17 @@ class TangentDiscriminant(LinearMap):
         if report is not None:
             _say_fallbacks(report, samples.classes.tolist(), found.solvers)
         classes, dtype = samples.classes, samples.dtype
-        solvers, searches, recalls = found.solvers, found.searches, np.array(found.recalls)
+        solvers = found.solvers
         residuals = np.array(found.residuals)
         if more:
             classes = np.concatenate([to_host(self.classes_), classes])
-            solvers, searches = self.class_solvers_ + solvers, self.neighbor_search_ + searches
-            recalls = np.concatenate([to_host(self.neighbor_recall_), recalls])
+            solvers = self.class_solvers_ + solvers
             residuals = np.concatenate([to_host(self.class_residuals_), residuals])
             dtype = array_namespace(self.components_).result_type(self.components_, dtype)
         order = np.argsort(classes, kind="stable")
         scale = Scale(power, unit=False, orthonormal=False)
         self.classes_ = numbers_to_device(classes[order], found.mean)
         self.class_solvers_ = [solvers[c] for c in order]
-        self.neighbor_search_ = [searches[c] for c in order]
-        self.neighbor_recall_ = to_device(recalls[order], found.mean)
         self.class_residuals_ = to_device(residuals[order], found.mean)
         self.mean_ = astype(found.mean, dtype)
         self.components_ = narrowed(scale.applied(found.directions).T, dtype)

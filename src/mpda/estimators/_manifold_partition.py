@@ -13,7 +13,7 @@ from mpda._lib.validation import check_count, check_jobs
 from mpda.estimators._checks import validate_data
 from mpda.estimators._inputs import refuse_device
 from mpda.estimators._samples import distinct_labels
-from mpda.neighbors.graph import ClassPoints, find_neighbors
+from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
 from mpda.parallel import is_dask_collection, map_ordered
 from mpda.partition.principal_axis_tree import principal_axis_partition
 from mpda.partition.rules import PartitionRule, measure_linearity, partition_rule

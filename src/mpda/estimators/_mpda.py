@@ -86,11 +86,12 @@ class MPDA(TangentDiscriminant):
         Whether A joins neighbours (the paper) or all pairs of a class (the authors' program).
     anchors : bool, default=False
         Whether W joins the means of patches instead of samples (faster, less exact).
-    neighbor_search : {"auto", "exact", "cells"}, default="auto"
-        How neighbours inside a class are found. "exact" compares all pairs. "cells" compares each
-        sample with the cells nearest to it, in time that grows little faster than the class, and
-        measures what it misses (``neighbor_recall_``). "auto" is exact for classes of up to 50,000
-        samples.
+    neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
+        How neighbours inside a class are found. "auto" and "exact" compare all pairs. "faiss" (the
+        extra ``mpda[faiss]``) searches classes of more than 20,000 samples approximately. A
+        neighbours transformer of scikit-learn, such as ``KNeighborsTransformer``, is cloned and
+        fitted to each class; its ``n_neighbors`` must be at least the larger of ``n_neighbors``
+        and ``partition_neighbors``. Neighbours that an approximate search misses are not counted.
     solver : {"reduced", "two-stage"}, default="reduced"
         "two-stage" seeks t in the range of the between-class form only.
     n_jobs : int, default=None
@@ -123,11 +124,6 @@ class MPDA(TangentDiscriminant):
         (one in single precision, corrected in double), "iterative" (conjugate gradients,
         likewise), "range" (a singular block, on its range), "sparse" (a sparse factor, where
         corrections did not converge) or "none" (there are no tangent vectors).
-    neighbor_search_ : list of str, one for each class
-        How the neighbours of each class were found: "exact" or "cells".
-    neighbor_recall_ : ndarray of shape (n_classes,)
-        The share of the true neighbours in the neighbour lists of each class: 1 where the search
-        was exact, else as measured on 200 samples.
     patch_labels_ : ndarray of shape (n_samples,)
         Patch of each training sample, 0 to n_patches - 1, in the order of all calls. Not there
         where samples were on Dask.
@@ -171,7 +167,7 @@ class MPDA(TangentDiscriminant):
         tangent_energy: float = 0.95,
         affinity: str = "knn",
         anchors: bool = False,
-        neighbor_search: str = "auto",
+        neighbor_search: Any = "auto",
         solver: str = "reduced",
         n_jobs: int | None = None,
         verbose: int = 0,

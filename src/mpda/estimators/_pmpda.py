@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
 from mpda.discriminant.class_contribution import Plan
@@ -44,7 +44,7 @@ class PMPDA(TangentDiscriminant):
         Share of the variance of a neighbourhood that its tangent space keeps.
     affinity : {"knn", "full"}, default="knn"
         Whether the affinity joins neighbours (the paper) or all pairs of a class.
-    neighbor_search : {"auto", "exact", "cells"}, default="auto"
+    neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
         How neighbours inside a class are found, as in :class:`MPDA`.
     solver : {"reduced", "two-stage"}, default="reduced"
         "two-stage" seeks t in the range of the between-class form only.
@@ -69,9 +69,6 @@ class PMPDA(TangentDiscriminant):
         How well the tangent vectors of each class were found, as in :class:`MPDA`.
     class_solvers_ : list of str, one for each class
         What eliminated the tangent vectors of each class, as in :class:`MPDA`.
-    neighbor_search_ : list of str, neighbor_recall_ : ndarray of shape (n_classes,)
-        How the neighbours of each class were found, and the share of the true ones, as in
-        :class:`MPDA`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -101,7 +98,7 @@ class PMPDA(TangentDiscriminant):
         units: str = "relative",
         tangent_energy: float = 0.95,
         affinity: str = "knn",
-        neighbor_search: str = "auto",
+        neighbor_search: Any = "auto",
         solver: str = "reduced",
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints
-from mpda.neighbors.graph import nonzero_pairs, pair_distances
+from mpda.neighbors.neighbor_lists import nonzero_pairs, pair_distances
 
 # Entries of the distance matrix at a time (2 MB), so that a block stays in the cache.
 _BLOCK_ENTRIES = 250_000

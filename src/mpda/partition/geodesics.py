@@ -16,7 +16,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from mpda._lib.array_types import Bools, Floats, Ints
-from mpda.neighbors.graph import ClassPoints, NeighborLists, nonzero_pairs
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, nonzero_pairs
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import to_host
 from mpda._lib.memory import check_pairwise_memory
 from mpda._lib.validation import check_option
-from mpda.neighbors.graph import ClassPoints, NeighborLists, find_neighbors
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import euclidean_distances, geodesic_distances
 from mpda.partition.principal_axis_tree import principal_axis_partition
 from mpda.partition.split import known_partition, manifold_partition, mean_tortuosity

@@ -1,0 +1,359 @@
+"""Exact nearest-neighbour lists inside one class, the first step of a fit.
+
+Distances are computed from differences of coordinates, so that equal distances are equal numbers
+and ties go to the lower index. Large classes are searched by Gram products,
+|x - z|^2 = |x|^2 + |z|^2 - 2 x'z, which are fast but lose small distances; candidates that their
+rounding leaves undecided are ranked again from differences. ``approximate_search`` has other ways
+to find candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.spatial.distance import pdist, squareform
+from sklearn.neighbors import NearestNeighbors
+
+from mpda._lib.array_types import Array
+from mpda._lib.arrays import (
+    EPSILON,
+    arange,
+    argsmallest,
+    argsort_rows,
+    array_namespace,
+    as_contiguous,
+    block_entries,
+    is_numpy,
+    iter_slices,
+    maximum,
+    nbytes,
+    pairwise_distances,
+    set_at,
+    sum_over_rows,
+    take,
+    zeros,
+)
+from mpda._lib.threads import one_blas_thread
+
+# Up to this many coordinate differences all pairs are compared directly (about a third of a
+# second). Above, Gram products are faster in spite of the second look at their candidates.
+_DIRECT_SEARCH_LIMIT = 3e8
+# Entries of temporary arrays: 32 MB. Larger blocks are not faster.
+_BLOCK_ENTRIES = 4_000_000
+# Distances that are searched at a time: 2 MB, so that the rows of a block stay in the cache.
+_SEARCH_ENTRIES = 250_000
+# A squared distance this many times above the rounding of Gram products is accurate to 1e-10.
+_CLEAR_RATIO = 1e10
+
+
+@dataclass(frozen=True)
+class ClassPoints:
+    """Samples of one class.
+
+    Attributes
+    ----------
+    X : array of shape (n, d)
+        Samples, on the host or on a device.
+    """
+
+    X: Array
+
+    @cached_property
+    def straight(self) -> Array:
+        """Euclidean distances D^E of all pairs, shape (n, n), symmetric to the last bit."""
+        if is_numpy(self.X):
+            return squareform(pdist(self.X), checks=False)
+        return pairwise_distances(self.X, self.X)
+
+
+@dataclass(frozen=True)
+class NeighborLists:
+    """The k nearest other samples of each sample, nearest first, ties by lower index.
+
+    Attributes
+    ----------
+    indices : array of int of shape (n, k)
+        Neighbours of each sample.
+    distances : array of shape (n, k)
+        Their distances.
+    """
+
+    indices: Array
+    distances: Array
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of both arrays in bytes."""
+        return 2 * nbytes(self.distances)
+
+    def first(self, k: int) -> NeighborLists:
+        """Return the lists cut to the k nearest neighbours.
+
+        Parameters
+        ----------
+        k : int
+            Number of neighbours; lists that are shorter stay as they are.
+
+        Returns
+        -------
+        NeighborLists
+            Views of the same arrays.
+        """
+        k = min(k, self.indices.shape[1])
+        return NeighborLists(self.indices[:, :k], self.distances[:, :k])
+
+    def replace(self, rows: Array, lists: NeighborLists) -> NeighborLists:
+        """Replace the lists of some samples, in place where the array library can.
+
+        Parameters
+        ----------
+        rows : array of int of shape (r,)
+            Samples.
+        lists : NeighborLists
+            New lists of these samples, shape (r, k).
+
+        Returns
+        -------
+        NeighborLists
+            Lists of all samples.
+        """
+        return NeighborLists(
+            set_at(self.indices, rows, lists.indices),
+            set_at(self.distances, rows, lists.distances),
+        )
+
+
+def find_neighbors(points: ClassPoints, n_neighbors: int) -> NeighborLists:
+    """Find the nearest neighbours of all samples of a class exactly.
+
+    Parameters
+    ----------
+    points : ClassPoints
+        Samples of the class. In small classes the matrix of all distances is kept there.
+    n_neighbors : int
+        Number of neighbours, cut to n - 1.
+
+    Returns
+    -------
+    NeighborLists
+        Lists of k = min(n_neighbors, n - 1) neighbours.
+    """
+    n, d = points.X.shape
+    k = min(n_neighbors, n - 1)
+    if n * n <= _BLOCK_ENTRIES and n * n * d <= _DIRECT_SEARCH_LIMIT:
+        return _select_nearest(points.straight, arange(n, points.X), k)
+    return find_neighbors_blockwise(points.X, k)
+
+
+def find_neighbors_blockwise(X: Array, n_neighbors: int) -> NeighborLists:
+    """Find the nearest neighbours exactly, without the matrix of all distances.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples.
+    n_neighbors : int
+        Number of neighbours, cut to n - 1.
+
+    Returns
+    -------
+    NeighborLists
+        Lists of k = min(n_neighbors, n - 1) neighbours.
+    """
+    n, d = X.shape
+    k = min(n_neighbors, n - 1)
+    if n * n * d <= _DIRECT_SEARCH_LIMIT:
+        return compare_all_pairs(X, arange(n, X), k)
+    return _search_by_products(X, k)
+
+
+def compare_all_pairs(X: Array, rows: Array, k: int) -> NeighborLists:
+    """Find the neighbours of some samples from the differences to all samples.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples.
+    rows : array of int of shape (r,)
+        Samples whose neighbours are searched.
+    k : int
+        Number of neighbours, less than n.
+
+    Returns
+    -------
+    NeighborLists
+        Lists of shape (r, k).
+    """
+    xp = array_namespace(X)
+    lists = []
+    n_rows = rows.shape[0]
+    for block in iter_slices(max(1, n_rows), block_entries(X, _SEARCH_ENTRIES) // X.shape[0]):
+        block_rows = rows[block] if n_rows else rows
+        distances = pairwise_distances(take(X, block_rows), X)
+        lists.append(_select_nearest(distances, block_rows, k))
+    return NeighborLists(
+        xp.concat([block.indices for block in lists]),
+        xp.concat([block.distances for block in lists]),
+    )
+
+
+def _select_nearest(D: Array, rows: Array, k: int) -> NeighborLists:
+    """Select the k smallest distances of each row of D (r, n), ties by column.
+
+    ``rows`` (r,) are the samples to which the rows belong; they are not their own neighbours.
+    """
+    r, n = D.shape
+    if not is_numpy(D):
+        xp = array_namespace(D)
+        D = xp.where(arange(n, D)[None, :] == rows[:, None], xp.inf, D)
+        nearest = xp.argsort(D, axis=1, stable=True)[:, :k]
+        return NeighborLists(nearest, xp.take_along_axis(D, nearest, axis=1))
+    if k == 0 or r == 0:
+        return NeighborLists(np.empty((r, k), dtype=np.intp), np.empty((r, k)))
+    D = D.copy()
+    D[np.arange(r), rows] = np.inf
+    kth = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
+    tails, heads = nonzero_pairs(kth >= D)
+    values = D[tails, heads]
+    if tails.size == r * k:  # no ties at the k-th: sorting rows is seven times faster
+        order = np.argsort(values.reshape(-1, k), axis=1, kind="stable")
+        order += np.arange(0, tails.size, k)[:, None]
+    else:
+        order = np.lexsort((values, tails))  # stable, so columns stay in order at a tie
+        order = order[np.searchsorted(tails, np.arange(r))[:, None] + np.arange(k)]
+    return NeighborLists(heads[order], values[order])
+
+
+def nonzero_pairs(mask: Array) -> tuple[Array, Array]:
+    """Find the entries of a matrix that are true; five times faster than ``nonzero``.
+
+    Parameters
+    ----------
+    mask : array of bool of shape (r, c)
+        Matrix.
+
+    Returns
+    -------
+    rows, columns : arrays of int of shape (p,)
+        Indices of the entries, row by row.
+    """
+    xp = array_namespace(mask)
+    positions = xp.nonzero(xp.reshape(mask, (-1,)))[0]
+    rows = positions // mask.shape[1]
+    return rows, positions - rows * mask.shape[1]
+
+
+def _search_by_products(X: Array, k: int) -> NeighborLists:
+    """Find neighbours by Gram products with more than k candidates.
+
+    A row is settled if its squared distances are far above the rounding of the products and
+    farther apart than it. The candidates of other rows are ranked from differences. If then the
+    last candidate is not clearly farther than the k-th, the row is compared with all samples.
+    """
+    xp = array_namespace(X)
+    n, d = X.shape
+    centred = X - xp.mean(X, axis=0)
+    n_candidates = min(n, k + 1 + max(8, k // 2))
+    squared_norms = xp.sum(centred * centred, axis=1)
+    candidates = _nearest_by_products(centred, squared_norms, n_candidates)
+    indices, distances = candidates.indices, candidates.distances
+    rounding = 8 * d * EPSILON * (squared_norms + xp.max(squared_norms))
+    squares = distances[:, 1 : k + 2] ** 2
+    is_settled = xp.all(squares[:, 1:] - squares[:, :-1] > 2.0 * rounding[:, None], axis=1)
+    is_settled &= squares[:, 0] > _CLEAR_RATIO * rounding
+    is_settled &= indices[:, 0] == arange(n, X)
+    rows = xp.nonzero(~is_settled)[0]
+    ranked = rank_candidates(X, rows, take(indices, rows), k)
+    if n_candidates < n and rows.shape[0]:
+        reach = take(distances, rows)[:, -1] ** 2 - take(rounding, rows)
+        doubtful = xp.nonzero(reach <= ranked.distances[:, -1] ** 2)[0]
+        exact = compare_all_pairs(X, take(rows, doubtful), k)
+        ranked = ranked.replace(doubtful, exact)
+    nearest = NeighborLists(
+        xp.asarray(indices[:, 1 : k + 1], copy=True), xp.asarray(distances[:, 1 : k + 1], copy=True)
+    )
+    return nearest.replace(rows, ranked)
+
+
+def _nearest_by_products(Z: Array, squared_norms: Array, k: int) -> NeighborLists:
+    """Find the k nearest samples, each sample included, of centred samples Z (n, d)."""
+    if is_numpy(Z):
+        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(Z)
+        # scikit-learn limits BLAS to one thread itself; several of its searches at the same time
+        # would restore the limits of each other.
+        with one_blas_thread():
+            distances, indices = search.kneighbors(Z)
+        return NeighborLists(indices, distances)
+    xp = array_namespace(Z)
+    n = Z.shape[0]
+    blocks = []
+    for block in iter_slices(n, block_entries(Z, _SEARCH_ENTRIES) // n):
+        squares = squared_norms[block, None] + squared_norms
+        squares -= 2.0 * (Z[block, :] @ xp.matrix_transpose(Z))
+        nearest = argsmallest(squares, k)
+        squares = xp.take_along_axis(squares, nearest, axis=1)
+        order = argsort_rows(squares, nearest)
+        blocks.append([xp.take_along_axis(a, order, axis=1) for a in (nearest, squares)])
+    indices, squares = (xp.concat(list(arrays)) for arrays in zip(*blocks, strict=True))
+    return NeighborLists(indices, xp.sqrt(maximum(squares, 0.0)))
+
+
+def rank_candidates(X: Array, rows: Array, candidates: Array, k: int) -> NeighborLists:
+    """Select the k nearest of the candidates of some samples.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples.
+    rows : array of int of shape (r,)
+        Samples whose neighbours are searched.
+    candidates : array of int of shape (r, c)
+        Candidates of each sample. The sample itself is ignored.
+    k : int
+        Number of neighbours, less than c.
+
+    Returns
+    -------
+    NeighborLists
+        Lists of shape (r, k), with distances from differences. The distance is infinite where a
+        sample has fewer than k candidates.
+    """
+    xp = array_namespace(X)
+    tails = xp.broadcast_to(rows[:, None], candidates.shape)
+    distances = pair_distances(X, xp.reshape(tails, (-1,)), xp.reshape(candidates, (-1,)))
+    distances = xp.where(candidates == tails, xp.inf, xp.reshape(distances, candidates.shape))
+    order = argsort_rows(distances, candidates)[:, :k]
+    return NeighborLists(
+        xp.take_along_axis(candidates, order, axis=1), xp.take_along_axis(distances, order, axis=1)
+    )
+
+
+def pair_distances(X: Array, tails: Array, heads: Array) -> Array:
+    """Compute the distances of pairs of samples from differences, in blocks of pairs.
+
+    The squares of one feature after the other are added, as in SciPy's distances. Sums that differ
+    only in the order of equal terms are then equal numbers.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples.
+    tails, heads : arrays of int of shape (p,)
+        Indices of the samples of each pair.
+
+    Returns
+    -------
+    array of shape (p,)
+        |x_i - x_j| of each pair.
+    """
+    xp = array_namespace(X)
+    features = as_contiguous(xp.matrix_transpose(X))
+    distances = zeros(tails.shape, X)
+    for block in iter_slices(tails.shape[0], block_entries(X, _BLOCK_ENTRIES) // X.shape[1]):
+        differences = xp.take(features, tails[block], axis=1)
+        differences -= xp.take(features, heads[block], axis=1)
+        differences *= differences
+        distances[block] = xp.sqrt(sum_over_rows(differences))
+    return distances
