@@ -53,7 +53,7 @@ _LEGEND = (
 )
 
 
-def run_table1(options: ExperimentOptions) -> ExperimentResult:
+def _run_table1(options: ExperimentOptions) -> ExperimentResult:
     """Write the statistics of the data sets (Table 1)."""
     lines = []
     for name in options.select_problems(TABLE2_PROBLEMS):
@@ -68,22 +68,11 @@ def run_table1(options: ExperimentOptions) -> ExperimentResult:
     return write_result(options, "table1", error_tables.format_markdown(header, lines))
 
 
-def run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -> ExperimentResult:
+def _run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -> ExperimentResult:
     """Write the errors of all methods on problems (Table 2 and USPS).
 
-    Parameters
-    ----------
-    name : str
-        Name of the experiment and of its files.
-    default : sequence of str
-        Problems of the experiment.
-    options : ExperimentOptions
-        Options of the experiment.
-
-    Returns
-    -------
-    ExperimentResult
-        Tables of errors, differences and costs, and a comparison with the paper.
+    ``name`` names the experiment and its files, ``default`` are its problems. The tables are those
+    of errors, differences and costs, and a comparison with the paper.
     """
     problems, methods = options.select_problems(default), options.select_methods()
     run = run_contenders(options, problems, [CONTENDERS[method] for method in methods])
@@ -117,7 +106,7 @@ def _notes(problems: Sequence[str], methods: Sequence[str]) -> list[str]:
     return ["\n".join(notes)] if notes else []
 
 
-def run_dimension(options: ExperimentOptions) -> ExperimentResult:
+def _run_dimension(options: ExperimentOptions) -> ExperimentResult:
     """Draw accuracy against the number of components."""
     problems, methods = options.select_problems(TABLE2_PROBLEMS), options.select_methods()
     run = run_contenders(options, problems, [CONTENDERS[name] for name in methods])
@@ -126,7 +115,7 @@ def run_dimension(options: ExperimentOptions) -> ExperimentResult:
     return replace(run, files=files)
 
 
-def run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
+def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
     """Draw the accuracy of MPDA on Semeion against k, gamma, M and k'."""
     problems = options.select_problems(("semeion",))
     if len(problems) != 1:
@@ -173,7 +162,7 @@ def make_variants(letter: str) -> dict[float, Contender]:
     }
 
 
-def run_partition(options: ExperimentOptions) -> ExperimentResult:
+def _run_partition(options: ExperimentOptions) -> ExperimentResult:
     """Draw a partitioned curve, and a k-NN tangent that fails where a patch succeeds."""
     curve = draw_curve()
     figure = paper_figures.partition_figure(curve)
@@ -193,12 +182,12 @@ def run_partition(options: ExperimentOptions) -> ExperimentResult:
 
 EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = MappingProxyType(
     {
-        "table1": run_table1,
-        "table2": partial(run_errors, "table2", TABLE2_PROBLEMS),
-        "dimension": run_dimension,
-        "sensitivity": run_sensitivity,
-        "usps": partial(run_errors, "usps", USPS_PROBLEMS),
-        "partition": run_partition,
+        "table1": _run_table1,
+        "table2": partial(_run_errors, "table2", TABLE2_PROBLEMS),
+        "dimension": _run_dimension,
+        "sensitivity": _run_sensitivity,
+        "usps": partial(_run_errors, "usps", USPS_PROBLEMS),
+        "partition": _run_partition,
     }
 )
 

@@ -115,10 +115,10 @@ def dimension_figure(
         axes.set_xlim(0, 60)
         axes.set_title(PROBLEMS[problem].title, fontsize=9)
         _format_axes(axes, "components")
-    names = [name for name in line_styles if name in legend]
-    lines = [legend[name] for name in names]
-    panels[0].figure.legend(lines, names, loc="outside lower center", ncols=6, fontsize=8)
-    return panels[0].figure
+    lines = [legend[name] for name in line_styles]
+    figure = panels[0].figure
+    figure.legend(lines, list(line_styles), loc="outside lower center", ncols=6, fontsize=8)
+    return figure
 
 
 def _draw_line(

@@ -1,7 +1,7 @@
 """Public sources of data sets: OpenML, archives of images, scikit-learn's bundled files.
 
 A source is a small frozen dataclass. ``str(source)`` names it for people, and the ``fetch`` method
-of the remote ones downloads the samples. Every failure is a DatasetError of one line.
+of the remote ones downloads the samples. Failures are reported by ``loading.load``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ import re
 import sys
 import zipfile
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
 
 from mpda._lib.array_types import Array, Floats, Labels
-from mpda.exceptions import DatasetError
-from mpda.io.error_text import one_line
 
 # Seconds without an answer after which a server counts as unreachable.
 _TIMEOUT = 60.0
@@ -46,7 +44,13 @@ class Bundled:
         return "scikit-learn"
 
     def bunch(self) -> Any:
-        """Return scikit-learn's Bunch with data, target and their names."""
+        """Load the data set.
+
+        Returns
+        -------
+        sklearn.utils.Bunch
+            With data, target, feature_names and target_names.
+        """
         import sklearn.datasets
 
         return getattr(sklearn.datasets, self.loader)()
@@ -96,18 +100,22 @@ class OpenML:
         return f"OpenML, data set {self.data_id}"
 
     def fetch(self) -> tuple[Array, Labels]:
-        """Download X of shape (n, d), float32, and y of shape (n,), class numbers from 0."""
+        """Download the data set.
+
+        Returns
+        -------
+        X : ndarray of shape (n, d)
+            Samples as float32.
+        y : ndarray of shape (n,)
+            Class numbers from 0.
+        """
         from sklearn.datasets import fetch_openml
 
         print(f"Downloading {self} ..", file=sys.stderr)
-        try:
-            # No copy in scikit-learn's cache, because ours keeps one.
-            bunch = fetch_openml(
-                data_id=self.data_id, as_frame=False, parser="liac-arff", cache=False, n_retries=1
-            )
-            return np.asarray(bunch.data, dtype=np.float32), _encode_labels(bunch.target)
-        except Exception as error:  # network, checksum or format: scikit-learn raises many types
-            raise DatasetError(f"{self} could not be downloaded ({one_line(error)}).") from error
+        # No copy in scikit-learn's cache, because ours keeps one.
+        options = {"as_frame": False, "parser": "liac-arff", "cache": False, "n_retries": 1}
+        bunch = fetch_openml(data_id=self.data_id, **options)
+        return np.asarray(bunch.data, dtype=np.float32), _encode_labels(bunch.target)
 
 
 def _encode_labels(labels: Labels) -> Labels:
@@ -140,49 +148,24 @@ class ImageArchive:
         return self.url
 
     def fetch(self) -> tuple[Array, Labels]:
-        """Download the archive; return X of shape (n, 1024) and y of shape (n,)."""
-        try:
-            with urlopen(self.url, timeout=_TIMEOUT) as response:
-                size = int(response.headers.get("Content-Length") or 0) / 2**20
-                print(f"Downloading {size:.0f} MiB from {self.url} ..", file=sys.stderr)
-                content = io.BytesIO(response.read())
-        except Exception as error:  # URLError, HTTPException (cut short), timeouts
-            raise DatasetError(
-                f"{self.url} could not be downloaded ({one_line(error)})."
-            ) from error
-        return self.read(content)
-
-    def read(self, file: IO[bytes]) -> tuple[Array, Labels]:
-        """Read an archive that is on this machine, in the order of classes and numbers.
-
-        Parameters
-        ----------
-        file : binary file
-            The zip archive.
+        """Download the archive and reduce its images.
 
         Returns
         -------
         X : ndarray of shape (n, 1024)
-            One image a row.
+            Images in the order of classes and numbers.
         y : ndarray of shape (n,)
-            Classes as the file names have them.
+            Classes as in the file names.
         """
-        try:
-            with zipfile.ZipFile(file) as archive:
-                matches = filter(None, map(_IMAGE_NAME.fullmatch, archive.namelist()))
-                names = sorted((int(match[1]), int(match[2]), match[0]) for match in matches)
-                if not names:
-                    raise ValueError("it has no images named obj<class>__<number>.png")
-                images = [_read_image(archive, name) for _, _, name in names]
-        except ImportError as error:
-            raise DatasetError(
-                "Reading images needs Pillow, which comes with: pip install 'mpda[plot]'."
-            ) from error
-        except Exception as error:  # zipfile, zlib and Pillow raise many types for a damaged file
-            raise DatasetError(
-                f"{self.url} is not a zip archive of images ({one_line(error)}). Try again later."
-            ) from error
-        X = np.stack([_reduce_image(image, self.reduction) for image in images])
+        with urlopen(self.url, timeout=_TIMEOUT) as response:
+            size = int(response.headers.get("Content-Length") or 0) / 2**20
+            print(f"Downloading {size:.0f} MiB from {self.url} ..", file=sys.stderr)
+            content = io.BytesIO(response.read())
+        with zipfile.ZipFile(content) as archive:
+            matches = filter(None, map(_IMAGE_NAME.fullmatch, archive.namelist()))
+            names = sorted((int(match[1]), int(match[2]), match[0]) for match in matches)
+            images = [_read_image(archive, name) for _, _, name in names]
+        X = np.array([_reduce_image(image, self.reduction) for image in images])
         return X, np.array([label for label, _, _ in names], dtype=np.int16)
 
 
