@@ -33,7 +33,7 @@ _LARGEST_CANCELLATION = 1e3
 class AffineMap:
     """Affine map ``y = (x - mean) @ matrix.T + offset`` in double precision.
 
-    Attributes
+    Parameters
     ----------
     mean : ndarray of shape (n_features,)
         Vector that is subtracted first.

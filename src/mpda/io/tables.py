@@ -29,7 +29,7 @@ from mpda.io.table_labels import class_labels
 class Table:
     """Samples and labels of a file.
 
-    Attributes
+    Parameters
     ----------
     name : str
         Name of the file.
