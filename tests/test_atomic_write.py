@@ -144,7 +144,6 @@ def test_read_only_directory_and_file_are_refused(name, model, folder):
 COMMANDS = {
     "m.mpda": ("fit", "t.csv", "--label", "y", "--folds", "0", "--components", "1", "--out"),
     "z.csv": ("transform", "t.mpda", "t.csv", "--out"),
-    "e.json": ("evaluate", "t.mpda", "t.csv", "--label", "y", "--results"),
 }
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import TableError
 from mpda.io.error_text import suggest_name
 
+Names: TypeAlias = Sequence[str]
 FRAME_SUFFIXES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
 TABLE_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz")
 OUTPUT_SUFFIXES = (*FRAME_SUFFIXES, ".npy")
@@ -69,9 +70,7 @@ def check_table_path(path: Path) -> str:
     return suffix
 
 
-def read_frame(
-    path: Path, label: str | None, drop: Sequence[str], features: Sequence[str] | None
-) -> Any:
+def read_frame(path: Path, label: str | None, drop: Names, features: Names | None) -> Any:
     """Read a table with named columns.
 
     Parameters
@@ -110,9 +109,7 @@ def _check_distinct(names: Collection[str], path: Path) -> None:
         raise TableError(f"{path} has more than one column {repeated[0]!r:.80}; rename them.")
 
 
-def _read_text(
-    path: Path, label: str | None, drop: Sequence[str], features: Sequence[str] | None
-) -> Any:
+def _read_text(path: Path, label: str | None, drop: Names, features: Names | None) -> Any:
     """Read CSV or TSV; the separator of a .csv is the most frequent of comma, semicolon and tab."""
     import pandas as pd
 
@@ -201,7 +198,7 @@ def check_output(path: Path) -> None:
         raise TableError(f"--out {path}: files that can be written end in {endings}.")
 
 
-def write_table(path: Path, Z: Array, names: Sequence[str], others: Mapping[str, Any]) -> None:
+def write_table(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
     """Write samples with named columns.
 
     Parameters
@@ -247,7 +244,7 @@ def write_array(path: Path, array: Array) -> None:
         np.save(file, array, allow_pickle=False)
 
 
-def _write_columns(path: Path, Z: Array, names: Sequence[str], others: Mapping[str, Any]) -> None:
+def _write_columns(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
     import pandas as pd
 
     columns = {name: np.asarray(column) for name, column in others.items()}

@@ -5,7 +5,7 @@ numbers in messages count the samples from 1, without the header line. Messages 
 the command line (``--label``, ``--drop``, ``--skip-missing``), which pass their values on to here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from mpda.exceptions import TableError
 from mpda.io.error_text import join_names, name_file_in_errors, one_line, suggest_name
 from mpda.io.table_files import (
     FRAME_SUFFIXES,
+    Names,
     check_table_path,
     read_arrays,
     read_frame,
@@ -81,8 +82,8 @@ def read_table(
     path: Path,
     *,
     label: str | None = None,
-    drop: Sequence[str] = (),
-    features: Sequence[str] | None = None,
+    drop: Names = (),
+    features: Names | None = None,
     skip_missing: bool = False,
 ) -> Table:
     """Read the samples of a file.
@@ -125,9 +126,7 @@ def read_table(
     return table
 
 
-def _from_frame(
-    path: Path, label: str | None, drop: Sequence[str], features: Sequence[str] | None
-) -> Table:
+def _from_frame(path: Path, label: str | None, drop: Names, features: Names | None) -> Table:
     frame = read_frame(path, label, drop, features)
     names = list(frame.columns)
     drop = split_names(drop, names)
@@ -152,7 +151,7 @@ def _from_frame(
     return Table(path.name, X, y, label, tuple(features), np.arange(1, len(X) + 1), others)
 
 
-def split_names(names: Iterable[str], columns: Sequence[str]) -> list[str]:
+def split_names(names: Iterable[str], columns: Names) -> list[str]:
     """Split column names that are separated by commas.
 
     Parameters
