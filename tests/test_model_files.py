@@ -143,8 +143,8 @@ def test_every_public_estimator_can_be_saved():
     assert set(ESTIMATOR_CLASSES) <= set(map(import_object, ESTIMATORS))
 
 
-@pytest.mark.parametrize("path", [path for path in ESTIMATORS if "cluster:" in path])
-def test_parameters_may_hold_clusterers(path, tmp_path):
+@pytest.mark.parametrize("path", [p for p in ESTIMATORS if "cluster:" in p or "Transformer" in p])
+def test_parameters_may_hold_clusterers_and_neighbour_transformers(path, tmp_path):
     model = mpda.MPDA(partition=import_object(path)())
     assert repr(load(save_to(tmp_path, model))) == repr(model)
 
