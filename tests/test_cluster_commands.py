@@ -1,4 +1,4 @@
-"""Commands whose work goes to the workers of a Dask scheduler."""
+"""Commands that compute on the workers of a Dask scheduler."""
 
 import json
 
@@ -8,29 +8,23 @@ import pytest
 from sklearn.datasets import load_digits
 
 from cases import largest_angle
+from command_calls import call
 from mpda import MPDA, load
-from mpda.cli import run
 
 pytest.importorskip("distributed", reason="needs mpda[dask]")
-dask_engine = pytest.importorskip("mpda.parallel.dask_cluster")
+dask_cluster = pytest.importorskip("mpda.parallel.dask_cluster")
 
 # distributed leaves sockets of workers that are gone to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(autouse=True)
-def elsewhere(tmp_path, monkeypatch):
+def working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MPDA_DATA", raising=False)
 
 
-def call(*words):
-    with pytest.raises(SystemExit) as ended:
-        run(list(map(str, words)))
-    return ended.value.code
-
-
-def digits():
+def make_digits():
     X, y = load_digits(return_X_y=True)
     X = X[:600, X[:600].std(axis=0) > 0]
     names = [f"p{j}" for j in range(X.shape[1])]
@@ -38,8 +32,8 @@ def digits():
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
-def test_a_fit_on_the_cluster_is_the_fit_of_this_machine(client, kind, capsys):
-    frame = digits()
+def test_fit_on_the_cluster_equals_the_local_fit(client, kind, capsys):
+    frame = make_digits()
     X, y = frame.drop(columns="digit"), frame["digit"]
     if kind == "npz":
         np.savez("d.npz", X=X.to_numpy(), digit=y.to_numpy(dtype=str))
@@ -52,15 +46,15 @@ def test_a_fit_on_the_cluster_is_the_fit_of_this_machine(client, kind, capsys):
     address = client.scheduler.address
     assert call("fit", f"d.{kind}", *options, "--scheduler", address, "--pca", "none") == 0
     assert "features to 5 components" in capsys.readouterr().out
-    here = MPDA(5, n_neighbors=8).fit(X, y)
-    there = load("d.mpda")["mpda"]
-    assert largest_angle(there.components_.T, here.components_.T) < 1e-6
+    local = MPDA(5, n_neighbors=8).fit(X, y)
+    remote = load("d.mpda")["mpda"]
+    assert largest_angle(remote.components_.T, local.components_.T) < 1e-6
     assert call("evaluate", "d.mpda", f"d.{kind}", "--label", "digit", "--json") == 0
     assert json.loads(capsys.readouterr().out)["error"] < 10
 
 
-def test_pca_before_a_fit_on_the_cluster(client, capsys):
-    digits().to_parquet("d.parquet")
+def test_fit_on_the_cluster_applies_pca_first(client, capsys):
+    make_digits().to_parquet("d.parquet")
     options = ("--label", "digit", "--components", "3", "--pca", "0.8", "--json")
     assert call("fit", "d.parquet", *options, "--scheduler", client.scheduler.address) == 0
     assert json.loads(capsys.readouterr().out)["n_components"] == 3
@@ -72,28 +66,28 @@ def test_pca_before_a_fit_on_the_cluster(client, capsys):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (("--label", "digit"), 2, "give --components"),
+        (("--label", "digit"), 2, "--components is required"),
         (("--label", "digit", "--method", "mfa", "--components", "2"), 2, "MPDA, PMPDA, LFDA"),
         (("--label", "kind", "--components", "2"), 1, "no column 'kind'"),
         (("--label", "digit", "--components", "2"), 1, "not numbers: 'name'"),
     ],
 )
-def test_mistakes_are_one_line(client, options, code, message, capsys):
-    digits().assign(name="x").to_parquet("d.parquet")
+def test_mistake_is_one_line_and_an_exit_code(client, options, code, message, capsys):
+    make_digits().assign(name="x").to_parquet("d.parquet")
     assert call("fit", "d.parquet", *options, "--scheduler", client.scheduler.address) == code
-    said = capsys.readouterr().err
-    assert message in said
-    assert said.count("\n") == 1
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
 
 
 def test_folds_of_a_comparison_run_on_the_cluster(client, capsys):
-    digits()[:200].to_parquet("d.parquet")
+    make_digits()[:200].to_parquet("d.parquet")
     options = ("--label", "digit", "--methods", "1-nn", "lda", "--folds", "2", "--jobs", "2")
     assert call("compare", "d.parquet", *options, "--scheduler", client.scheduler.address) == 0
     assert "LDA" in capsys.readouterr().out
 
 
-def test_the_reproduction_runs_on_the_cluster(client):
+def test_reproduction_runs_on_the_cluster(client):
     words = ("--datasets", "digits", "--methods", "PCA", "LDA", "--splits", "2", "--jobs", "2")
     address = client.scheduler.address
     out = ("--out", "rows", "--quiet", "--scheduler", address)
@@ -105,12 +99,13 @@ def test_the_reproduction_runs_on_the_cluster(client):
 
 
 @pytest.mark.parametrize("command", ["reproduce", "fit"])
-def test_a_scheduler_that_does_not_answer_is_one_line(monkeypatch, capsys, command):
-    monkeypatch.setattr(dask_engine, "_CONNECTING", 0.2)
-    digits()[:50].to_parquet("d.parquet")
-    words = ("table1",) if command == "reproduce" else ("d.parquet", "--label", "digit")
-    more = () if command == "reproduce" else ("--components", "2")
-    assert call(command, *words, *more, "--scheduler", "tcp://127.0.0.1:9") == 1
-    said = capsys.readouterr().err
-    assert "--scheduler tcp://127.0.0.1:9" in said
-    assert "Traceback" not in said
+def test_scheduler_that_does_not_answer_is_one_line(monkeypatch, capsys, command):
+    # The wait of ten seconds for an answer.
+    monkeypatch.setattr(dask_cluster, "_CONNECTING", 0.2)
+    make_digits()[:50].to_parquet("d.parquet")
+    fit = ("d.parquet", "--label", "digit", "--components", "2")
+    words = ("table1",) if command == "reproduce" else fit
+    assert call(command, *words, "--scheduler", "tcp://127.0.0.1:9") == 1
+    err = capsys.readouterr().err
+    assert "--scheduler tcp://127.0.0.1:9" in err
+    assert "Traceback" not in err

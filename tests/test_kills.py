@@ -1,108 +1,89 @@
-"""kill -9 and Ctrl-C at any moment: nothing that was done is lost, and the end is the same."""
+"""Runs that are killed or interrupted: nothing that was computed is lost, no file is in pieces."""
 
 import os
-import random
+import re
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
-import pytest
-
-from killing import Run, carry_out, environment, kill, moments, results, tables
+from command_calls import call
 from mpda.experiments import read_rows
 
-METHODS = ("1-NN", "LDA")
+# Entries of a row that depend on the clock.
+CLOCK = ("seconds", "search_seconds", "fit_seconds", "fit_mib", "at")
+# Seconds after which a wait fails; a busy machine is slow, but not that slow.
+PATIENCE = 120.0
 
 
-def test_killed_ten_times_it_ends_as_if_undisturbed(tmp_path):
-    undisturbed, killed = (Run(tmp_path / name, METHODS, 10) for name in ("whole", "killed"))
-    carry_out(undisturbed)
-    found = [
-        kill(killed, each, forked=each.rows > 0 and each.jobs == 1)
-        for each in moments(10, random.Random(0), n_parallel=1)
-    ]
-    assert [each.code for each in found] == [-signal.SIGKILL] * 10
-    assert {each.moment.jobs for each in found} == {1, 2}
-    for each in found:
-        assert each.intact
-        assert each.after >= each.before + each.moment.rows
-    assert found[-1].after < killed.n_rows
-    carry_out(killed)
-    # Nothing was lost, nothing was done twice, and no line is in pieces.
-    assert (
-        len(killed.path.read_bytes().splitlines()) == len(read_rows(killed.path)) == killed.n_rows
-    )
-    assert results(killed) == results(undisturbed)
-    assert tables(killed) == tables(undisturbed)
-
-
-def interrupted(process, wait):
-    """What a program says and its exit code, if it is interrupted once ``wait`` is over."""
-    end = time.monotonic() + 60.0
-    while not wait() and process.poll() is None and time.monotonic() < end:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: workers get it too
-    said = process.communicate(timeout=60.0)[1]
-    return process.returncode, said
-
-
-def begun(given):
+def start(words):
+    """Start the program in a process group of its own, one BLAS thread for each process."""
     return subprocess.Popen(
-        given,
+        [sys.executable, "-m", "mpda", *map(str, words)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
         text=True,
-        env=environment(),
-        # Tests that run in the background of a shell pass on that it is ignored.
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        # A shell lets its background processes ignore the interrupt, and tests inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
-def test_ctrl_c_is_one_line_and_a_code_and_rows_stay(tmp_path):
-    run = Run(tmp_path, METHODS, 20)
-    process = begun(run.command(jobs=2))
-    code, said = interrupted(process, lambda: len(read_rows(run.path)) > 0)
-    assert (code, said) == (130, "mpda: stopped; the same command goes on from here\n")
-    assert 0 < len(read_rows(run.path)) < run.n_rows
-    assert [each.name for each in tmp_path.iterdir()] == ["rows.jsonl"]
+def send(process, number, condition):
+    """Send a signal to the process group once the condition holds; return exit code and stderr."""
+    end = time.monotonic() + PATIENCE
+    while not condition() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    os.killpg(process.pid, number)
+    _, text = process.communicate(timeout=PATIENCE)
+    return process.returncode, text
 
 
-SLOW = """
-import pathlib, sys, time, zipfile
-write = zipfile.ZipFile.writestr
-def write_slowly(*arguments):
-    write(*arguments)
-    pathlib.Path("writing").touch()
-    time.sleep(60)
-zipfile.ZipFile.writestr = write_slowly
-from mpda.__main__ import main
-sys.argv[0] = "mpda"
-main()
-"""
+def has_more_than(n_bytes, path):
+    return path.exists() and path.stat().st_size > n_bytes
 
 
-def test_ctrl_c_while_a_model_is_written_leaves_the_one_before(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    rows = "\n".join(f"{i % 7},{i % 5},{'uv'[i % 2]}" for i in range(40))
-    (tmp_path / "t.csv").write_text(f"a,b,y\n{rows}\n")
-    (tmp_path / "t.mpda").write_bytes(b"the one before")
-    options = ["--label", "y", "--method", "lda", "--folds", "0", "--quiet"]
-    process = begun([sys.executable, "-c", SLOW, "fit", "t.csv", *options])
-    code, said = interrupted(process, (tmp_path / "writing").exists)
-    assert (code, said) == (130, "mpda: stopped\n")
-    assert (tmp_path / "t.mpda").read_bytes() == b"the one before"
-    assert sorted(os.listdir()) == ["t.csv", "t.mpda", "writing"]
+def reproduction(out, jobs=1):
+    words = ("reproduce", "table2", "--datasets", "digits", "--methods", "1-nn", "lda")
+    return (*words, "--splits", "10", "--jobs", str(jobs), "--out", out, "--quiet")
 
 
-@pytest.mark.parametrize("place", ["cli.run", "cli._app._Ordered.parse_args"])
-@pytest.mark.parametrize("code", ["raise KeyboardInterrupt", "exec('raise KeyboardInterrupt')"])
-def test_ctrl_c_before_a_command_begins_is_the_same(code, place, tmp_path, monkeypatch):
-    # CPython ends a module by the signal itself where code from a string was interrupted.
-    script = f"import mpda.cli, mpda.__main__\ndef stop(*given): {code}\nmpda.{place} = stop\n"
-    (tmp_path / "stopped.py").write_text(f"{script}mpda.__main__.main()\n")
-    monkeypatch.chdir(tmp_path)
-    process = begun([sys.executable, "-m", "stopped", "datasets"])
-    said = process.communicate(timeout=60.0)[1]
-    assert (process.returncode, said) == (130, "mpda: stopped\n")
+def read_without_clock(out):
+    rows = sorted(read_rows(out / "rows.jsonl"), key=lambda row: (row["method"], row["seed"]))
+    return [{key: row[key] for key in row if key not in CLOCK} for row in rows]
+
+
+def read_table(out):
+    """Read the table without the median times and the date."""
+    text = (out / "table2.md").read_text()
+    text = re.sub(r"## Median time.*?\n\n.*?\n\n", "", text, flags=re.DOTALL)
+    return re.sub(r"\d{4}-\d\d-\d\d", "", text)
+
+
+def test_killed_reproduction_continues_to_the_result_of_an_undisturbed_one(tmp_path, capsys):
+    killed, undisturbed = tmp_path / "killed", tmp_path / "undisturbed"
+    path = killed / "rows.jsonl"
+    for jobs in (1, 2):
+        before = path.read_bytes() if path.exists() else b""
+        process = start(reproduction(killed, jobs))
+        condition = partial(has_more_than, len(before), path)
+        code, _ = send(process, signal.SIGKILL, condition)
+        assert code == -signal.SIGKILL
+        assert path.read_bytes().startswith(before)
+    assert 0 < len(read_rows(path)) < 20
+    for out in (killed, undisturbed):
+        assert call(*reproduction(out)) == 0
+    assert len(path.read_bytes().splitlines()) == 20
+    assert read_without_clock(killed) == read_without_clock(undisturbed)
+    assert read_table(killed) == read_table(undisturbed)
+
+
+def test_ctrl_c_prints_one_line_and_keeps_the_rows(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    process = start(reproduction(tmp_path, jobs=2))
+    code, text = send(process, signal.SIGINT, partial(has_more_than, 0, path))
+    assert (code, text) == (130, "mpda: stopped; run the same command again to continue\n")
+    assert 0 < len(read_rows(path)) < 20
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.jsonl"]

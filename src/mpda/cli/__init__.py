@@ -1,23 +1,9 @@
-"""The command line: parse, call, print."""
+"""The command line ``mpda``: fit, apply, compare and export models of tables in files.
 
-from mpda.cli._app import app, joined, run
-from mpda.cli._compare import compare, partition
-from mpda.cli._experiments import datasets, demo, report, reproduce
-from mpda.cli._fit import fit
-from mpda.cli._models import evaluate, export, transform
+Commands parse their options, call the library and print. Each group of commands is one module;
+``program`` holds them together. Needs ``pip install 'mpda[cli]'``.
+"""
 
-__all__ = [
-    "app",
-    "compare",
-    "datasets",
-    "demo",
-    "evaluate",
-    "export",
-    "fit",
-    "joined",
-    "partition",
-    "report",
-    "reproduce",
-    "run",
-    "transform",
-]
+from mpda.cli.program import app, run
+
+__all__ = ["app", "run"]

@@ -1,0 +1,199 @@
+"""``mpda compare`` and ``mpda partition``: questions about data before a model is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mpda.cli import messages, options
+from mpda.cli.cluster_fit import connect
+from mpda.cli.model_results import MeasuredModel, collect_comparison, select_for_json
+from mpda.cli.options import MeasurementOptions, ResultFiles
+from mpda.cli.table_source import TableSource, check_classes, check_outputs
+from mpda.cli.terminal import Terminal, stop
+from mpda.exceptions import TableError
+
+if TYPE_CHECKING:
+    from mpda import ManifoldPartition
+    from mpda.assessment import Assessment, AssessmentProtocol, Contender
+    from mpda.io.tables import Table
+
+_DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
+
+
+def compare(
+    terminal: Terminal,
+    source: TableSource,
+    measurement: MeasurementOptions,
+    methods: list[str] | None = None,
+    out: Path = Path("comparison"),
+) -> None:
+    """Compare methods by nested cross-validation; print a table and write a report.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    source : TableSource
+        The samples.
+    measurement : MeasurementOptions
+        Number of components, preparation of the features, folds.
+    methods : list of str, default=None
+        Methods, separated by commas or spaces, or all. Default: 1-nn, pca, lda, shrinkage-lda, lfda
+        and mpda.
+    out : Path, default="comparison"
+        Directory for results.json and report.html.
+    """
+    from mpda import assessment
+    from mpda.model_selection.methods import BY_NAME
+
+    if measurement.folds < 2:
+        stop("mpda: a comparison needs --folds 2 or more.", 2)
+    names, search = [assessment.BASELINE, *BY_NAME], measurement.search
+    if methods != ["all"]:
+        names = options.parse_names(methods or _DEFAULT_METHODS, names, "--methods")
+    contenders = [assessment.make_contender(name, search=search) for name in names]
+    protocol, n_jobs = measurement.make_protocol(), measurement.jobs
+    files = ResultFiles(out / "results.json", out / "report.html")
+    check_outputs([source.data], files.results, files.report)
+    source.check_label()
+    table = source.read(terminal)
+    notes = check_classes(table, measurement.folds)
+    X, y, n_steps = table.X, table.labels, assessment.count_steps(contenders, protocol)
+    progress = terminal.progress(n_steps, "comparing")
+    with contextlib.redirect_stdout(sys.stderr), connect(measurement.scheduler), progress as step:
+        measured = assessment.assess_methods(
+            X, y, contenders, protocol, n_jobs=n_jobs, progress=step
+        )
+    notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
+    if not measured.rows:
+        raise TableError(f"No method has a result. {messages.make_sentence(notes[-1])}")
+    collected = _collect(table, contenders, measured, protocol, notes, terminal.command)
+    lines = [messages.describe_table(table), "", *messages.describe_comparison(measured.rows)]
+    terminal.finish(select_for_json(collected), lines, notes, files.write(collected))
+
+
+def _collect(
+    table: Table,
+    contenders: list[Contender],
+    measured: Assessment,
+    protocol: AssessmentProtocol,
+    notes: list[str],
+    command: str,
+) -> dict[str, Any]:
+    """Collect the comparison and a model of the method with the lowest error."""
+    from mpda.assessment import BASELINE, select_model
+    from mpda.report import collect
+
+    rows, title = measured.rows, f"{table.name}: {len(contenders)} methods"
+    sentences = [messages.make_sentence(text) for text in notes]
+    excluded = (BASELINE, *measured.failed)
+    candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
+    if not candidates:
+        sections = {"data": collect.collect_data(table)}
+        sections["comparison"] = collect_comparison(table, rows)
+        return collect.collect_results(title, command, sentences, sections)
+    best = min(candidates, key=lambda name: collect.mean_error(rows, name))
+    if protocol.n_components is not None:
+        # A method may have fewer components than the user asked for.
+        counts = [row["cv_dimension"] for row in rows if row["method"] == best]
+        protocol = replace(protocol, n_components=min(protocol.n_components, *counts))
+    selected = select_model(table.to_frame(), table.labels, candidates[best], protocol)
+    model = MeasuredModel(table, best, selected, rows)
+    caveat = (
+        f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "
+        "errors, so its error on new samples is probably a little higher."
+    )
+    return model.collect(title, command, [*model.verdict, caveat, *sentences])
+
+
+def partition(
+    terminal: Terminal,
+    source: TableSource,
+    max_patch_size: options.Count = 10,
+    neighbors: options.Count = 6,
+    out: Path | None = None,
+    report: Path | None = None,
+    jobs: options.Count = 1,
+) -> None:
+    """Cut the samples of each class into small patches that are nearly flat.
+
+    Without --label all samples are one class.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    source : TableSource
+        The samples.
+    max_patch_size : int, default=10
+        Largest number of samples in a patch.
+    neighbors : int, default=6
+        Number of neighbours of a sample in the graph along which distances are measured.
+    out : Path, default=None
+        Table to write, with the patch of every sample: CSV, TSV, Parquet, Arrow or .npy.
+    report : Path, default=None
+        HTML page to write: a report with figures.
+    jobs : int, default=1
+        Number of classes computed in parallel.
+    """
+    import numpy as np
+
+    from mpda import ManifoldPartition
+    from mpda.io.table_files import check_output, write_table
+    from mpda.report import collect
+
+    if out is not None:
+        check_output(out)
+    check_outputs([source.data], out, report)
+    table = source.read(terminal)
+    y = table.y if table.y is not None else np.full(len(table.X), "all")
+    patches = ManifoldPartition(partition_neighbors=neighbors, max_patch_size=max_patch_size)
+    with terminal.progress(1, "computing patches"):
+        patches.set_params(n_jobs=jobs).fit(table.X, y)
+    section = collect.collect_partition(table.X, y, patches.labels_, patches.patch_linearity_)
+    sections = {"data": collect.collect_data(table), "partition": section}
+    summary = _summarize(patches)
+    results = collect.collect_results(
+        f"{table.name}: patches", terminal.command, [summary], sections
+    )
+    files = ResultFiles(report=report).write(results)
+    if out is not None:
+        labels = {} if table.y is None else {table.label or "label": table.y}
+        write_table(out, patches.labels_[:, None], ["patch"], {"row": table.rows, **labels})
+        files.append(out)
+    classes = [_summarize_class(entry) for entry in section["classes"]]
+    lines = [messages.describe_table(table), "", messages.wrap(summary), "", *_tabulate(classes)]
+    terminal.finish({"classes": classes}, lines, files=files)
+
+
+def _summarize(patches: ManifoldPartition) -> str:
+    excess = 100 * (patches.patch_linearity_.mean() - 1)
+    return (
+        f"{len(patches.labels_)} samples in {len(patches.patch_sizes_)} patches of at most "
+        f"{patches.patch_sizes_.max()} samples. Inside a patch, a path along the samples is on "
+        f"average {excess:.1f} % longer than the straight line (0 %: the patch is flat)."
+    )
+
+
+def _summarize_class(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the numbers of one class for the table and the JSON object."""
+    sizes, ratios = entry["sizes"], entry["linearity"]
+    return {
+        **{"label": entry["label"], "samples": sum(sizes), "patches": len(sizes)},
+        "mean_size": sum(sizes) / len(sizes),
+        **{"mean_linearity": sum(ratios) / len(ratios), "largest_linearity": max(ratios)},
+    }
+
+
+def _tabulate(classes: list[dict[str, Any]]) -> list[str]:
+    """Return a line for each class; the ratio is path along the samples / straight line."""
+    lines = [f"{'class':31}  samples  patches  mean size  mean ratio  largest ratio (1: flat)"]
+    for row in classes:
+        counts = f"{row['samples']:9}{row['patches']:9}{row['mean_size']:11.1f}"
+        ratios = f"{row['mean_linearity']:12.3f}{row['largest_linearity']:15.3f}"
+        lines.append(f"{messages.shorten_label(row['label']):31}{counts}{ratios}")
+    return lines

@@ -1,0 +1,188 @@
+"""``mpda reproduce``, ``demo``, ``datasets`` and ``report``: experiments, their data and pages."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpda.cli import options
+from mpda.cli.cluster_fit import connect
+from mpda.cli.terminal import Terminal, stop
+
+if TYPE_CHECKING:
+    from mpda.experiments import ExperimentResult
+
+
+# The parser needs the names before the module of the experiments is imported.
+ExperimentName = StrEnum("ExperimentName", "TABLE1 TABLE2 DIMENSION SENSITIVITY USPS PARTITION")
+
+
+def reproduce(
+    terminal: Terminal,
+    experiment: ExperimentName,
+    datasets: list[str] | None = None,
+    methods: list[str] | None = None,
+    splits: Annotated[int, typer.Option(min=1, max=20)] = 20,
+    jobs: options.Count = 1,
+    scheduler: str | None = None,
+    data: Path | None = None,
+    out: Path = Path("reproduction"),
+) -> None:
+    """Repeat an experiment of the paper. An interrupted run continues where it stopped.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    experiment : ExperimentName
+        Experiment of the paper.
+    datasets : list of str, default=None
+        Data sets, separated by commas or spaces. Default: all.
+    methods : list of str, default=None
+        Methods, separated by commas or spaces. Default: all.
+    splits : int, default=20
+        Number of random splits of each data set.
+    jobs : int, default=1
+        Number of tasks computed in parallel.
+    scheduler : str, default=None
+        Compute the tasks on the Dask cluster with this scheduler, for example tcp://HOST:8786.
+    data : Path, default=None
+        Directory with .npz files. Default: MPDA_DATA.
+    out : Path, default="reproduction"
+        Directory for rows, tables and figures.
+    """
+    from mpda.experiments import CONTENDERS, PROBLEMS, ExperimentOptions, reproduce
+
+    problems = options.parse_names(datasets, PROBLEMS, "--datasets") or None
+    names = options.parse_names(methods, CONTENDERS, "--methods") or None
+    stream = None if terminal.quiet else sys.stderr
+    settings = ExperimentOptions(out, problems, names, splits, jobs, data, stream)
+    with connect(scheduler):
+        _run(terminal, lambda: reproduce(experiment.value, settings))
+
+
+def demo(terminal: Terminal, out: Path = Path("demo-output"), jobs: options.Count = 2) -> None:
+    """Compare methods on the handwritten digits of scikit-learn; takes about a minute.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    out : Path, default="demo-output"
+        Directory for the results.
+    jobs : int, default=2
+        Number of tasks computed in parallel.
+    """
+    from mpda.experiments.demo_report import write_demo
+
+    stream = None if terminal.quiet else sys.stderr
+    _run(terminal, lambda: write_demo(out, jobs, stream, terminal.command))
+
+
+def _run(terminal: Terminal, experiment: Callable[[], ExperimentResult]) -> None:
+    """Run an experiment, print its table, and stop if it is interrupted or a task failed."""
+    try:
+        outcome = experiment()
+    except KeyboardInterrupt:
+        stop("mpda: stopped; run the same command again to continue", 130)
+    keys = ("problem", "method", "seed", "dimensions", "wrong", "n_test")
+    rows = [{key: row[key] for key in keys} for row in outcome.rows]
+    lines = [outcome.text] if outcome.text else []
+    terminal.finish({"rows": rows, "failed": outcome.failed}, lines, files=outcome.files)
+    if outcome.failed:
+        stop(f"mpda: failed tasks: {len(outcome.failed)}; the first one: {outcome.failed[0]}", 1)
+
+
+def datasets(
+    terminal: Terminal,
+    name: Annotated[str | None, typer.Argument()] = None,
+    out: Path | None = None,
+    data: Path | None = None,
+) -> None:
+    """List the data sets (size, licence, source, citation), or write one as a table.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    name : str, default=None
+        Data set. Default: list all.
+    out : Path, default=None
+        Table to write with the samples of the data set: CSV, TSV, Parquet, Arrow or .npy.
+    data : Path, default=None
+        Directory with .npz files. Default: MPDA_DATA.
+    """
+    from mpda.experiments.datasets import DATASETS
+
+    names = options.parse_names(name and [name], DATASETS, "datasets") or list(DATASETS)
+    if out is not None and len(names) > 1:
+        stop(f"mpda: --out needs the name of one data set: {', '.join(names)}.", 2)
+    entries = {key: _describe_dataset(DATASETS[key]) for key in names}
+    if out is None:
+        lines = [line for key, entry in entries.items() for line in _list_dataset(key, entry)]
+        terminal.finish(entries, lines)
+        return
+    _write_dataset(names[0], data, out)
+    terminal.finish(entries, files=None if terminal.as_json else [out])
+
+
+def _describe_dataset(entry: Any) -> dict[str, Any]:
+    """Return the documentation of a data set."""
+    keys = ("title", "licence", "citation", "checksum", "n_samples", "n_features", "n_classes")
+    source = entry.source or "no download; put the file into the directory of --data or MPDA_DATA"
+    return {key: getattr(entry, key) for key in keys} | {"source": str(source)}
+
+
+def _list_dataset(name: str, entry: dict[str, Any]) -> list[str]:
+    shape = f"{entry['n_samples']} x {entry['n_features']}, {entry['n_classes']} classes"
+    details = f"licence: {entry['licence']}", f"source: {entry['source']}", entry["citation"]
+    return [f"{name}: {entry['title']}; {shape}", *(f"    {line}" for line in details)]
+
+
+def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
+    """Write a table with text labels, or an .npy whose last column holds the labels as numbers."""
+    import numpy as np
+
+    from mpda.experiments.datasets import column_names, load
+    from mpda.io.table_files import check_output, write_table
+
+    check_output(out)
+    X, y = load(name, directory)
+    features, classes = column_names(name)
+    _, codes = np.unique(y, return_inverse=True)
+    if out.suffix.lower() == ".npy":
+        X = np.column_stack([X, codes])
+    write_table(out, np.asarray(X), features, {"label": np.array(classes)[codes]})
+
+
+def report(
+    terminal: Terminal, results: Path, out: Path | None = None, figures: Path | None = None
+) -> None:
+    """Write a report as one HTML page, or figures for a paper, from results.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    results : Path
+        The file results.json of fit, evaluate, compare or demo, the file rows.jsonl of reproduce,
+        or a directory with one of them.
+    out : Path, default=None
+        HTML page to write.
+    figures : Path, default=None
+        Directory for the figures as PNG and SVG.
+    """
+    if out is None and figures is None:
+        stop("mpda: report needs --out PAGE.html, --figures DIRECTORY, or both.", 2)
+    from mpda.experiments.rows_report import load_results
+    from mpda.report import write_figures, write_page
+
+    content = load_results(results)
+    files = [] if out is None else [write_page(content, out)]
+    files += [] if figures is None else write_figures(content, figures)
+    terminal.finish({}, files=files)

@@ -1,0 +1,185 @@
+"""``mpda fit``: from a table of labelled samples to a model file and a measured error.
+
+Steps: read the table, fit a pipeline (scaling, PCA, method, 1-NN) to all samples, measure its error
+by nested cross-validation next to 1-NN and LDA, write the model, print a summary.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpda.cli import messages, model_results, options
+from mpda.cli.cluster_fit import fit_on_cluster
+from mpda.cli.model_results import MeasuredModel
+from mpda.cli.options import MeasurementOptions, ResultFiles
+from mpda.cli.table_source import TableSource, check_classes, check_image_shape, check_outputs
+from mpda.cli.terminal import Terminal, stop
+
+if TYPE_CHECKING:
+    from mpda.assessment import Assessment, Contender
+    from mpda.io.tables import Table
+
+
+def fit(
+    terminal: Terminal,
+    source: TableSource,
+    measurement: MeasurementOptions,
+    files: ResultFiles,
+    method: Annotated[str, typer.Option(autocompletion=options.list_method_names)] = "mpda",
+    parameter: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
+    out: Path | None = None,
+    neighbors: bool = True,
+    image: Annotated[str | None, typer.Option(metavar="ROWSxCOLUMNS")] = None,
+) -> None:
+    """Learn a map from the labelled samples of a table and write it to a model file.
+
+    Prints how often the nearest neighbour in the new dimensions has the wrong class, next to the
+    same error for the original features and for LDA. Nested cross-validation measures the errors;
+    --folds 0 skips that.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    source : TableSource
+        The samples.
+    measurement : MeasurementOptions
+        Number of components, preparation of the features, folds.
+    files : ResultFiles
+        Results and report.
+    method : str, default="mpda"
+        Method, for example mpda, pmpda, lfda or pca.
+    parameter : list of str, default=None
+        Parameter of the method; can be repeated.
+    out : Path, default=None
+        Model file to write. Default: the name of DATA with .mpda.
+    neighbors : bool, default=True
+        Keep the mapped samples in the model, so that it can classify new samples.
+    image : str, default=None
+        The features are pixels of images of this size; the report shows them as images.
+    """
+    from mpda.assessment import select_model
+
+    shape = options.parse_image_shape(image)
+    out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
+    if measurement.folds == 1:
+        stop("mpda: --folds 1 leaves no samples to train on; use 0, or 2 and more.", 2)
+    protocol = measurement.make_protocol()
+    contender = _make_contender(method, parameter, search=measurement.search)
+    check_outputs([source.data], out, files.report, files.results)
+    source.check_label()
+    if measurement.scheduler is not None:
+        if measurement.search or protocol.scaled or files != ResultFiles():
+            excluded = "--search, --scale standard, --report or --results"
+            stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
+        model = fit_on_cluster(measurement.scheduler, source, contender, protocol)
+        _save_unmeasured(terminal, model, source, contender.name, out)
+        return
+    table = source.read(terminal)
+    notes = check_classes(table, measurement.folds)
+    check_image_shape(table, shape)
+    # A method may print messages of its own; standard output is for results.
+    with contextlib.redirect_stdout(sys.stderr):
+        # The fit comes first: if it fails, the user learns that before the measurement.
+        with terminal.progress(1, f"fitting {contender.name}"):
+            X, y = table.to_frame(), table.labels
+            selected = select_model(X, y, contender, protocol, neighbors=neighbors)
+        assessment = _measure(terminal, table, contender, measurement)
+    notes += [f"{name} has no result: {reason}" for name, reason in assessment.failed.items()]
+    measured = MeasuredModel(table, contender.name, selected, assessment.rows, shape)
+    _save(measured, out, terminal.command)
+    collected: dict[str, Any] = {}
+    if terminal.as_json or files != ResultFiles():
+        summary = [*measured.verdict, *map(messages.make_sentence, notes)]
+        collected = measured.collect(f"{table.name}: {contender.name}", terminal.command, summary)
+    paths = [out, *files.write(collected)]
+    selection = model_results.select_for_json(collected)
+    terminal.finish(selection, _describe(measured), notes, paths)
+
+
+def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:
+    """Return the method with the parameters that the user set; these are not searched."""
+    from mpda.assessment import make_contender
+    from mpda.model_selection.methods import BY_NAME
+
+    names = options.parse_names([method], BY_NAME, "--method")
+    if len(names) > 1:
+        stop(f"mpda: --method takes one method, got {method!r}.", 2)
+    entry = make_contender(names[0], search=search)
+    assert entry.method is not None  # Only raw 1-NN has none, and --method does not accept it.
+    values = options.parse_parameters(parameters)
+    available = set(entry.method.estimator().get_params(deep=False)) - {"n_components"}
+    for name in values:
+        if name not in available:
+            advice = "use --components" if name == "n_components" else ", ".join(sorted(available))
+            stop(f"mpda: --set: {entry.name} has no parameter {name!r}; {advice}.", 2)
+    grid = {name: candidates for name, candidates in entry.grid.items() if name not in values}
+    return replace(entry, fixed={**entry.fixed, **values}, grid=grid)
+
+
+def _save_unmeasured(
+    terminal: Terminal, model: Any, source: TableSource, method: str, out: Path
+) -> None:
+    """Write a model whose error was not measured, and print its size."""
+    from mpda import save
+
+    notes = {"label": source.label, "method": method, "command": terminal.command}
+    save(model, out, notes=notes)
+    n_components = len(model.steps[-1][1].components_)
+    lines = [
+        f"{source.data.name}: {model.n_features_in_} features to {n_components} components",
+        f"The error was not measured. On samples left out: mpda evaluate {out} FILE",
+    ]
+    terminal.finish({**notes, "n_components": n_components}, lines, files=[out])
+
+
+def _measure(
+    terminal: Terminal, table: Table, method: Contender, settings: MeasurementOptions
+) -> Assessment:
+    """Measure the errors of the method, of 1-NN and of LDA, unless there are no folds."""
+    from mpda import assessment
+
+    if settings.folds == 0:
+        return assessment.Assessment([], {})
+    others = [name for name in (assessment.BASELINE, "LDA") if name != method.name]
+    compared = [*(assessment.make_contender(name, search=False) for name in others), method]
+    X, y, protocol, jobs = table.X, table.labels, settings.make_protocol(), settings.jobs
+    with terminal.progress(assessment.count_steps(compared, protocol), method.name) as step:
+        return assessment.assess_methods(X, y, compared, protocol, n_jobs=jobs, progress=step)
+
+
+def _save(measured: MeasuredModel, out: Path, command: str) -> None:
+    """Write the model, with the errors of the comparison as notes."""
+    from mpda import save
+    from mpda.report import to_json_types
+
+    table, rows = measured.table, measured.rows
+    notes: dict[str, Any] = {"label": table.label, "method": measured.method, "command": command}
+    notes["n_samples"] = len(table.X)
+    if rows:
+        notes["comparison"] = model_results.collect_comparison(table, rows)["problems"][0]["rows"]
+    save(measured.selected.model, out, notes=to_json_types(notes))
+
+
+def _describe(measured: MeasuredModel) -> list[str]:
+    """Return the lines that a fit prints."""
+    table, rows, selection = measured.table, measured.rows, measured.selected.selection
+    steps = [step for _, step in model_results.remove_neighbors(measured.selected.model).steps]
+    lines = [
+        *(messages.describe_table(table), ""),
+        f"{measured.method}: {table.X.shape[1]} features to {selection.n_components} components",
+        "    " + " -> ".join(" ".join(repr(step).split()) for step in steps),
+    ]
+    if selection.parameters:
+        values = ", ".join(f"{name}={value!r}" for name, value in selection.parameters.items())
+        lines.append(f"    selected by cross-validation: {values}")
+    if rows:
+        verdict = map(messages.wrap, measured.verdict)
+        lines += ["", *messages.describe_comparison(rows), "", *verdict]
+    return lines

@@ -1,0 +1,144 @@
+"""Sentences that several commands print, for readers who know neither the method nor statistics."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mpda._lib.array_types import Labels
+    from mpda.assessment import FoldResult
+    from mpda.io.tables import Table
+
+# Characters of a line of prose; short enough for a terminal next to an editor.
+_LINE_WIDTH = 96
+# Characters of a label in a table; longer labels would break the columns.
+_LABEL_WIDTH = 30
+# Labels that a note lists before it only counts.
+_LABEL_COUNT = 5
+
+
+def wrap(text: str) -> str:
+    """Break a text into lines.
+
+    Parameters
+    ----------
+    text : str
+        Prose.
+
+    Returns
+    -------
+    str
+        The text with line breaks.
+    """
+    return textwrap.fill(text, _LINE_WIDTH)
+
+
+def make_sentence(text: str) -> str:
+    """Write a note as a sentence.
+
+    Parameters
+    ----------
+    text : str
+        A note, without capital and full stop.
+
+    Returns
+    -------
+    str
+        The note with both.
+    """
+    return f"{text[0].upper()}{text[1:].rstrip('.')}."
+
+
+def shorten_label(label: Any) -> str:
+    """Shorten a label to one cell of a table.
+
+    Parameters
+    ----------
+    label : object
+        Label of a class.
+
+    Returns
+    -------
+    str
+        One line; the middle of a long label is cut, because labels often differ at the end.
+    """
+    text = " ".join(str(label).split())
+    half = _LABEL_WIDTH // 2
+    return text if len(text) <= _LABEL_WIDTH else f"{text[:half]}…{text[1 - half :]}"
+
+
+def list_labels(labels: Labels) -> str:
+    """List a few labels.
+
+    Parameters
+    ----------
+    labels : array of shape (n_labels,)
+        Labels of classes.
+
+    Returns
+    -------
+    str
+        The first labels and the number of the others.
+    """
+    text = ", ".join(shorten_label(label) for label in labels[:_LABEL_COUNT].tolist())
+    n_others = len(labels) - _LABEL_COUNT
+    return f"{text} and {n_others} others" if n_others > 0 else text
+
+
+def describe_table(table: Table) -> str:
+    """Describe the samples of a table in one line.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+
+    Returns
+    -------
+    str
+        File name, number of samples, features and classes.
+    """
+    classes = "" if table.y is None else f", {len(set(table.y.tolist()))} classes ({table.label})"
+    return f"{table.name}: {len(table.X)} samples, {table.X.shape[1]} features{classes}"
+
+
+def describe_folds(n_folds: int) -> str:
+    """Explain how a comparison was measured.
+
+    Parameters
+    ----------
+    n_folds : int
+        Number of outer folds.
+
+    Returns
+    -------
+    str
+        Sentences without a final full stop.
+    """
+    return (
+        "Error: share of samples whose nearest neighbour has another class, measured by "
+        f"{n_folds}-fold nested cross-validation: the samples that measure it took no part in "
+        "fitting a method or in selecting its settings. ±: standard deviation over the folds"
+    )
+
+
+def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
+    """Describe the errors of several methods.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        One row for every method and outer fold.
+
+    Returns
+    -------
+    list of str
+        A table and an explanation of its numbers.
+    """
+    from mpda.assessment import format_error_table
+
+    star = "* lowest error, or not significantly higher (paired t-test, 5 %)"
+    explanation = describe_folds(len({row["seed"] for row in rows}))
+    return [*format_error_table(rows, "error"), star, "", wrap(f"{explanation}.")]

@@ -1,0 +1,217 @@
+"""``mpda transform``, ``evaluate`` and ``export``: uses of a model file."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpda.cli import messages
+from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
+from mpda.cli.options import ResultFiles
+from mpda.cli.table_source import TableSource, check_outputs
+from mpda.cli.terminal import Terminal, stop
+from mpda.exceptions import TableError
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from mpda.assessment import Evaluation
+    from mpda.io.tables import Table
+
+
+def transform(
+    terminal: Terminal, model: Path, source: TableSource, out: Annotated[Path, typer.Option()]
+) -> None:
+    """Map the samples of a table by a model. Columns that are not features are copied.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    model : Path
+        Model file written by mpda fit.
+    source : TableSource
+        The samples.
+    out : Path
+        Table to write: CSV, TSV, Parquet, Arrow or .npy.
+    """
+    import numpy as np
+
+    from mpda.io.table_files import check_output, write_table
+
+    try:
+        check_output(out)
+    except TableError as error:
+        stop(f"mpda: {error}", 2)
+    check_outputs([source.data, model], out)
+    pipeline, _ = _load(model)
+    table, mapping = _read_table(terminal, pipeline, source), remove_neighbors(pipeline)
+    Z = np.asarray(mapping.transform(table.to_frame()))
+    labels = {} if table.y is None or table.label is None else {table.label: table.y}
+    write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
+    numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
+    notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
+    terminal.finish(numbers, [], notes, [out])
+
+
+def evaluate(
+    terminal: Terminal,
+    model: Path,
+    source: TableSource,
+    files: ResultFiles,
+    at_most: Annotated[float | None, typer.Option(min=0.0)] = None,
+) -> None:
+    """Measure the error of a model on labelled samples, which should be new to it.
+
+    Without --label the classes are in the column of the fit.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    model : Path
+        Model file written by mpda fit.
+    source : TableSource
+        The samples.
+    files : ResultFiles
+        Results and report.
+    at_most : float, default=None
+        Exit with code 3 if the error in per cent is larger.
+    """
+    from mpda.assessment import evaluate_model
+    from mpda.io.tables import has_named_columns
+    from mpda.report import collect
+
+    check_outputs([source.data, model], files.results, files.report)
+    pipeline, saved = _load(model)
+    if source.label is None and has_named_columns(source.data):
+        source = replace(source, label=saved.get("label"))
+    table = _read_table(terminal, pipeline, source)
+    evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
+    table, Z = replace(table, y=evaluation.y), evaluation.Z
+    error, notes = _describe_error(evaluation), _describe_problems(evaluation)
+    caption = f"{len(table.X)} samples of {table.name}"
+    sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption)
+    title, summary = f"{table.name}: error", [error, *map(messages.make_sentence, notes)]
+    collected = collect.collect_results(title, terminal.command, summary, sections)
+    method = type(remove_neighbors(pipeline).steps[-1][1]).__name__
+    model_line = f"{method}: {table.X.shape[1]} features to {Z.shape[1]} components"
+    lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
+    lines += _tabulate(evaluation)
+    (low, high), n_known = evaluation.interval, evaluation.n_training_samples
+    numbers = {"error": evaluation.error, "low": low, "high": high, "n_known": n_known}
+    selection = {**select_for_json(collected), **numbers}
+    terminal.finish(selection, lines, notes, files.write(collected))
+    if at_most is not None and evaluation.error > at_most:
+        stop(f"mpda: the error of {evaluation.error:.2f} % is above --at-most {at_most:g}", 3)
+
+
+def export(
+    terminal: Terminal,
+    model: Path,
+    onnx: Path | None = None,
+    neighbors: Annotated[bool, typer.Option("--neighbors")] = False,
+    matrix: Path | None = None,
+) -> None:
+    """Write a model for use without this package: an ONNX graph, or a matrix and a mean.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    model : Path
+        Model file written by mpda fit.
+    onnx : Path, default=None
+        ONNX file to write.
+    neighbors : bool, default=False
+        Add the 1-NN classifier to the ONNX file.
+    matrix : Path, default=None
+        File to write with the matrix, .npy; the mean is written next to it.
+    """
+    if onnx is None and matrix is None:
+        stop("mpda: export needs --onnx FILE, --matrix FILE.npy, or both.", 2)
+    if neighbors and onnx is None:
+        stop("mpda: --neighbors needs --onnx.", 2)
+    from mpda.io.affine_maps import export_matrix
+    from mpda.io.onnx_export import export_onnx
+
+    pipeline, _ = _load(model)
+    if neighbors and not hasattr(pipeline.steps[-1][1], "kneighbors"):
+        stop(f"mpda: --neighbors: {model} contains no samples; fit without --no-neighbors.", 1)
+    files = [] if onnx is None else [export_onnx(pipeline, onnx, neighbors=neighbors)]
+    files += [] if matrix is None else export_matrix(pipeline, matrix)
+    terminal.finish({}, files=files)
+
+
+def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:
+    """Return the model of a file as a pipeline, and the notes that were saved with it."""
+    from sklearn.pipeline import Pipeline
+
+    from mpda.io.model_files import load, read_header
+
+    model, notes = load(path), read_header(path).get("notes") or {}
+    if not isinstance(model, Pipeline) and not hasattr(model, "transform"):
+        raise ValueError(f"{path} contains a {type(model).__name__}, which cannot map samples.")
+    return model if isinstance(model, Pipeline) else Pipeline([("model", model)]), notes
+
+
+def _read_table(terminal: Terminal, pipeline: Pipeline, source: TableSource) -> Table:
+    """Read the features of a model from a table, in the order of the fit."""
+    from mpda.io.tables import has_named_columns
+
+    names = getattr(pipeline, "feature_names_in_", None)
+    features = None if names is None else tuple(names.tolist())
+    table = source.read(terminal, features if has_named_columns(source.data) else None)
+    expected, actual = pipeline.n_features_in_, table.X.shape[1]
+    if actual != expected:
+        reason = f"{actual} features, but the model was fitted with {expected}"
+        raise TableError(f"{source.data} has {reason}.")
+    # An array has no names, and a model without names takes columns in their order.
+    return replace(table, features=features)
+
+
+def _describe_problems(evaluation: Evaluation) -> list[str]:
+    """Return notes on samples of the fit and on unknown classes."""
+    n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
+    notes = []
+    if n_known == n_samples:
+        notes.append(
+            "all samples were used to fit the model; the error says nothing about new ones"
+        )
+    elif n_known:
+        error = f"without them the error is {evaluation.error_of_new:.2f} %"
+        notes.append(f"{n_known} of {n_samples} samples were used to fit the model; {error}")
+    if evaluation.unknown_labels.size:
+        labels = messages.list_labels(evaluation.unknown_labels)
+        notes.append(f"classes that the model does not know count as wrong: {labels}")
+    return notes
+
+
+def _describe_error(evaluation: Evaluation) -> str:
+    """Return the error as a sentence."""
+    neighbors = (
+        "the other samples of the file" if evaluation.leave_one_out else "the samples of the fit"
+    )
+    low, high = evaluation.interval
+    return (
+        f"The nearest neighbour among {neighbors} has the wrong class for {evaluation.n_wrong} of "
+        f"{len(evaluation.y)} samples: {evaluation.error:.2f} % (95 % confidence interval "
+        f"{low:.2f} to {high:.2f} %)."
+    )
+
+
+def _tabulate(evaluation: Evaluation) -> list[str]:
+    """Return a line for each class: its error, and the class that it is confused with most."""
+    import numpy as np
+
+    lines = [f"{'class':31}  samples  wrong     error   most often confused with"]
+    for label in np.unique(evaluation.y):
+        predicted = evaluation.predicted[evaluation.y == label]
+        others, counts = np.unique(predicted[predicted != label], return_counts=True)
+        confused = messages.shorten_label(others[np.argmax(counts)]) if others.size else ""
+        numbers = f"{len(predicted):9}{counts.sum():7}{100 * counts.sum() / len(predicted):8.2f} %"
+        lines.append(f"{messages.shorten_label(label):31}{numbers}   {confused}".rstrip())
+    return lines

@@ -1,0 +1,197 @@
+"""Results of a fitted model, collected for a report, a JSON object and a model file.
+
+Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds the single sections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from mpda.cli.messages import describe_folds
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+    from mpda._lib.array_types import Floats, Labels
+    from mpda.assessment import FoldResult, SelectedModel
+    from mpda.io.tables import Table
+
+
+@dataclass(frozen=True)
+class MeasuredModel:
+    """A model and the errors of its method and of others.
+
+    Parameters
+    ----------
+    table : Table
+        Samples of the fit.
+    method : str
+        Name of the method in the rows.
+    selected : SelectedModel
+        Model fitted to all samples.
+    rows : list of dict
+        One row for every compared method and outer fold; empty if no error was measured.
+    image_shape : tuple of int, default=None
+        Rows and columns, if the features are pixels.
+    """
+
+    table: Table
+    method: str
+    selected: SelectedModel
+    rows: list[FoldResult]
+    image_shape: tuple[int, int] | None = None
+
+    @property
+    def verdict(self) -> list[str]:
+        """Sentences that compare the error of the method with 1-NN and LDA."""
+        from mpda.report import collect
+
+        if not any(row["method"] == self.method for row in self.rows):
+            return []
+        n_components = self.selected.selection.n_components
+        return collect.summarize_errors(self.rows, self.method, self.table.X.shape[1], n_components)
+
+    def collect(self, title: str, command: str, summary: Sequence[str]) -> dict[str, Any]:
+        """Collect everything that a report shows.
+
+        Parameters
+        ----------
+        title : str
+            Title of the report.
+        command : str
+            Command line that made it.
+        summary : sequence of str
+            Sentences at the top.
+
+        Returns
+        -------
+        dict
+            Results as ``mpda.report.write_results`` and ``write_page`` take them.
+        """
+        import numpy as np
+
+        from mpda.report import collect
+
+        table, mapping = self.table, remove_neighbors(self.selected.model)
+        Z = np.asarray(mapping.transform(table.to_frame()))
+        caption = f"{self.method}: the {len(Z)} samples of the fit; new samples scatter more"
+        sections = collect_model_sections(
+            self.selected.model, table, Z, self._predict(), caption, self.image_shape
+        )
+        if self.rows:
+            sections["comparison"] = collect_comparison(table, self.rows)
+        projection = mapping.steps[-1][1]
+        if hasattr(projection, "patch_labels_"):
+            X = mapping[:-1].transform(table.to_frame()) if len(mapping.steps) > 1 else table.X
+            sections["partition"] = collect.collect_partition(
+                np.asarray(X), table.labels, projection.patch_labels_, projection.patch_linearity_
+            )
+        return collect.collect_results(title, command, summary, sections)
+
+    def _predict(self) -> Labels | None:
+        """Return the labels (n_samples,) that the outer folds predicted, None without folds."""
+        import numpy as np
+
+        rows = [row for row in self.rows if row["method"] == self.method]
+        if not rows:
+            return None
+        order = np.argsort(np.concatenate([row["tested"] for row in rows]))
+        return np.concatenate([row["predicted"] for row in rows])[order]
+
+
+def remove_neighbors(pipeline: Pipeline) -> Pipeline:
+    """Return the steps of a model that map samples.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        A model that may end with a 1-NN classifier.
+
+    Returns
+    -------
+    Pipeline
+        The model without the classifier.
+    """
+    return pipeline[:-1] if hasattr(pipeline.steps[-1][1], "kneighbors") else pipeline
+
+
+def collect_comparison(table: Table, rows: Sequence[FoldResult]) -> dict[str, Any]:
+    """Collect the errors of several methods.
+
+    Parameters
+    ----------
+    table : Table
+        Samples of the folds.
+    rows : sequence of dict
+        One row for every method and outer fold.
+
+    Returns
+    -------
+    dict
+        The section "comparison" of a report.
+    """
+    from mpda.report import collect
+
+    how = describe_folds(len({row["seed"] for row in rows}))
+    return collect.collect_comparison(rows, how, {"": table.name})
+
+
+def collect_model_sections(
+    pipeline: Pipeline, table: Table, Z: Floats, predicted: Any, caption: str, shape: Any = None
+) -> dict[str, Any]:
+    """Collect a model, the samples that it maps and the classes that 1-NN gives them.
+
+    Parameters
+    ----------
+    pipeline : Pipeline
+        The model.
+    table : Table
+        The samples.
+    Z : array of shape (n_samples, n_components)
+        The mapped samples.
+    predicted : array of shape (n_samples,) or None
+        Predicted labels.
+    caption : str
+        Description of the samples.
+    shape : tuple of int, default=None
+        Rows and columns, if the features are pixels.
+
+    Returns
+    -------
+    dict
+        The sections "data", "model", "embedding" and "confusion" of a report.
+    """
+    from mpda.report import collect
+
+    names = remove_neighbors(pipeline).get_feature_names_out().tolist()
+    sections: dict[str, Any] = {
+        "data": collect.collect_data(table),
+        "model": collect.collect_model(pipeline, table, shape),
+        "embedding": collect.collect_embedding(Z, table, names, caption, predicted),
+    }
+    if predicted is not None:
+        how = "prediction: class of the nearest neighbour"
+        sections["confusion"] = collect.collect_confusion(table.labels, predicted, how)
+    return sections
+
+
+def select_for_json(results: dict[str, Any]) -> dict[str, Any]:
+    """Select the results that ``--json`` prints.
+
+    Parameters
+    ----------
+    results : dict
+        Collected results.
+
+    Returns
+    -------
+    dict
+        The results without the coordinates and weights that only figures need.
+    """
+    selection = {k: v for k, v in results.items() if k not in ("embedding", "partition")}
+    drawn = ("weights", "features", "image_shape")
+    if "model" in selection:
+        selection["model"] = {k: v for k, v in selection["model"].items() if k not in drawn}
+    return selection

@@ -1,0 +1,216 @@
+"""Options that several commands share, and the conversion of their values.
+
+A group of options is a dataclass; its docstring is the help. Nothing here imports NumPy or
+scikit-learn before a command runs, so that ``mpda --help`` stays fast.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mpda.cli.terminal import stop
+
+if TYPE_CHECKING:
+    from mpda.assessment import AssessmentProtocol
+
+Count = Annotated[int, typer.Option(min=1)]
+SkipMissing = Annotated[bool, typer.Option("--skip-missing")]
+# Values of --scale.
+FeatureScaling = StrEnum("FeatureScaling", "AUTO NONE STANDARD")
+
+
+@dataclass(frozen=True)
+class MeasurementOptions:
+    """Options of the commands that fit methods and measure their errors.
+
+    Parameters
+    ----------
+    components : int, default=None
+        Number of components. Default: selected by cross-validation.
+    search : bool, default=False
+        Select the other parameters by cross-validation, too.
+    scale : FeatureScaling, default="auto"
+        Standardise the features. auto: only if that lowers the error of 1-NN on the training
+        samples.
+    pca : str, default="auto"
+        Apply PCA before the method and keep this share of the variance. auto: 0.95 for more than
+        100 features, otherwise no PCA.
+    folds : int, default=5
+        Number of folds that measure the error.
+    seed : int, default=0
+        Seed of the random folds.
+    jobs : int, default=1
+        Number of folds computed in parallel.
+    scheduler : str, default=None
+        Compute on the Dask cluster with this scheduler, for example tcp://HOST:8786.
+    """
+
+    components: Annotated[int | None, typer.Option(min=1)] = None
+    search: Annotated[bool, typer.Option("--search")] = False
+    scale: FeatureScaling = FeatureScaling.AUTO
+    pca: Annotated[str, typer.Option(metavar="auto|none|SHARE")] = "auto"
+    folds: Annotated[int, typer.Option(min=0)] = 5
+    seed: Annotated[int, typer.Option(min=0)] = 0
+    jobs: Count = 1
+    scheduler: str | None = None
+
+    def make_protocol(self) -> AssessmentProtocol:
+        """Build the protocol by which methods are fitted and measured.
+
+        Returns
+        -------
+        AssessmentProtocol
+            The protocol, with at least two folds, used or not.
+        """
+        if not re.fullmatch(r"auto|none|0?\.\d*[1-9]\d*", self.pca):
+            limits = "auto, none or a number between 0 and 1"
+            stop(f"mpda: --pca must be {limits}, got {self.pca!r}.", 2)
+        from mpda.assessment import AssessmentProtocol
+
+        share = None if self.pca == "none" else float(self.pca) if self.pca != "auto" else "auto"
+        return AssessmentProtocol(
+            n_folds=max(self.folds, 2),
+            scaled={"none": False, "standard": True}.get(self.scale),
+            energy=share,
+            n_components=self.components,
+            seed=self.seed,
+        )
+
+
+@dataclass(frozen=True)
+class ResultFiles:
+    """Files with the results of a command.
+
+    Parameters
+    ----------
+    results : Path, default=None
+        JSON file to write: the results, from which mpda report makes a page later.
+    report : Path, default=None
+        HTML page to write: a report with figures.
+    """
+
+    results: Path | None = None
+    report: Path | None = None
+
+    def write(self, collected: dict[str, Any]) -> list[Path]:
+        """Write the files that the user asked for.
+
+        Parameters
+        ----------
+        collected : dict
+            Results as ``mpda.report.collect`` makes them.
+
+        Returns
+        -------
+        list of Path
+            The files that were written.
+        """
+        from mpda.report import write_page, write_results
+
+        files = [] if self.results is None else [write_results(collected, self.results)]
+        return files if self.report is None else [*files, write_page(collected, self.report)]
+
+
+def list_method_names() -> list[str]:
+    """Return the names of all methods as they are written on the command line.
+
+    Returns
+    -------
+    list of str
+        Lower case, with hyphens instead of spaces; used for shell completion.
+    """
+    from mpda.model_selection.methods import BY_NAME
+
+    return [name.lower().replace(" ", "-") for name in BY_NAME]
+
+
+def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: str) -> list[str]:
+    """Look up names that a user wrote in any case, with - or _ instead of spaces.
+
+    Parameters
+    ----------
+    values : sequence of str or None
+        Words of the command line; each may hold several names separated by commas.
+    choices : iterable of str
+        Names that exist.
+    option : str
+        The option, for the message.
+
+    Returns
+    -------
+    list of str
+        Names that exist, without repetition; empty if the option was not used.
+
+    Raises
+    ------
+    SystemExit
+        With code 2 for an unknown name and for an option without a name.
+    """
+    by_plain_name = {_normalize(name): name for name in choices}
+    available = f"available: {', '.join(by_plain_name.values())}."
+    names = [_normalize(name) for value in values or () for name in value.split(",")]
+    names = [name for name in names if name]
+    for name in names:
+        if name not in by_plain_name:
+            stop(f"mpda: {option}: unknown name {name!r}; {available}", 2)
+    if values and not names:
+        stop(f"mpda: {option} needs a name; {available}", 2)
+    return list(dict.fromkeys(by_plain_name[name] for name in names))
+
+
+def _normalize(name: str) -> str:
+    return name.strip().lower().replace("-", " ").replace("_", " ")
+
+
+def parse_image_shape(value: str | None) -> tuple[int, int] | None:
+    """Convert the value of ``--image``.
+
+    Parameters
+    ----------
+    value : str or None
+        Text such as "8x8".
+
+    Returns
+    -------
+    tuple of int or None
+        Rows and columns.
+    """
+    if value is None:
+        return None
+    rows, _, columns = value.lower().partition("x")
+    if not (rows.isdigit() and columns.isdigit()):
+        stop(f"mpda: --image must be ROWSxCOLUMNS, for example 8x8, got {value!r}.", 2)
+    return int(rows), int(columns)
+
+
+def parse_parameters(values: Iterable[str] | None) -> dict[str, Any]:
+    """Convert the values of ``--set``.
+
+    Parameters
+    ----------
+    values : iterable of str or None
+        Texts such as "alpha=0.1".
+
+    Returns
+    -------
+    dict
+        Parameters by name. Numbers, true, false and none are converted; anything else stays text.
+    """
+    parameters: dict[str, Any] = {}
+    for text in values or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name:
+            stop(f"mpda: --set needs NAME=VALUE, for example --set alpha=0.1, got {text!r}.", 2)
+        try:
+            parameters[name] = json.loads("null" if value.lower() == "none" else value.lower())
+        except ValueError:
+            parameters[name] = value
+    return parameters

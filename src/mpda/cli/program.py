@@ -1,0 +1,106 @@
+"""The program ``mpda``: its commands in the order of ``mpda --help``, and the way they are called.
+
+The commands are functions in modules named after them; ``command_factory`` makes them known to
+typer.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from mpda.cli import data_commands, experiment_commands, fit_command, model_commands
+from mpda.cli.command_factory import DocumentedCommand, make_command
+
+# Building the commands takes a tenth of a second, which tests that run many would notice.
+_get_command = cache(get_command)
+# Options that accept several words: --datasets a b.
+_LIST_OPTIONS = ("--datasets", "--methods", "--drop")
+
+
+class _ListOptionGroup(TyperGroup):
+    """Group of commands with options that accept several words."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _repeat_list_options(args))
+
+
+def _repeat_list_options(arguments: Iterable[str]) -> list[str]:
+    """Write ``--datasets a b`` as ``--datasets a --datasets b``, which typer understands.
+
+    A list ends at the next option, at the name of an experiment and at the name of a file.
+    """
+    words: list[str] = []
+    option = None
+    for word in arguments:
+        if word.startswith("-"):
+            name = word.partition("=")[0]
+            option = name if name in _LIST_OPTIONS else None
+        elif option is not None and words[-1] != option:
+            if word in tuple(experiment_commands.ExperimentName) or Path(word).exists():
+                option = None
+            else:
+                words.append(option)
+        words.append(word)
+    return words
+
+
+app = typer.Typer(
+    cls=_ListOptionGroup,
+    help="Reduce labelled data to a few dimensions in which nearest neighbours share a class.",
+    epilog="Exit codes: 0 success; 1 a problem with the data, a file or the machine; 2 wrong "
+    "usage; 3 the error is above --at-most; 130 interrupted.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for _function in (
+    fit_command.fit,
+    *(model_commands.transform, model_commands.evaluate),
+    *(data_commands.compare, data_commands.partition),
+    *(experiment_commands.report, model_commands.export),
+    *(experiment_commands.datasets, experiment_commands.reproduce, experiment_commands.demo),
+):
+    app.command(cls=DocumentedCommand)(make_command(_function))
+
+
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
+        print(f"mpda {version('mpda')}")
+        raise typer.Exit
+
+
+_Version = typer.Option("--version", callback=_print_version, is_eager=True, help="Print version.")
+
+
+@app.callback()
+def _parse_program_options(version: Annotated[bool, _Version] = False) -> None:
+    """Accept options that stand before the name of a command."""
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run one command and exit.
+
+    Parameters
+    ----------
+    arguments : sequence of str, default=None
+        Words after ``mpda``. None takes those of the process.
+
+    Raises
+    ------
+    SystemExit
+        Always, with the exit code of the command.
+
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    # Commands record the command line in the files that they write.
+    _get_command(app)(words, prog_name="mpda", obj=f"mpda {shlex.join(words)}")

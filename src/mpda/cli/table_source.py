@@ -1,0 +1,160 @@
+"""Samples of a command: the table that its options name, read and checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mpda._lib.atomic_write import check_writable
+from mpda.cli.messages import list_labels, shorten_label
+from mpda.cli.options import SkipMissing
+from mpda.cli.terminal import Terminal, stop
+from mpda.exceptions import TableError
+
+if TYPE_CHECKING:
+    from mpda.io.tables import Table
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """File with samples, and the columns and rows that are read.
+
+    Parameters
+    ----------
+    data : Path
+        Table: CSV, TSV, Parquet, Arrow, .npy or .npz.
+    label : str, default=None
+        Column of the classes. For .npz: name of the array (default: y). For .npy: number of the
+        column, or a file with the labels.
+    drop : list of str, default=None
+        Columns to leave out, separated by commas or spaces; can be repeated.
+    skip_missing : bool, default=False
+        Leave out rows with missing values.
+    """
+
+    data: Path
+    label: str | None = None
+    drop: list[str] | None = None
+    skip_missing: SkipMissing = False
+
+    def check_label(self) -> None:
+        """Stop if ``--label`` is missing, and name the columns of the table."""
+        from mpda.io.tables import describe_columns
+
+        if self.label is None and self.data.suffix.lower() != ".npz":
+            columns = describe_columns(self.data)
+            stop(f"mpda: --label is missing; it names the classes. {self.data} has {columns}.", 2)
+
+    def read(self, terminal: Terminal, features: Sequence[str] | None = None) -> Table:
+        """Read the table.
+
+        Parameters
+        ----------
+        terminal : Terminal
+            Shows a progress bar meanwhile.
+        features : sequence of str, default=None
+            Columns that are features, in this order. None takes all columns that are left.
+
+        Returns
+        -------
+        Table
+            The samples.
+        """
+        from mpda.io.tables import read_table
+
+        read = partial(read_table, self.data, label=self.label, drop=self.drop or ())
+        with terminal.progress(1, f"reading {self.data.name}"):
+            return read(features=features, skip_missing=self.skip_missing)
+
+
+def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
+    """Stop if a command would overwrite a file that it reads, or cannot write a file.
+
+    Parameters
+    ----------
+    inputs : sequence of Path
+        Files that are read.
+    *outputs : Path or None
+        Files that are written after the work, which takes longer than this check.
+    """
+    for path in filter(None, outputs):
+        for source in inputs:
+            if path.exists() and source.exists() and path.samefile(source):
+                stop(f"mpda: {path} is an input file; choose another output file.", 2)
+    check_writable(*outputs)
+
+
+def check_classes(table: Table, n_folds: int) -> list[str]:
+    """Refuse a table from which nothing can be learned or measured.
+
+    Parameters
+    ----------
+    table : Table
+        Samples with labels.
+    n_folds : int
+        Folds that measure the error; 0 for none.
+
+    Returns
+    -------
+    list of str
+        Notes on small classes and on duplicates.
+
+    Raises
+    ------
+    TableError
+        If there are fewer than two classes, if no class has two samples, if all samples are equal
+        or if no class has a sample for every fold.
+    """
+    import numpy as np
+
+    classes, counts = np.unique(table.labels, return_counts=True)
+    n_samples, largest = len(table.X), counts.max()
+    if classes.size < 2:
+        label = shorten_label(classes[0])
+        raise TableError(f"All {n_samples} samples have the label {label}; two classes are needed.")
+    if largest < 2:
+        raise TableError(
+            f"Every sample has a different label in {table.label!r}, so these name samples, not "
+            "classes. Is another column meant?"
+        )
+    if (table.X[0] == table.X).all():
+        raise TableError("All samples have the same features, so nothing can be learned from them.")
+    if n_folds > largest:
+        advice = "Use fewer folds, or --folds 0 to measure no error."
+        raise TableError(f"--folds {n_folds}: the largest class has {largest} samples. {advice}")
+    notes = []
+    n_required = max(n_folds, 2)
+    small_classes = classes[counts < n_required]
+    if small_classes.size:
+        labels = list_labels(small_classes)
+        notes.append(f"classes with fewer than {n_required} samples are not reliable: {labels}")
+    # Rows are compared as bytes, because np.unique(axis=0) takes seconds for ten thousand images.
+    rows = np.ascontiguousarray(table.X) + 0.0  # The bytes of -0.0 and 0.0 differ.
+    n_duplicates = n_samples - len(np.unique(rows.view(f"V{rows.itemsize * rows.shape[1]}")))
+    if n_duplicates:
+        reason = "where one copy trains and another one tests, the measured error is too low"
+        notes.append(f"{n_duplicates} of {n_samples} samples are duplicates of others; {reason}")
+    return notes
+
+
+def check_image_shape(table: Table, shape: tuple[int, int] | None) -> None:
+    """Refuse an image shape that does not match the number of features.
+
+    Parameters
+    ----------
+    table : Table
+        Samples whose features are pixels.
+    shape : tuple of int or None
+        Rows and columns.
+
+    Raises
+    ------
+    TableError
+        If rows times columns is not the number of features.
+    """
+    if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
+        image = f"--image {shape[0]}x{shape[1]}"
+        raise TableError(f"{image} does not match {table.name}: {table.X.shape[1]} features.")

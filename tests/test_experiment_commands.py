@@ -1,0 +1,176 @@
+"""Experiments of the paper and the commands that run them: files, tables, interrupts, mistakes."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from command_calls import call
+from mpda.experiments import (
+    ExperimentOptions,
+    digits_demo,
+    paper_experiments,
+    paper_figures,
+    protocol,
+    read_rows,
+    reproduce,
+    task,
+)
+from mpda.experiments.datasets import DATASETS, load
+from mpda.experiments.tangent_curve import draw_curve
+from mpda.report import read_results
+
+
+@pytest.fixture(autouse=True)
+def no_data_directory(monkeypatch):
+    monkeypatch.delenv("MPDA_DATA", raising=False)
+
+
+@pytest.fixture
+def few_digits(monkeypatch):
+    # A smaller data set, where the command would take all 1797 digits.
+    X, y = load("digits")
+    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:600], y[:600]))
+
+
+def test_experiments_write_tables_and_figures(tmp_path):
+    settings = ExperimentOptions(
+        tmp_path, problems=["digits"], methods=["1-NN", "PCA", "LDA"], n_splits=2
+    )
+    for name, files in (
+        ("table2", {"table2.md", "table2.csv"}),
+        ("dimension", {"dimension.png", "dimension.svg"}),
+        ("table1", {"table1.md"}),
+        ("partition", {"partition.png", "partition.svg", "partition.md"}),
+    ):
+        outcome = reproduce(name, settings)
+        assert {path.name for path in outcome.files} == files
+        assert all(path.stat().st_size > 0 for path in outcome.files)
+        assert outcome.failed == []
+    text = (tmp_path / "table2.md").read_text()
+    assert "| PCA |" in text
+    assert "`mpda reproduce table2 --datasets digits --methods 1-NN PCA LDA --splits 2`" in text
+    assert "numpy" in text
+    assert len(read_rows(tmp_path / "rows.jsonl")) == 6
+
+
+def test_sensitivity_draws_every_value_in_every_panel(tmp_path, few_digits, monkeypatch):
+    # Two values for each parameter instead of 51 fits, and the panels as they are drawn.
+    values = {
+        name: (parameter, (paper_experiments.SENSITIVITY_DEFAULTS[parameter], candidates[2]))
+        for name, (parameter, candidates) in paper_experiments.SENSITIVITY.items()
+    }
+    monkeypatch.setattr(paper_experiments, "SENSITIVITY", values)
+    panels = []
+    draw = paper_figures.sensitivity_figure
+    monkeypatch.setattr(
+        paper_figures, "sensitivity_figure", lambda panel: panels.append(panel) or draw(panel)
+    )
+    outcome = reproduce("sensitivity", ExperimentOptions(tmp_path, ["digits"], n_splits=1))
+    for name, (parameter, candidates) in values.items():
+        assert set(panels[0][name]) == set(candidates), parameter
+        assert all(estimate.errors.size == 1 for estimate in panels[0][name].values())
+    assert {path.suffix for path in outcome.files} == {".png", ".svg", ".md"}
+    assert all(f"| {name} | 9" in outcome.text for name in values)
+
+
+def test_patch_finds_the_tangent_where_two_neighbours_do_not():
+    drawing = draw_curve()
+    assert drawing.patch_angles.mean() < 0.6 * drawing.neighbor_angles.mean()
+    assert drawing.neighbor_angles.max() > 60
+    np.testing.assert_allclose(np.linalg.norm(drawing.tangents, axis=1), 1.0)
+    assert np.bincount(drawing.labels).max() <= 10
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "table2 --datasets digits --methods lda 1-nn",
+        "--datasets digits table2 --methods lda,1-NN",
+        "--methods=LDA 1-nn lda table2 --datasets digits,digits",
+    ],
+)
+def test_reproduce_accepts_lists_with_spaces_and_commas(words, tmp_path, capsys):
+    assert call("reproduce", *words.split(), "--splits", "1", "--out", tmp_path) == 0
+    streams = capsys.readouterr()
+    assert streams.out.count("| 1-NN |") == 2  # one row in each of two tables of errors
+    assert "| LDA |" in streams.out
+    assert "2/2 tasks" in streams.err
+    assert len(read_rows(tmp_path / "rows.jsonl")) == 2
+    assert call("reproduce", *words.split(), "--splits", "1", "--out", tmp_path, "--quiet") == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("table2 --datasets iris", 2, "--datasets: unknown name 'iris'; available: coil20"),
+        ("table2 --methods digits,svm", 2, "--methods: unknown name 'digits'; available: 1-NN"),
+        ("table2 --datasets ,", 2, "--datasets needs a name; available: coil20"),
+        ("table9", 2, "table9"),
+        ("sensitivity --datasets digits vehicle", 1, "digits"),
+        ("table2 --splits 0", 2, "--splits"),
+        ("table2 --datasets face_detection", 1, "face_detection"),
+        ("table1 --data /absent/place", 1, "/absent/place does not exist"),
+        ("table2 --datasets digits --out /dev/null/x", 1, "--out"),
+    ],
+)
+def test_mistake_is_one_line_and_an_exit_code(words, code, message, tmp_path, capsys):
+    assert call("reproduce", "--out", tmp_path, *words.split()) == code
+    err = capsys.readouterr().err
+    assert message in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt(), 130, "mpda: stopped; run the same command again to continue\n"),
+        (FloatingPointError("divided"), 1, "mpda: failed tasks: 1; the first one: PCA on digits"),
+    ],
+)
+def test_interrupt_and_failed_task_set_the_exit_code(
+    error, code, message, tmp_path, capsys, monkeypatch
+):
+    def fail(*arguments):
+        raise error
+
+    # The work of one task; any method may be interrupted or fail.
+    monkeypatch.setattr(task, "measure_errors", fail)
+    words = ("--datasets", "digits", "--methods", "PCA", "--splits", "1", "--out", tmp_path)
+    assert call("reproduce", "dimension", *words) == code
+    assert message in capsys.readouterr().err
+
+
+def test_demo_prints_a_table_and_writes_a_report(tmp_path, few_digits, capsys, monkeypatch):
+    # Fewer methods and splits than the demo has.
+    monkeypatch.setattr(digits_demo, "METHODS", ("1-NN", "MPDA"))
+    monkeypatch.setattr(digits_demo, "N_SPLITS", 2)
+    assert call("demo", "--out", tmp_path, "--jobs", "1") == 0
+    streams = capsys.readouterr()
+    line = r"^MPDA +\d\.\d\d ± \d\.\d\d %\*? +[+-]\d\.\d\d +\d+\.\d"
+    assert re.search(line, streams.out, re.MULTILINE)
+    assert "4/4 tasks" in streams.err
+    assert (tmp_path / "digits.png").stat().st_size > 10_000
+    results = read_results(tmp_path)
+    assert results["provenance"]["command"].startswith("mpda demo --out")
+    assert len(results["embedding"]["points"]) == 450
+    assert np.sum(results["confusion"]["counts"]) == 450
+    assert results["model"]["image_shape"] == [8, 8]
+    assert len(results["partition"]["classes"]) == 10
+    assert "Handwritten digits" in (tmp_path / "report.html").read_text()
+
+
+def test_datasets_are_listed_and_written(tmp_path, capsys):
+    assert call("datasets") == 0
+    text = capsys.readouterr().out
+    assert "semeion: Semeion; 1593 x 256, 10 classes" in text
+    assert "licence: CC BY 4.0" in text
+    assert call("datasets", "digits", "--json") == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert list(entries) == ["digits"]
+    assert entries["digits"]["n_samples"] == 1797
+    assert entries["digits"]["checksum"] == DATASETS["digits"].checksum
+    assert call("datasets", "digits", "--out", tmp_path / "d.npy") == 0
+    assert np.load(tmp_path / "d.npy").shape == (1797, 65)
