@@ -1,4 +1,8 @@
-"""The demonstration: a comparison on the bundled digits, its table, picture and page."""
+"""Report page of the demonstration on scikit-learn's digits.
+
+The comparison is that of `mpda.experiments.demo`. The model on the page is MPDA, fitted to the
+first split with the parameters that cross-validation selected there.
+"""
 
 from __future__ import annotations
 
@@ -12,61 +16,67 @@ from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
 from mpda.assessment import evaluate_model
-from mpda.experiments import PROBLEMS, SEEDS, ExperimentResult, split
-from mpda.experiments import demo as compared
+from mpda.experiments.digits_demo import demo
+from mpda.experiments.experiment import ExperimentResult
+from mpda.experiments.protocol import PROBLEMS, SEEDS, split
 from mpda.io.tables import Table
 from mpda.report import collect, write_page, write_results
 
 
 def write_demo(out: Path, jobs: int, progress: TextIO | None, command: str) -> ExperimentResult:
-    """Errors on the digits of scikit-learn by a table, and all about one of the fits on a page."""
-    outcome = compared(out, jobs, progress)
-    results = _results(outcome, command)
-    written = [
-        write_results(results, out / "results.json"),
-        write_page(results, out / "report.html"),
-    ]
-    return replace(outcome, files=[*written, *outcome.files])
+    """Compare methods on the digits, and write a report page about them.
+
+    Parameters
+    ----------
+    out : Path
+        Directory for the results, the page, tables and the figure.
+    jobs : int
+        Number of processes.
+    progress : text stream or None
+        Where lines on the progress are written.
+    command : str
+        Command line, for the page.
+
+    Returns
+    -------
+    ExperimentResult
+        That of `mpda.experiments.demo`, with the page and its results among the files.
+    """
+    result = demo(out, jobs, progress)
+    results = _collect_results(result, command)
+    files = [write_results(results, out / "results.json"), write_page(results, out / "report.html")]
+    return replace(result, files=[*files, *result.files])
 
 
-def _results(outcome: ExperimentResult, command: str) -> dict[str, Any]:
-    part = split(PROBLEMS["digits"], None, SEEDS[0])
-    row = next(row for row in outcome.rows if row["method"] == "MPDA" and row["seed"] == SEEDS[0])
-    method = MPDA(row["cv_dimension"], **row["parameters"])
-    model = Pipeline([("mpda", method), ("neighbors", KNeighborsClassifier(1))])
-    found = evaluate_model(model.fit(part.X, part.y), part.X_test, part.y_test)
-    n, n_test = len(part.y), len(part.y_test)
-    test = Table(
-        "digits", part.X_test, part.y_test, "digit", _pixels(), np.arange(1, n_test + 1), {}
-    )
-    n_splits = len({row["seed"] for row in outcome.rows})
+def _collect_results(result: ExperimentResult, command: str) -> dict[str, Any]:
+    samples = split(PROBLEMS["digits"], None, SEEDS[0])
+    X_test, y_test, n_test = samples.X_test, samples.y_test, len(samples.y_test)
+    row = next(row for row in result.rows if (row["method"], row["seed"]) == ("MPDA", SEEDS[0]))
+    mpda = MPDA(row["cv_dimension"], **row["parameters"])
+    model = Pipeline([("mpda", mpda), ("neighbors", KNeighborsClassifier(1))])
+    evaluation = evaluate_model(model.fit(samples.X, samples.y), X_test, y_test)
+    pixels = tuple(f"row {i // 8}, column {i % 8}" for i in range(64))
+    test = Table("digits", X_test, y_test, "digit", pixels, np.arange(1, n_test + 1), {})
+    names = mpda.get_feature_names_out().tolist()
     how = (
-        f"{n_splits} splits, 25 % of the samples train; components and parameters by "
-        "cross-validation on the training part, errors of 1-NN on the rest"
+        f"1-NN error on the test samples of {len({row['seed'] for row in result.rows})} splits with "
+        "25 % training samples; components and parameters by cross-validation on the latter"
     )
+    embedding = f"{n_test} test digits in the map that was fitted to {len(samples.y)} others"
     sections = {
-        "data": collect.collect_data(test) | {"name": "digits, test part of the first split"},
-        "comparison": collect.collect_comparison(outcome.rows, how, {"digits": "digits"}),
+        "data": collect.collect_data(test) | {"name": "digits, test samples of the first split"},
+        "comparison": collect.collect_comparison(result.rows, how, {"digits": "digits"}),
         "model": collect.collect_model(model, test, (8, 8)),
         "embedding": collect.collect_embedding(
-            found.Z,
-            test,
-            method.get_feature_names_out().tolist(),
-            f"{n_test} test digits, by a map fitted to {n} others",
-            found.predicted,
+            evaluation.Z, test, names, embedding, evaluation.predicted
         ),
         "partition": collect.collect_partition(
-            part.X, part.y, method.patch_labels_, method.patch_linearity_
+            samples.X, samples.y, mpda.patch_labels_, mpda.patch_linearity_
         ),
         "confusion": collect.collect_confusion(
-            found.y, found.predicted, f"1-NN on {n_test} test digits, first split"
+            evaluation.y, evaluation.predicted, f"1-NN on {n_test} test digits of the first split"
         ),
     }
-    summary = collect.summarize_errors(outcome.rows, "MPDA", 64)
-    return collect.collect_results(
-        "Handwritten digits: MPDA and others", command, summary, sections
-    )
-
-
-def _pixels() -> tuple[str, ...]:
-    return tuple(f"row {i // 8}, column {i % 8}" for i in range(64))
+    summary = collect.summarize_errors(result.rows, "MPDA", 64)
+    title = "Handwritten digits: MPDA and other methods"
+    return collect.collect_results(title, command, summary, sections)
