@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 import mpda
 from mpda.assessment import Split as Split
-from mpda.assessment import reduce_by_pca
+from mpda.assessment.data_split import reduce_by_pca
 from mpda.exceptions import DatasetError
 from mpda.experiments import PROBLEMS, datasets
 from mpda.experiments.protocol import split_stratified

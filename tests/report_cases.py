@@ -33,7 +33,7 @@ def wine_results():
 
 def _collect(table, image_shape=None):
     contenders = [make_contender(name, search=False) for name in ("1-NN", "LDA", "LFDA", "MPDA")]
-    protocol = AssessmentProtocol(n_folds=3, n_inner=2)
+    protocol = AssessmentProtocol(n_folds=3, n_inner=2, scaled=True)
     rows = assess_methods(table.X, table.y, contenders, protocol).rows
     fixed = replace(protocol, n_components=5)
     model = select_model(table.X, table.y, contenders[-1], fixed).model
@@ -49,7 +49,7 @@ def _collect(table, image_shape=None):
         "model": collect.collect_model(model, table, image_shape),
         "embedding": collect.collect_embedding(Z, table, names, "training samples", predicted),
         "partition": collect.collect_partition(
-            table.X, table.y, mpda.patch_labels_, mpda.patch_linearity_
+            model[:-2].transform(table.X), table.y, mpda.patch_labels_, mpda.patch_linearity_
         ),
         "confusion": collect.collect_confusion(table.y, predicted, "1-NN on samples left out"),
     }

@@ -17,9 +17,6 @@ from mpda.assessment import (
     AssessmentProtocol,
     Contender,
     ErrorEstimate,
-    Preprocessing,
-    ScoreTable,
-    Selection,
     Split,
     assess_methods,
     compute_error_curves,
@@ -31,6 +28,8 @@ from mpda.assessment import (
     make_contender,
     select_model,
 )
+from mpda.assessment.data_split import Preprocessing
+from mpda.assessment.parameter_scores import ScoreTable, Selection
 from mpda.model_selection.methods import method
 
 NAMES = ("1-NN", "LDA", "MPDA")

@@ -1,25 +1,16 @@
 """How well methods separate the classes of a data set: errors, their uncertainty, and tests.
 
-The pieces follow one another: a `Contender` is a method with its parameter grid,
-`assess_methods` measures the errors of contenders by nested cross-validation,
-`estimate_errors` and `find_best_methods` turn them into means, intervals and significance,
-`select_model` fits the model to keep, and `evaluate_model` measures it on other samples.
+A `Contender` is a method with its parameter grid. `assess_methods` measures the errors of
+contenders by nested cross-validation. `estimate_errors` and `find_best_methods` turn them into
+means, intervals and significance. `select_model` fits the model to keep, and `evaluate_model`
+measures it on other samples. The parts of one fold are in `mpda.assessment.parameter_scores`.
 """
 
 from mpda.assessment.contender import BASELINE, Contender, make_contender
-from mpda.assessment.data_split import (
-    PCA_ENERGY,
-    PCA_MIN_FEATURES,
-    Preprocessing,
-    Split,
-    default_pca_energy,
-    reduce_by_pca,
-)
+from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
     ErrorCurve,
     ErrorEstimate,
-    ErrorEstimates,
-    average_error_curves,
     compute_error_curves,
     compute_fit_costs,
     differ_significantly,
@@ -35,40 +26,23 @@ from mpda.assessment.nested_cv import (
     count_steps,
     select_model,
 )
-from mpda.assessment.parameter_scores import (
-    FoldResult,
-    ScoreTable,
-    Selection,
-    assess_baseline,
-    assess_split,
-    compute_scores,
-)
+from mpda.assessment.parameter_scores import FoldResult
 from mpda.assessment.text_table import format_error_table
 
 __all__ = [
     "BASELINE",
-    "PCA_ENERGY",
-    "PCA_MIN_FEATURES",
     "Assessment",
     "AssessmentProtocol",
     "Contender",
     "ErrorCurve",
     "ErrorEstimate",
-    "ErrorEstimates",
     "Evaluation",
     "FoldResult",
-    "Preprocessing",
-    "ScoreTable",
     "SelectedModel",
-    "Selection",
     "Split",
-    "assess_baseline",
     "assess_methods",
-    "assess_split",
-    "average_error_curves",
     "compute_error_curves",
     "compute_fit_costs",
-    "compute_scores",
     "count_steps",
     "default_pca_energy",
     "differ_significantly",
@@ -77,6 +51,5 @@ __all__ = [
     "find_best_methods",
     "format_error_table",
     "make_contender",
-    "reduce_by_pca",
     "select_model",
 ]

@@ -34,9 +34,13 @@ class Split:
 
     Parameters
     ----------
-    X, X_test : array of shape (n_samples, n_features)
-        Training and test samples.
-    y, y_test : array of shape (n_samples,)
+    X : array of shape (n_training_samples, n_features)
+        Training samples.
+    y : array of shape (n_training_samples,)
+        Their labels.
+    X_test : array of shape (n_test_samples, n_features)
+        Test samples.
+    y_test : array of shape (n_test_samples,)
         Their labels.
     """
 

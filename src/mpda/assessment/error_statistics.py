@@ -70,9 +70,6 @@ class ErrorEstimate:
         return f"{self.mean:.2f}{std} %"
 
 
-ErrorEstimates = Mapping[Key, ErrorEstimate]
-
-
 def compute_half_width(std: Any, n: int, shared: float = 0.0) -> Any:
     """Return half the width of the 95 % confidence interval of a mean.
 

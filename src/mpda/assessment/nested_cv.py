@@ -34,7 +34,6 @@ from mpda.assessment.parameter_scores import (
     FoldResult,
     Folds,
     Selection,
-    assess_baseline,
     assess_split,
     compute_scores,
 )
@@ -211,23 +210,21 @@ def _assess_fold(
 
 def _measure_split(split: Split, contender: Contender, protocol: AssessmentProtocol) -> FoldResult:
     preprocessing = protocol.preprocessing(split.X, split.y)
-    if contender.method is None:
-        # The baseline searches among all features: PCA belongs to the methods.
-        split = Preprocessing(preprocessing.scaled).apply(split)
-        row = assess_baseline(split)
-        row["predicted"] = classify_test_samples(split)
-        return row
+    if contender.method is None:  # PCA belongs to the methods
+        preprocessing = replace(preprocessing, energy=None)
     split = preprocessing.apply(split)
     protocol = protocol.limit_components(contender, split)
     if contender.dimensions is not None and protocol.n_components is not None:
         dimensions = sorted({*contender.dimensions, protocol.n_components})
         contender = replace(contender, dimensions=tuple(dimensions))
     row = assess_split(contender, split, partial(_select_parameters, protocol=protocol))
-    start = time.perf_counter()
-    fitted = contender.estimator(row["parameters"], row["cv_dimension"]).fit(split.X, split.y)
-    row["fit_seconds"] = time.perf_counter() - start
-    Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
-    row["predicted"] = classify_test_samples(Split(Z, split.y, Z_test, split.y_test))
+    if contender.method is not None:
+        start = time.perf_counter()
+        fitted = contender.estimator(row["parameters"], row["cv_dimension"]).fit(split.X, split.y)
+        row["fit_seconds"] = time.perf_counter() - start
+        Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
+        split = Split(Z, split.y, Z_test, split.y_test)
+    row["predicted"] = classify_test_samples(split)
     return row
 
 

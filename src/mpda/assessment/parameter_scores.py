@@ -110,33 +110,14 @@ class ScoreTable:
         return Selection(self.points[int(scores[:, column].argmax())], int(self.dimensions[column]))
 
 
-def assess_baseline(split: Split) -> FoldResult:
-    """Measure 1-NN on the features.
-
-    Parameters
-    ----------
-    split : Split
-        Training and test samples.
-
-    Returns
-    -------
-    FoldResult
-        Its only number of components is the number of features.
-    """
-    d = split.X.shape[1]
-    wrong = int(np.count_nonzero(classify_test_samples(split) != split.y_test))
-    return FoldResult(
-        parameters={}, cv_dimension=d, dimensions=[d], wrong=[wrong], n_test=len(split.y_test)
-    )
-
-
 def assess_split(contender: Contender, split: Split, select: Selector) -> FoldResult:
     """Measure a contender on the test samples with parameters chosen on the training samples.
 
     Parameters
     ----------
     contender : Contender
-        Method and grid.
+        Method and grid. Without a method, 1-NN on the features is measured, whose only number of
+        components is the number of features.
     split : Split
         Training and test samples.
     select : callable
@@ -147,6 +128,11 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
     FoldResult
         Errors for all numbers of components, at the selected parameters.
     """
+    n_test = len(split.y_test)
+    if contender.method is None:
+        d, wrong = split.X.shape[1], np.count_nonzero(classify_test_samples(split) != split.y_test)
+        baseline = FoldResult(parameters={}, cv_dimension=d, dimensions=[d], wrong=[int(wrong)])
+        return {**baseline, "n_test": n_test}
     start = time.perf_counter()
     selection = select(contender, split.X, split.y)
     seconds = time.perf_counter() - start
@@ -155,12 +141,11 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
     grid = {name: (value,) for name, value in selection.parameters.items()}
     table = compute_scores(contender, grid, X, y, [(train, test)])
     measured = np.isfinite(table.scores[0])
-    wrong = np.rint((1.0 - table.scores[0][measured]) * len(test)).astype(int)
     return FoldResult(
         parameters=selection.parameters,
         dimensions=table.dimensions[measured].tolist(),
-        wrong=wrong.tolist(),
-        n_test=len(test),
+        wrong=np.rint((1.0 - table.scores[0][measured]) * n_test).astype(int).tolist(),
+        n_test=n_test,
         cv_dimension=selection.n_components,
         search_seconds=round(seconds, 3),
     )

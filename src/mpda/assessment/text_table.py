@@ -6,11 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mpda.assessment.contender import BASELINE
-from mpda.assessment.error_statistics import (
-    compute_fit_costs,
-    estimate_errors,
-    find_best_methods,
-)
+from mpda.assessment.error_statistics import compute_fit_costs, estimate_errors, find_best_methods
 
 
 def format_error_table(rows: Sequence[Mapping[str, Any]], title: str) -> list[str]:

@@ -58,9 +58,10 @@ def _collect_results(result: ExperimentResult, command: str) -> dict[str, Any]:
     pixels = tuple(f"row {i // 8}, column {i % 8}" for i in range(64))
     test = Table("digits", X_test, y_test, "digit", pixels, np.arange(1, n_test + 1), {})
     names = mpda.get_feature_names_out().tolist()
+    n_splits = len({row["seed"] for row in result.rows})
     how = (
-        f"1-NN error on the test samples of {len({row['seed'] for row in result.rows})} splits with "
-        "25 % training samples; components and parameters by cross-validation on the latter"
+        f"1-NN error on the test samples of {n_splits} splits with 25 % training samples; "
+        "components and parameters by cross-validation on the latter"
     )
     embedding = f"{n_test} test digits in the map that was fitted to {len(samples.y)} others"
     sections = {

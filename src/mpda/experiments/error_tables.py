@@ -15,7 +15,6 @@ from itertools import product
 
 from mpda.assessment import (
     ErrorEstimate,
-    ErrorEstimates,
     compute_fit_costs,
     differ_significantly,
     estimate_errors,
@@ -27,6 +26,7 @@ from mpda.experiments.published import find_published
 from mpda.experiments.row_store import Row
 
 Names = Sequence[str]
+ErrorEstimates = Mapping[tuple[str, str], ErrorEstimate]  # by problem and method
 
 READINGS = {
     "best": "at the number of components that is best on the test samples, as in the paper",

@@ -23,16 +23,9 @@ from sklearn.model_selection import StratifiedKFold
 
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.provenance import machine, versions
-from mpda.assessment import (
-    PCA_ENERGY,
-    PCA_MIN_FEATURES,
-    Contender,
-    Selection,
-    assess_baseline,
-    assess_split,
-    compute_scores,
-    reduce_by_pca,
-)
+from mpda.assessment import Contender
+from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, reduce_by_pca
+from mpda.assessment.parameter_scores import Selection, assess_split, compute_scores
 from mpda.exceptions import DatasetError, SmallClassWarning
 from mpda.experiments.protocol import N_FOLDS, Problem, split
 from mpda.experiments.row_store import Row
@@ -156,10 +149,11 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", category)
         samples = split(task.problem, directory, task.seed)
-        if contender.method is None:
-            return {**assess_baseline(samples)}
-        samples = reduce_by_pca(samples)
+        if contender.method is not None:
+            samples = reduce_by_pca(samples)
         row = assess_split(contender, samples, partial(_select_minimum, seed=task.seed))
+        if contender.method is None:
+            return {**row}
         estimator = contender.estimator(row["parameters"], row["cv_dimension"])
         seconds, mib = measure_cost(lambda: estimator.fit(samples.X, samples.y))
         return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}

@@ -11,6 +11,7 @@ from mpda._lib.array_types import ArrayLike, Floats, Ints
 from mpda._lib.validation import check_count
 from mpda.plotting.axes import Display, get_panels
 from mpda.plotting.fitted_estimator import (
+    check_components,
     find_step,
     get_component_names,
     get_feature_names,
@@ -110,7 +111,7 @@ class ComponentsDisplay(Display):
         if components is None:
             most = MAX_BAR_PANELS if image_shape is None else MAX_IMAGES
             components = range(min(n_components, most))
-        rows = _check_components(components, n_components)
+        rows = check_components(components, n_components)
         if feature_names is None:
             feature_names = get_feature_names(estimator, step, n_features)
         names = get_component_names(step, n_components)
@@ -259,12 +260,3 @@ def _check_names(kind: str, names: Sequence[str] | None, n: int) -> list[str]:
     if len(names) != n:
         raise ValueError(f"{kind}_names must hold {n} names, got {len(names)}.")
     return [str(name) for name in names]
-
-
-def _check_components(components: int | Sequence[int], n: int) -> Ints:
-    rows = np.atleast_1d(np.asarray(components))
-    if rows.ndim != 1 or not rows.size or not np.issubdtype(rows.dtype, np.integer):
-        raise ValueError(f"components must be int, one or several, got {components!r}.")
-    if rows.min() < 0 or rows.max() >= n:
-        raise ValueError(f"components must be from 0 to {n - 1}, got {components!r}.")
-    return rows

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda.assessment import ErrorCurve, average_error_curves
+from mpda.assessment.error_statistics import ErrorCurve, average_error_curves
 from mpda.plotting.axes import Display, get_axes
 from mpda.plotting.styles import Style, display_name, make_styles
 

@@ -9,7 +9,12 @@ import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
 from mpda.plotting.axes import Display, get_axes
-from mpda.plotting.fitted_estimator import get_component_names, map_samples, to_numpy
+from mpda.plotting.fitted_estimator import (
+    check_components,
+    get_component_names,
+    map_samples,
+    to_numpy,
+)
 from mpda.plotting.styles import LEGEND_LIMIT, display_name, letter_markers, make_styles
 
 
@@ -108,7 +113,9 @@ class EmbeddingDisplay(Display):
             raise ValueError(
                 f"y must hold one label for each of {len(Z)} samples, got shape {y.shape}."
             )
-        columns = _check_components(components, Z.shape[1])
+        columns = check_components(components, Z.shape[1])
+        if len(columns) > 3:
+            raise ValueError(f"components must be one, two or three int, got {components!r}.")
         names = get_component_names(estimator, Z.shape[1])
         classes, codes = np.unique(y, return_inverse=True)
         display = cls(
@@ -231,16 +238,3 @@ def plot_embedding(
         estimator, X, y, components=components, ax=ax, title=title
     )
     return display.figure_
-
-
-def _check_components(components: int | Sequence[int], n: int) -> list[int]:
-    columns = np.atleast_1d(np.asarray(components))
-    is_integer = np.issubdtype(columns.dtype, np.integer)
-    if columns.ndim != 1 or not 1 <= columns.size <= 3 or not is_integer:
-        raise ValueError(f"components must be one, two or three int, got {components!r}.")
-    if columns.min() < 0 or columns.max() >= n:
-        raise ValueError(
-            f"components must be from 0 to {n - 1}, the components that X is mapped to, got "
-            f"{components!r}. Give, for example, components={tuple(range(min(n, 2)))}."
-        )
-    return columns.tolist()

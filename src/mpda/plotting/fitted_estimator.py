@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -151,6 +152,29 @@ def get_feature_names(estimator: Any, step: Any, n: int) -> list[str]:
     if names is None or len(names) != n:
         return [f"feature {i}" for i in range(n)]
     return [str(name) for name in names]
+
+
+def check_components(components: int | Sequence[int], n: int) -> list[int]:
+    """Check the components that a user asks for.
+
+    Parameters
+    ----------
+    components : int or sequence of int
+        Indices from 0.
+    n : int
+        Number of components.
+
+    Returns
+    -------
+    list of int
+        At least one index.
+    """
+    indices = np.atleast_1d(np.asarray(components))
+    if indices.ndim != 1 or not indices.size or not np.issubdtype(indices.dtype, np.integer):
+        raise ValueError(f"components must be int, one or several, got {components!r}.")
+    if indices.min() < 0 or indices.max() >= n:
+        raise ValueError(f"components must be from 0 to {n - 1}, got {components!r}.")
+    return indices.tolist()
 
 
 def _best(estimator: Any) -> Any:

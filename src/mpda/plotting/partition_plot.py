@@ -9,11 +9,11 @@ import numpy as np
 from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints
 from mpda.plotting.axes import Display, get_axes
 from mpda.plotting.fitted_estimator import find_step, map_samples, steps_before, to_numpy
-from mpda.plotting.styles import COLORS, assign_patch_styles, display_name, make_styles
+from mpda.plotting.styles import display_name, make_styles
 
 
 class PartitionDisplay(Display):
-    """Patches in the plane, with different colours and markers for neighbouring patches.
+    """Patches in the plane, with a colour and a marker for each patch.
 
     Parameters
     ----------
@@ -122,18 +122,6 @@ class PartitionDisplay(Display):
             title = describe_partition(name, numbers.size, linearity)
         return cls(X, patches, lines=lines, axis_names=names).plot(ax, title=title)
 
-    def style_indices(self) -> Ints:
-        """Return the style of each patch as an index into ``make_styles(8)``.
-
-        Returns
-        -------
-        array of int of shape (n_patches,)
-            Neighbouring patches have different styles.
-        """
-        numbers = np.unique(self.patches)
-        centres = [self.points[self.patches == patch].mean(axis=0) for patch in numbers]
-        return assign_patch_styles(np.array(centres))
-
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
         """Draw with matplotlib.
 
@@ -150,12 +138,11 @@ class PartitionDisplay(Display):
             With ``figure_`` and ``ax_``.
         """
         axis = get_axes(ax, width=5.6, height=4.8)
-        styles = make_styles(len(COLORS))
         # Area of a marker in points squared: small for many samples, but visible.
         size = float(np.clip(9000.0 / len(self.points), 8.0, 30.0))
-        numbers = np.unique(self.patches)
-        for patch, line, index in zip(numbers, self.lines, self.style_indices(), strict=True):
-            points, style = self.points[self.patches == patch], styles[index]
+        styles = make_styles(len(self.lines))
+        for patch, line, style in zip(np.unique(self.patches), self.lines, styles, strict=True):
+            points = self.points[self.patches == patch]
             axis.scatter(*points.T, s=size, color=style.color, marker=style.marker, linewidths=0.0)
             axis.plot(*line.T, color=style.color, linewidth=1.0, alpha=0.55)
         # Angles between tangent lines are meaningful only if both axes have the same scale.

@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from mpda._lib.array_types import Floats, Ints
-
 # Okabe and Ito's colours without yellow, which vanishes on white; black and grey replace it.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
 # The numbers of markers (11) and colours (8) are coprime: 88 pairs before one repeats.
@@ -58,42 +54,6 @@ def make_styles(n: int) -> list[Style]:
         )
         for i in range(n)
     ]
-
-
-def assign_patch_styles(centres: Floats, n_neighbors: int = 5) -> Ints:
-    """Assign styles to patches such that neighbouring patches differ.
-
-    Greedy colouring of the neighbour graph of the patch centres. Where all styles are in use
-    nearby, the one whose nearest use is farthest is taken.
-
-    Parameters
-    ----------
-    centres : array of shape (n_patches, 2)
-        Means of the patches.
-    n_neighbors : int, default=5
-        Neighbours of a patch that should have other styles.
-
-    Returns
-    -------
-    array of int of shape (n_patches,)
-        Indices into ``make_styles(8)``.
-    """
-    n_styles, n_patches = len(COLORS), len(centres)
-    distances = np.linalg.norm(centres[:, None] - centres[None, :], axis=2)
-    np.fill_diagonal(distances, np.inf)
-    nearest = np.argsort(distances, axis=1, kind="stable")[:, : min(n_neighbors, n_patches - 1)]
-    adjacent = np.zeros((n_patches, n_patches), dtype=bool)
-    np.put_along_axis(adjacent, nearest, True, axis=1)
-    adjacent |= adjacent.T
-    styles = np.zeros(n_patches, dtype=np.intp)
-    for patch in range(n_patches):
-        earlier = np.flatnonzero(adjacent[patch, :patch])
-        closeness = 1.0 / np.maximum(distances[patch, earlier], np.finfo(float).tiny)
-        cost = np.bincount(styles[earlier], closeness, minlength=n_styles)
-        # Starting at another style for each patch uses all styles equally often.
-        order = np.roll(np.arange(n_styles), -patch)
-        styles[patch] = order[np.argmin(cost[order])]
-    return styles
 
 
 def display_name(name: object) -> str:

@@ -116,7 +116,8 @@ def make_displays(results: dict[str, Any], max_components: int | None = None) ->
             displays[name] = CurveDisplay(_make_curves(problem))
     if (example := results.get("partition", {}).get("example")) and example["points"]:
         patches = np.unique(example["patches"], return_inverse=True)[1]
-        displays["partition"] = PartitionDisplay(example["points"], patches)
+        names = "first principal component", "second principal component"
+        displays["partition"] = PartitionDisplay(example["points"], patches, axis_names=names)
     displays |= _make_model_displays(results.get("model", {}), max_components)
     if (confusion := results.get("confusion")) and confusion["labels"]:
         displays["confusion"] = ConfusionDisplay(confusion["counts"], confusion["labels"])

@@ -66,7 +66,7 @@ def find_key_numbers(results: dict[str, Any]) -> list[KeyNumber]:
     counts = results.get("confusion", {}).get("counts", [])
     if total := sum(map(sum, counts)):
         wrong = total - sum(row[i] for i, row in enumerate(counts))
-        value, note = format_percent(100.0 * wrong / total), f"{wrong} of {total} samples wrong"
+        value, note = _format_percent(100.0 * wrong / total), f"{wrong} of {total} samples wrong"
         numbers.append(KeyNumber(value, "%", f"error of {method or '1-NN'}", note))
     if (n := results.get("model", {}).get("n_components")) is not None:
         numbers.append(KeyNumber(f"{n:g}", "", "components", of_features))
@@ -80,7 +80,7 @@ def _error_number(row: dict[str, Any], caption: str) -> KeyNumber:
     if row.get("std") is not None:
         splits = f" over {row['n_splits']:g} splits" if row.get("n_splits") else ""
         note = f"± {row['std']:.2f}{splits}"
-    return KeyNumber(format_percent(row["error"]), "%", caption, note)
+    return KeyNumber(_format_percent(row["error"]), "%", caption, note)
 
 
 def _count_wins(problems: list[dict[str, Any]], method: str | None) -> list[KeyNumber]:
@@ -97,17 +97,5 @@ def _count_wins(problems: list[dict[str, Any]], method: str | None) -> list[KeyN
     ]
 
 
-def format_percent(value: float) -> str:
-    """Format an error in per cent for a large number.
-
-    Parameters
-    ----------
-    value : float
-        Error in per cent.
-
-    Returns
-    -------
-    str
-        Two decimals below 1 %, else one.
-    """
+def _format_percent(value: float) -> str:
     return f"{value:.2f}" if 0.0 < value < 1.0 else f"{value:.1f}"

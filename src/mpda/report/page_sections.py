@@ -17,12 +17,7 @@ from mpda.report.html_tables import (
 from mpda.report.key_numbers import find_key_numbers
 from mpda.report.plotly_style import Chart
 from mpda.report.scatter_charts import draw_embedding, draw_partition
-from mpda.report.value_charts import (
-    draw_components,
-    draw_confusion,
-    draw_curves,
-    draw_eigenvalues,
-)
+from mpda.report.value_charts import draw_components, draw_confusion, draw_curves, draw_eigenvalues
 
 # Components that can be chosen on the page.
 _MAX_COMPONENTS = 30

@@ -70,8 +70,9 @@ def draw_embedding(
         layout["legend"]["y"] = 0.92  # below the toolbar
         layout["scene"] = {"camera": {"eye": {"x": 1.35, "y": 1.35, "z": 0.9}}}
         bare = {"showticklabels": False, "backgroundcolor": "@paper", "showspikes": False}
+        bare |= {"gridcolor": "@grid", "zerolinecolor": "@grid"}
         for letter, name in zip("xyz", display.component_names, strict=True):
-            layout["scene"][f"{letter}axis"] = make_axis(name, **bare)
+            layout["scene"][f"{letter}axis"] = {"title": {"text": plotly_text(name)}, **bare}
     else:
         names = [*display.component_names, ""]
         layout["xaxis"] = make_axis(names[0], showticklabels=False)
@@ -109,26 +110,25 @@ def draw_partition(display: PartitionDisplay, linearity: Sequence[float | None] 
     dict
         Chart.
     """
-    styles, traces = display.style_indices(), []
-    texts = [f"patch {i}: {n} samples" for i, n in enumerate(np.bincount(display.patches))]
+    traces, n_styles = list[Chart](), len(COLORS) * len(MARKERS)
+    numbers, patches, sizes = np.unique(display.patches, return_inverse=True, return_counts=True)
+    texts = [f"patch {i}: {n} samples" for i, n in zip(numbers, sizes, strict=True)]
     for i, value in enumerate(linearity[: len(texts)]):
         texts[i] += "" if value is None else f"<br>linearity {value:.3f}"
-    for style in np.unique(styles):
-        patches = np.flatnonzero(styles == style)
-        segments = np.full((patches.size, 3, 2), np.nan)  # nan ends a line
-        segments[:, :2] = display.lines[patches]
+    # Patches of the same style share a trace: plotly is slow with thousands of traces.
+    for style in range(min(len(numbers), n_styles)):
+        color = f"@{style % len(COLORS)}"
+        segments = np.full((len(numbers[style::n_styles]), 3, 2), np.nan)  # nan ends a line
+        segments[:, :2] = display.lines[style::n_styles]
         x, y = map(round_values, segments.reshape(-1, 2).T)
         line: Chart = {"type": "scatter", "mode": "lines", "x": x, "y": y, "hoverinfo": "skip"}
-        traces.append({**line, "opacity": 0.7, "line": {"color": f"@{style}", "width": 1.3}})
-        members = np.flatnonzero(np.isin(display.patches, patches))
+        traces.append({**line, "opacity": 0.7, "line": {"color": color, "width": 1.3}})
+        members = np.flatnonzero(patches % n_styles == style)
         x, y = map(round_values, display.points[members].T)
-        marker = {
-            "color": f"@{style}",
-            "symbol": SYMBOLS[MARKERS[style]],
-            "size": 8 if len(display.points) < 600 else 5.5,
-            "line": {"color": "@paper", "width": 0.5},
-        }
-        text = [texts[patch] for patch in display.patches[members]]
+        symbol, size = SYMBOLS[MARKERS[style % len(MARKERS)]], 8 if len(patches) < 600 else 5.5
+        rim = {"color": "@paper", "width": 0.5}
+        marker = {"color": color, "symbol": symbol, "size": size, "line": rim}
+        text = [texts[patch] for patch in patches[members]]
         dots: Chart = {"type": "scatter", "mode": "markers", "x": x, "y": y, "text": text}
         traces.append({**dots, "hovertemplate": "%{text}<extra></extra>", "marker": marker})
     # Angles between tangent lines are meaningful only if both axes have the same scale.

@@ -157,11 +157,7 @@ def draw_eigenvalues(display: EigenvalueDisplay) -> Chart:
     scale = {"type": "log", "dtick": 1} if display.is_log_scale() else {"rangemode": "tozero"}
     x_axis = make_axis("component", showgrid=False, **({"dtick": 1} if n <= 20 else {}))
     layout = {"xaxis": x_axis, "yaxis": make_axis("eigenvalue", **scale)}
-    return {
-        "data": [trace],
-        "layout": {**layout, "bargap": 0.3 if n > 6 else 0.6},
-        "height": 340,
-    }
+    return {"data": [trace], "layout": {**layout, "bargap": 0.3 if n > 6 else 0.6}, "height": 340}
 
 
 def draw_confusion(display: ConfusionDisplay) -> Chart:
