@@ -1,13 +1,16 @@
-"""Geodesics and the manifold partition against the literal rule."""
+"""Geodesics and the manifold partition against the rule written out; patches of device arrays."""
+
+import pickle
 
 import numpy as np
 import pytest
 
 import oracles
 from mpda import ManifoldPartition
-from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import euclidean_distances, geodesic_distances
-from mpda.partition.split import known_partition, manifold_partition
+from mpda.partition.rules import PARTITIONS, PartitionRule, known_patches
+from mpda.partition.split import known_partition
 
 
 def random_case(seed):
@@ -33,6 +36,11 @@ def random_case(seed):
     return X, int(rng.integers(1, 8)), int(rng.integers(2, 13))
 
 
+def with_neighbors(X, k):
+    points = ClassPoints(X)
+    return points, find_neighbors(points, k)
+
+
 def as_sets(labels):
     return {frozenset(np.flatnonzero(labels == p).tolist()) for p in np.unique(labels)}
 
@@ -54,30 +62,27 @@ def test_partition_is_the_literal_rule(seed, geodesic):
 @pytest.mark.parametrize("seed", range(20))
 def test_geodesics_join_components_by_their_shortest_edges(seed):
     X, k, _ = random_case(seed)
-    points = ClassPoints(X)
-    found = geodesic_distances(points, find_neighbors(points, k))
+    distances = geodesic_distances(*with_neighbors(X, k))
     np.testing.assert_allclose(
-        found.lengths, oracles.geodesics(oracles.distances(X), k), rtol=1e-13
+        distances.lengths, oracles.geodesics(oracles.distances(X), k), rtol=1e-13
     )
-    assert (found.lengths == found.lengths.T).all()
-    assert (found.tortuosity >= 1.0).all()
+    assert (distances.lengths == distances.lengths.T).all()
+    assert (distances.tortuosity >= 1.0).all()
 
 
 def test_geodesics_of_components_that_are_far_apart():
     # Three groups on a line at 0, 100 and 300: the bridges are 0.2-100 and 100.2-300.
     X = np.array([0.0, 0.1, 0.2, 100.0, 100.1, 100.2, 300.0, 300.1])[:, None]
-    points = ClassPoints(X)
-    found = geodesic_distances(points, find_neighbors(points, 1))
-    np.testing.assert_allclose(found.lengths, np.abs(X - X.T))
+    np.testing.assert_allclose(geodesic_distances(*with_neighbors(X, 1)).lengths, np.abs(X - X.T))
 
 
 def test_no_path_is_shorter_than_the_straight_line():
     # Sums of rounded steps fall below the rounded whole for some of these pairs.
     X = np.outer(np.arange(200) * 0.1, [0.3, 0.7])
-    points = ClassPoints(X)
-    found = geodesic_distances(points, find_neighbors(points, 2))
-    assert (found.lengths >= points.straight).all()
-    assert (found.tortuosity >= 1.0).all()
+    points, neighbors = with_neighbors(X, 2)
+    distances = geodesic_distances(points, neighbors)
+    assert (distances.lengths >= points.straight).all()
+    assert (distances.tortuosity >= 1.0).all()
 
 
 def test_a_straight_line_is_flat_and_a_circle_is_not():
@@ -86,10 +91,10 @@ def test_a_straight_line_is_flat_and_a_circle_is_not():
     angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     model = ManifoldPartition(partition_neighbors=2).fit(circle)
-    whole = model.tree_.linearity[0]
+    circle_linearity = model.tree_.linearity[0]
     # The mean of angle / (2 sin(angle / 2)) over a circle is 1.166.
-    assert whole == pytest.approx(1.166, abs=0.02)
-    assert (model.patch_linearity_ < whole).all()
+    assert circle_linearity == pytest.approx(1.166, abs=0.02)
+    assert (model.patch_linearity_ < circle_linearity).all()
 
 
 def test_patches_stay_inside_classes_and_the_tree_tells_how():
@@ -126,10 +131,9 @@ def test_hundreds_of_copies_are_no_trouble():
 def test_known_patches_keep_their_sets_and_minus_one_stands_alone():
     X = np.random.default_rng(0).normal(size=(10, 2))
     labels = np.array([-1, 7, -1, 3, 3, -1, 7, 3, 3, 7])
-    points = ClassPoints(X)
-    found = known_partition(euclidean_distances(points, find_neighbors(points, 3)), labels)
+    partition = known_partition(euclidean_distances(*with_neighbors(X, 3)), labels)
     sets = {frozenset(s) for s in ([1, 6, 9], [3, 4, 7, 8], [0], [2], [5])}
-    assert as_sets(found.labels) == sets
+    assert as_sets(partition.labels) == sets
 
 
 def test_scale_and_offset_change_nothing():
@@ -140,8 +144,48 @@ def test_scale_and_offset_change_nothing():
         np.testing.assert_array_equal(again.labels_, labels)
 
 
-def test_one_patch_where_nothing_is_too_large():
+def test_class_that_is_small_enough_is_one_patch():
     X = np.random.default_rng(0).normal(size=(10, 3))
-    points = ClassPoints(X)
-    found = manifold_partition(geodesic_distances(points, find_neighbors(points, 6)), 10)
-    np.testing.assert_array_equal(found.labels, 0)
+    np.testing.assert_array_equal(ManifoldPartition(max_patch_size=10).fit_predict(X), 0)
+
+
+def on_device(library, points, neighbors):
+    lists = NeighborLists(library(neighbors.indices), library(neighbors.distances))
+    return ClassPoints(library(points.X)), lists
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize("seed", range(6))
+def test_patches_of_a_device_are_those_of_numpy(seed, name, library):
+    X, k, largest = random_case(seed)
+    case, rule = with_neighbors(X, k), PartitionRule(name, largest)
+    partition, expected = rule(*on_device(library, *case)), rule(*case)
+    assert isinstance(partition.labels, np.ndarray)
+    np.testing.assert_array_equal(partition.labels, expected.labels)
+    np.testing.assert_array_equal(partition.tree.children, expected.tree.children)
+    np.testing.assert_allclose(partition.linearity, expected.linearity, rtol=1e-12)
+
+
+def test_known_patches_of_a_device_are_those_of_numpy(library):
+    X, k, _ = random_case(0)
+    case, labels = with_neighbors(X, k), np.arange(len(X)) % 7 - 1
+    partition = known_patches(*on_device(library, *case), labels=labels)
+    expected = known_patches(*case, labels=labels)
+    np.testing.assert_array_equal(partition.labels, expected.labels)
+    np.testing.assert_array_equal(partition.linearity, expected.linearity)
+
+
+@pytest.mark.parametrize("name", PARTITIONS)
+@pytest.mark.parametrize("max_patch_size", [1, 2, 10])
+def test_tiny_classes_have_patches(max_patch_size, name):
+    rng = np.random.default_rng(3)
+    for X in [*(rng.normal(size=(n, 2)) for n in (1, 2, 3, 30)), np.ones((9, 2))]:
+        partition = PartitionRule(name, max_patch_size)(*with_neighbors(X, 3))
+        assert partition.labels.size == len(X)
+        assert np.bincount(partition.labels).min() >= 1
+        assert np.bincount(partition.labels).max() <= max_patch_size
+
+
+def test_rules_are_values():
+    rule = PartitionRule("auto", 10)
+    assert pickle.loads(pickle.dumps(rule)) == rule

@@ -28,7 +28,7 @@ _MAX_OFFSET_RATIO = 1e3
 class ClassGraph:
     """Symmetric k-nearest-neighbour graph of one class, all weights 1.
 
-    Attributes
+    Parameters
     ----------
     neighbors : NeighborLists
         Lists whose union the graph is.
@@ -47,7 +47,7 @@ class ClassGraph:
 class EmbeddedGraph:
     """Class graph with coordinates of its samples.
 
-    Attributes
+    Parameters
     ----------
     Z : array of shape (n, d)
         Coordinates of the samples.
@@ -166,7 +166,7 @@ def build_class_graph(points: ClassPoints, n_neighbors: int) -> ClassGraph:
     points : ClassPoints
         Samples of the class.
     n_neighbors : int
-        k, cut to n - 1.
+        Number of neighbours k, cut to n - 1.
 
     Returns
     -------

@@ -52,7 +52,7 @@ _CLEAR_RATIO = 1e10
 class ClassPoints:
     """Samples of one class.
 
-    Attributes
+    Parameters
     ----------
     X : array of shape (n, d)
         Samples, on the host or on a device.
@@ -72,7 +72,7 @@ class ClassPoints:
 class NeighborLists:
     """The k nearest other samples of each sample, nearest first, ties by lower index.
 
-    Attributes
+    Parameters
     ----------
     indices : array of int of shape (n, k)
         Neighbours of each sample.
@@ -236,8 +236,8 @@ def nonzero_pairs(mask: Array) -> tuple[Array, Array]:
 
     Returns
     -------
-    rows, columns : arrays of int of shape (p,)
-        Indices of the entries, row by row.
+    tuple of arrays of int of shape (p,)
+        Rows and columns of the entries, row by row.
     """
     xp = array_namespace(mask)
     positions = xp.nonzero(xp.reshape(mask, (-1,)))[0]

@@ -23,7 +23,7 @@ from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, nonzero_pa
 class ClassDistances:
     """Distances and neighbours of all pairs of samples of a class, or of a patch.
 
-    Attributes
+    Parameters
     ----------
     is_neighbor : ndarray of bool of shape (n, n)
         True where j is among the k' nearest neighbours of i.

@@ -43,7 +43,7 @@ _MAX_MEASURED_NODE = 64
 class PartitionRule:
     """Rule that divides one class into patches.
 
-    Attributes
+    Parameters
     ----------
     partition : {"auto", "geodesic", "euclidean", "tree"}
         "geodesic" is the rule of the paper. "euclidean" is the same rule with straight instead of
@@ -169,7 +169,7 @@ def measure_linearity(partition: Partition, X: Floats, n_neighbors: int) -> Part
     X : ndarray of shape (n_samples, n_features)
         Samples of the class.
     n_neighbors : int
-        k', the number of neighbours.
+        Number of neighbours k'.
 
     Returns
     -------

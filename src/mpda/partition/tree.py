@@ -20,7 +20,7 @@ class SplitTree:
 
     The nodes of a class are numbered level by level, from the root downwards, left children first.
 
-    Attributes
+    Parameters
     ----------
     roots : ndarray of shape (n_classes,)
         Node that stands for all samples of a class.
@@ -46,7 +46,7 @@ class SplitTree:
 class Partition:
     """Samples divided into patches.
 
-    Attributes
+    Parameters
     ----------
     labels : ndarray of shape (n_samples,)
         Patch of each sample, 0 to n_patches - 1.
