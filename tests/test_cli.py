@@ -497,4 +497,4 @@ def test_fit_imports_only_the_packages_that_it_needs(table):
     packages = {name.split(".")[1] for name in done.stdout.splitlines()[-1].split()}
     assert "estimators" in packages
     assert not packages & {"experiments", "manifold"}
-    assert "mpda.io.export.onnx" not in done.stdout
+    assert "mpda.io.onnx_export" not in done.stdout

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpda.cli import messages, options
-from mpda.cli.cluster_fit import connect
-from mpda.cli.model_results import MeasuredModel, collect_comparison, select_for_json
+from mpda.cli import messages, model_results, options
 from mpda.cli.options import MeasurementOptions, ResultFiles
 from mpda.cli.table_source import TableSource, check_classes, check_outputs
 from mpda.cli.terminal import Terminal, stop
@@ -18,7 +14,7 @@ from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
     from mpda import ManifoldPartition
-    from mpda.assessment import Assessment, AssessmentProtocol, Contender
+    from mpda.assessment import Assessment, Contender
     from mpda.io.tables import Table
 
 _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
@@ -56,31 +52,24 @@ def compare(
     if methods != ["all"]:
         names = options.parse_names(methods or _DEFAULT_METHODS, names, "--methods")
     contenders = [assessment.make_contender(name, search=search) for name in names]
-    protocol, n_jobs = measurement.make_protocol(), measurement.jobs
     files = ResultFiles(out / "results.json", out / "report.html")
-    check_outputs([source.data], files.results, files.report)
-    source.check_label()
+    source.check(files.results, files.report)
     table = source.read(terminal)
     notes = check_classes(table, measurement.folds)
-    X, y, n_steps = table.X, table.labels, assessment.count_steps(contenders, protocol)
-    progress = terminal.progress(n_steps, "comparing")
-    with contextlib.redirect_stdout(sys.stderr), connect(measurement.scheduler), progress as step:
-        measured = assessment.assess_methods(
-            X, y, contenders, protocol, n_jobs=n_jobs, progress=step
-        )
+    measured = model_results.measure_errors(terminal, table, contenders, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     if not measured.rows:
         raise TableError(f"No method has a result. {messages.make_sentence(notes[-1])}")
-    collected = _collect(table, contenders, measured, protocol, notes, terminal.command)
+    collected = _collect(table, contenders, measured, measurement, notes, terminal.command)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(measured.rows)]
-    terminal.finish(select_for_json(collected), lines, notes, files.write(collected))
+    terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
 
 
 def _collect(
     table: Table,
     contenders: list[Contender],
     measured: Assessment,
-    protocol: AssessmentProtocol,
+    settings: MeasurementOptions,
     notes: list[str],
     command: str,
 ) -> dict[str, Any]:
@@ -94,15 +83,16 @@ def _collect(
     candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
     if not candidates:
         sections = {"data": collect.collect_data(table)}
-        sections["comparison"] = collect_comparison(table, rows)
+        sections["comparison"] = model_results.collect_comparison(table, rows)
         return collect.collect_results(title, command, sentences, sections)
     best = min(candidates, key=lambda name: collect.mean_error(rows, name))
+    protocol = settings.make_protocol()
     if protocol.n_components is not None:
         # A method may have fewer components than the user asked for.
         counts = [row["cv_dimension"] for row in rows if row["method"] == best]
         protocol = replace(protocol, n_components=min(protocol.n_components, *counts))
     selected = select_model(table.to_frame(), table.labels, candidates[best], protocol)
-    model = MeasuredModel(table, best, selected, rows)
+    model = model_results.MeasuredModel(table, best, selected, rows)
     caveat = (
         f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "
         "errors, so its error on new samples is probably a little higher."

@@ -6,8 +6,8 @@ by nested cross-validation next to 1-NN and LDA, write the model, print a summar
 
 from __future__ import annotations
 
-import contextlib
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,12 +18,11 @@ from mpda.cli import messages, model_results, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import MeasurementOptions, ResultFiles
-from mpda.cli.table_source import TableSource, check_classes, check_image_shape, check_outputs
+from mpda.cli.table_source import TableSource, check_classes, check_image_shape
 from mpda.cli.terminal import Terminal, stop
 
 if TYPE_CHECKING:
-    from mpda.assessment import Assessment, Contender
-    from mpda.io.tables import Table
+    from mpda.assessment import Contender
 
 
 def fit(
@@ -64,7 +63,7 @@ def fit(
     image : str, default=None
         The features are pixels of images of this size; the report shows them as images.
     """
-    from mpda.assessment import select_model
+    from mpda.assessment import BASELINE, Assessment, make_contender, select_model
 
     shape = options.parse_image_shape(image)
     out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
@@ -72,35 +71,36 @@ def fit(
         stop("mpda: --folds 1 leaves no samples to train on; use 0, or 2 and more.", 2)
     protocol = measurement.make_protocol()
     contender = _make_contender(method, parameter, search=measurement.search)
-    check_outputs([source.data], out, files.report, files.results)
-    source.check_label()
+    source.check(out, files.report, files.results)
     if measurement.scheduler is not None:
         if measurement.search or protocol.scaled or files != ResultFiles():
             excluded = "--search, --scale standard, --report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
-        model = fit_on_cluster(measurement.scheduler, source, contender, protocol)
-        _save_unmeasured(terminal, model, source, contender.name, out)
+        unmeasured = fit_on_cluster(measurement.scheduler, source, contender, protocol)
+        _save_unmeasured(terminal, unmeasured, source, contender.name, out)
         return
     table = source.read(terminal)
     notes = check_classes(table, measurement.folds)
     check_image_shape(table, shape)
-    # A method may print messages of its own; standard output is for results.
-    with contextlib.redirect_stdout(sys.stderr):
-        # The fit comes first: if it fails, the user learns that before the measurement.
-        with terminal.progress(1, f"fitting {contender.name}"):
-            X, y = table.to_frame(), table.labels
-            selected = select_model(X, y, contender, protocol, neighbors=neighbors)
-        assessment = _measure(terminal, table, contender, measurement)
-    notes += [f"{name} has no result: {reason}" for name, reason in assessment.failed.items()]
-    measured = MeasuredModel(table, contender.name, selected, assessment.rows, shape)
-    _save(measured, out, terminal.command)
+    # The fit comes first: if it fails, the user learns that before the measurement.
+    with terminal.progress(1, f"fitting {contender.name}"), redirect_stdout(sys.stderr):
+        X, y = table.to_frame(), table.labels
+        selected = select_model(X, y, contender, protocol, neighbors=neighbors)
+    measured = Assessment([], {})
+    if measurement.folds:
+        others = [name for name in (BASELINE, "LDA") if name != contender.name]
+        compared = [*(make_contender(name, search=False) for name in others), contender]
+        measured = model_results.measure_errors(terminal, table, compared, measurement)
+    notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
+    model = MeasuredModel(table, contender.name, selected, measured.rows, shape)
+    _save(model, out, terminal.command)
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
-        summary = [*measured.verdict, *map(messages.make_sentence, notes)]
-        collected = measured.collect(f"{table.name}: {contender.name}", terminal.command, summary)
+        summary = [*model.verdict, *map(messages.make_sentence, notes)]
+        collected = model.collect(f"{table.name}: {contender.name}", terminal.command, summary)
     paths = [out, *files.write(collected)]
     selection = model_results.select_for_json(collected)
-    terminal.finish(selection, _describe(measured), notes, paths)
+    terminal.finish(selection, _describe(model), notes, paths)
 
 
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:
@@ -137,21 +137,6 @@ def _save_unmeasured(
         f"The error was not measured. On samples left out: mpda evaluate {out} FILE",
     ]
     terminal.finish({**notes, "n_components": n_components}, lines, files=[out])
-
-
-def _measure(
-    terminal: Terminal, table: Table, method: Contender, settings: MeasurementOptions
-) -> Assessment:
-    """Measure the errors of the method, of 1-NN and of LDA, unless there are no folds."""
-    from mpda import assessment
-
-    if settings.folds == 0:
-        return assessment.Assessment([], {})
-    others = [name for name in (assessment.BASELINE, "LDA") if name != method.name]
-    compared = [*(assessment.make_contender(name, search=False) for name in others), method]
-    X, y, protocol, jobs = table.X, table.labels, settings.make_protocol(), settings.jobs
-    with terminal.progress(assessment.count_steps(compared, protocol), method.name) as step:
-        return assessment.assess_methods(X, y, compared, protocol, n_jobs=jobs, progress=step)
 
 
 def _save(measured: MeasuredModel, out: Path, command: str) -> None:

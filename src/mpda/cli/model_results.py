@@ -1,22 +1,58 @@
-"""Results of a fitted model, collected for a report, a JSON object and a model file.
+"""Errors of methods, and results of a model for a report, a JSON object and a model file.
 
 Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds the single sections.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mpda.cli.cluster_fit import connect
 from mpda.cli.messages import describe_folds
+from mpda.cli.options import MeasurementOptions
+from mpda.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda._lib.array_types import Floats, Labels
-    from mpda.assessment import FoldResult, SelectedModel
+    from mpda.assessment import Assessment, Contender, FoldResult, SelectedModel
     from mpda.io.tables import Table
+
+
+def measure_errors(
+    terminal: Terminal, table: Table, contenders: Sequence[Contender], settings: MeasurementOptions
+) -> Assessment:
+    """Measure the errors of methods by nested cross-validation.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Shows the progress.
+    table : Table
+        The samples.
+    contenders : sequence of Contender
+        The methods.
+    settings : MeasurementOptions
+        Folds, preparation of the features and parallel work.
+
+    Returns
+    -------
+    Assessment
+        Errors of the methods that succeeded, messages of those that failed.
+    """
+    from mpda.assessment import assess_methods, count_steps
+
+    protocol, jobs = settings.make_protocol(), settings.jobs
+    progress = terminal.progress(count_steps(contenders, protocol), "measuring the error")
+    # A method may print messages of its own; standard output is for results.
+    with redirect_stdout(sys.stderr), connect(settings.scheduler), progress as step:
+        X, y = table.X, table.labels
+        return assess_methods(X, y, contenders, protocol, n_jobs=jobs, progress=step)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, typer.Option(min=1)]
 SkipMissing = Annotated[bool, typer.Option("--skip-missing")]
-# Values of --scale.
 FeatureScaling = StrEnum("FeatureScaling", "AUTO NONE STANDARD")
+FeatureScaling.__doc__ = "Values of ``--scale``."
 
 
 @dataclass(frozen=True)

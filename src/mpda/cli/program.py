@@ -99,7 +99,6 @@ def run(arguments: Sequence[str] | None = None) -> None:
     ------
     SystemExit
         Always, with the exit code of the command.
-
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     # Commands record the command line in the files that they write.

@@ -40,10 +40,17 @@ class TableSource:
     drop: list[str] | None = None
     skip_missing: SkipMissing = False
 
-    def check_label(self) -> None:
-        """Stop if ``--label`` is missing, and name the columns of the table."""
+    def check(self, *outputs: Path | None) -> None:
+        """Stop if ``--label`` is missing, or if an output cannot be written.
+
+        Parameters
+        ----------
+        *outputs : Path or None
+            Files that the command writes.
+        """
         from mpda.io.tables import describe_columns
 
+        check_outputs([self.data], *outputs)
         if self.label is None and self.data.suffix.lower() != ".npz":
             columns = describe_columns(self.data)
             stop(f"mpda: --label is missing; it names the classes. {self.data} has {columns}.", 2)
