@@ -88,8 +88,8 @@ def test_methods_that_are_best_or_tied_are_bold(wine):
     rows = wine["comparison"]["problems"][0]["rows"]
     for row, best in zip(rows, (False, True, True, False), strict=True):
         row["best"] = best
-    found = re.findall(r'<tr class="best"><th scope="row">(\S+)', render(wine))
-    assert found == [rows[1]["method"], rows[2]["method"]]
+    best_methods = re.findall(r'<tr class="best"><th scope="row">(\S+)', render(wine))
+    assert best_methods == [rows[1]["method"], rows[2]["method"]]
 
 
 @pytest.mark.parametrize("absent", OPTIONAL)
@@ -233,20 +233,6 @@ def test_embedding_chart_holds_every_sample(digits):
                 assert [width > 1 for width in trace["marker"]["line"]["width"]] == wrong
         styles = {(trace["marker"]["color"], trace["marker"]["symbol"]) for trace in data}
         assert len(styles) == 10
-
-
-def test_styles_of_many_classes_and_methods_differ():
-    labels = [str(i) for i in range(50)]
-    embedding = {"points": [[0.0, 0.0, 0.0]] * 50, "codes": list(range(50)), "labels": labels}
-    curve = {"dimensions": [1, 2], "error": [9.0, 7.0]}
-    curves = [{**curve, "method": f"method {i}"} for i in range(30)]
-    comparison = {"problems": [{"name": "p", "rows": [], "curves": curves}]}
-    charts = Page(render({**BARE, "embedding": embedding, "comparison": comparison})).charts
-    for name in ("embedding-plane", "embedding-space"):
-        markers = [trace["marker"] for trace in charts[name]["data"]]
-        assert len({(marker["color"], marker["symbol"]) for marker in markers}) == 50
-    lines = [trace["line"] for trace in charts["curve-0"]["data"]]
-    assert len({(line["color"], line["dash"]) for line in lines}) == 30
 
 
 def test_curves_have_bands_rings_and_level_lines(wine):

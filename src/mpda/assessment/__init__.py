@@ -1,4 +1,4 @@
-"""How well methods separate the classes of a data set: errors, their uncertainty, and tests.
+"""Assessment of methods: errors by nested cross-validation, their uncertainty, and tests.
 
 A `Contender` is a method with its parameter grid. `assess_methods` measures the errors of
 contenders by nested cross-validation. `estimate_errors` and `find_best_methods` turn them into

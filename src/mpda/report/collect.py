@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from mpda.assessment import (
     find_best_methods,
 )
 from mpda.io.affine_maps import affine_map
-from mpda.io.tables import Table
 from mpda.report.results_file import FORMAT, VERSION
+
+if TYPE_CHECKING:
+    from mpda.io.tables import Table
 
 Results = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
