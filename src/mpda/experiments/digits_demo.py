@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
@@ -14,7 +13,6 @@ from mpda.experiments.paper_experiments import reproduce
 from mpda.experiments.paper_figures import demo_figure, save_figure
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS, SEEDS, split
-from mpda.experiments.row_store import Row
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA", "LFDA ridge", "MPDA")
 # Half of the paper's splits: the order of the methods is clear, and it takes half the time.
@@ -44,19 +42,14 @@ def demo(out: Path, jobs: int, progress: TextIO | None) -> ExperimentResult:
     Z = MPDA(2).fit(samples.X, samples.y).transform(samples.X_test)
     figure = demo_figure(Z, samples.y_test, result.rows)
     files = [*save_figure(figure, out, "digits"), *result.files]
-    return replace(result, text=_format_table(result.rows), files=files)
-
-
-def _format_table(rows: Sequence[Row]) -> str:
     order = list(CONTENDERS)
-    sorted_rows = sorted(rows, key=lambda row: order.index(row["method"]))
-    return "\n".join(
-        [
-            f"digits: 1797 images of 64 pixels, {N_SPLITS} splits, 25 % training; components and",
-            "parameters by cross-validation on the training samples",
-            "",
-            *format_error_table(sorted_rows, "test error"),
-            "",
-            "* best, or not significantly worse (paired t-test, 5 %)",
-        ]
-    )
+    rows = sorted(result.rows, key=lambda row: order.index(row["method"]))
+    lines = [
+        f"digits: 1797 images of 64 pixels, {N_SPLITS} splits, 25 % training; components and",
+        "parameters by cross-validation on the training samples",
+        "",
+        *format_error_table(rows, "test error"),
+        "",
+        "* best, or not significantly worse (paired t-test, 5 %)",
+    ]
+    return replace(result, text="\n".join(lines), files=files)
