@@ -135,8 +135,7 @@ def export(
         stop("mpda: export needs --onnx FILE, --matrix FILE.npy, or both.", 2)
     if neighbors and onnx is None:
         stop("mpda: --neighbors needs --onnx.", 2)
-    from mpda.io.affine_maps import export_matrix
-    from mpda.io.onnx_export import export_onnx
+    from mpda.io import export_matrix, export_onnx
 
     pipeline, _ = _load(model)
     if neighbors and not hasattr(pipeline.steps[-1][1], "kneighbors"):
