@@ -215,7 +215,8 @@ def find_failure(mutation: Mutation | None, tests: Sequence[str], limit: float |
     failures = [line for line in output.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     if process.returncode != 0 and not failures:
         raise SystemExit(f"pytest ended with status {process.returncode}:\n{output[-2000:]}")
-    return failures[0].split()[1].removeprefix("tests/") if failures else ""
+    names = [line.split(" ", 1)[1].split(" - ")[0].removeprefix("tests/") for line in failures]
+    return names[0] if names else ""
 
 
 def main() -> None:

@@ -61,6 +61,12 @@ def test_python_versions_of_makefile_and_classifiers_agree():
     assert PROJECT["project"]["requires-python"] == f">={versions[0]}"
 
 
+def test_makefile_names_existing_test_files():
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    names = re.search(r"^MATHEMATICS := .*test_,(.*)\)$", makefile, re.MULTILINE)[1].split()
+    assert [name for name in names if not (ROOT / "tests" / f"test_{name}").exists()] == []
+
+
 def test_warnings_are_errors():
     assert PROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"] == ["error"]
 
