@@ -145,6 +145,18 @@ def test_code_in_other_pages_compiles(name):
         compile(code, name, "exec")
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if name.startswith("theory/")])
+def test_functions_that_theory_pages_name_exist(name):
+    """Code is named by its path below ``mpda``: `discriminant.scatter.graph_scatter`."""
+    for path in re.findall(r"`([a-z_]+(?:\.\w+)+)`", PAGES[name]):
+        names = path.split(".")
+        value = importlib.import_module("numpy" if names[0] == "numpy" else f"mpda.{names[0]}")
+        for attribute in names[1:]:
+            if not hasattr(value, attribute):
+                importlib.import_module(f"{value.__name__}.{attribute}")
+            value = getattr(value, attribute)
+
+
 def command_options():
     """Map the name of every command to its options."""
     typer = pytest.importorskip("typer", reason="the command line needs it")
