@@ -1,9 +1,10 @@
-"""Versions and machine of a robustness run, for the pages in docs/evidence."""
+"""Versions, machine and tables of a robustness run, for the pages in docs/evidence."""
 
 from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterable, Sequence
 from datetime import date
 from importlib.metadata import version
 
@@ -19,3 +20,11 @@ def describe_environment() -> str:
     packages = ", ".join(f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn"))
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
     return f"{date.today()}; {machine}; Python {platform.python_version()}, {packages}"
+
+
+def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table; bars in cells are escaped."""
+    cells = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in cells
+    )

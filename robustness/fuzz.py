@@ -20,7 +20,7 @@ from typing import Any
 
 import hypothesis
 
-from environment import describe_environment
+from environment import describe_environment, format_table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import hostile
@@ -36,7 +36,7 @@ def run_round(name: str, seed: int, outcomes: Counter[Any], messages: Counter[st
     Parameters
     ----------
     name : str
-        Name of the estimator in ``hostile.PARAMETERS``.
+        Name of the estimator in ``hostile.NAMES``.
     seed : int
         Seed of the draw.
     outcomes, messages : Counter
@@ -81,38 +81,26 @@ def main() -> None:
     messages: Counter[str] = Counter()
     faults: list[str] = []
     end = time.monotonic() + 60.0 * options.minutes
-    for name, seed in ((name, seed) for seed in count(options.seed) for name in hostile.PARAMETERS):
+    for name, seed in ((name, seed) for seed in count(options.seed) for name in hostile.NAMES):
         if time.monotonic() >= end:
             break
         faults += run_round(name, seed, outcomes, messages)
         print(f"{outcomes.total()} fits, {len(faults)} faults", file=sys.stderr)
     del messages[""]
-    table = [
-        f"| {name} | {' | '.join(str(outcomes[name, kind]) for kind in OUTCOMES)} |"
-        for name in hostile.PARAMETERS
-    ]
-    page = "\n".join(
-        [
-            "# Fits to hostile data",
-            "",
-            f"`make fuzz MINUTES={options.minutes:g}`, seed {options.seed}. "
-            f"{describe_environment()}.",
-            "",
-            f"{outcomes.total()} fits, {len(faults)} faults.",
-            "",
-            f"| estimator | {' | '.join(OUTCOMES)} |",
-            "|---" * (len(OUTCOMES) + 1) + "|",
-            *table,
-            "",
-            "The most frequent messages of refusals and warnings, numbers replaced by #:",
-            "",
-            "| message | count |",
-            "|---|---|",
-            *(f"| {message} | {n} |" for message, n in messages.most_common(20)),
-            *(f"\nFAULT: {fault}" for fault in faults),
-            "",
-        ]
-    )
+    rows = [[name, *(outcomes[name, kind] for kind in OUTCOMES)] for name in hostile.NAMES]
+    page = f"""# Fits to hostile data
+
+`make fuzz MINUTES={options.minutes:g}`, seed {options.seed}. {describe_environment()}.
+
+{outcomes.total()} fits, {len(faults)} faults.
+
+{format_table(["estimator", *OUTCOMES], rows)}
+
+The most frequent messages of refusals and warnings, numbers replaced by #:
+
+{format_table(["message", "count"], messages.most_common(20))}
+"""
+    page += "".join(f"\nFAULT: {fault}\n" for fault in faults)
     print(page)
     if options.out:
         options.out.write_text(page)

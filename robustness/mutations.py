@@ -27,7 +27,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from environment import describe_environment
+from environment import describe_environment, format_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "mpda"
@@ -62,14 +62,13 @@ class Mutation:
         changed = source[: self.start] + self.replacement.encode() + source[self.stop :]
         (package / self.path).write_bytes(changed)
 
-    def describe(self) -> str:
-        """Return file, line, change and the source line as a table row."""
+    def describe(self) -> tuple[str, ...]:
+        """Return position, change and source line, as cells of a table."""
         source = (PACKAGE / self.path).read_bytes()
         number = source.count(b"\n", 0, self.start)
         line = source.splitlines()[number].decode().strip()
-        removed = source[self.start : self.stop].decode()
-        cells = f"{self.path}:{number + 1}", f"{removed} -> {self.replacement}", line
-        return " | ".join("`" + cell.replace("|", "\\|") + "`" for cell in cells)
+        change = f"{source[self.start : self.stop].decode()} -> {self.replacement}"
+        return f"`{self.path}:{number + 1}`", f"`{change}`", f"`{line}`"
 
 
 def draw_mutations(n: int, seed: int) -> list[Mutation]:
@@ -233,30 +232,22 @@ def main() -> None:
         raise SystemExit(f"{failure} fails without a mutation; repair it first.")
     limit = TIME_LIMIT_FACTOR * (time.monotonic() - begin)
     mutations = draw_mutations(options.n, options.seed)
-    survivors: list[str] = []
-    noticed: list[str] = []
+    rows = []
     with ThreadPoolExecutor(options.jobs) as pool:
         results = pool.map(lambda item: find_failure(item, options.tests, limit), mutations)
         for mutation, failure in zip(mutations, results, strict=True):
-            row = f"| {mutation.describe()} | {f'`{failure}`' if failure else 'SURVIVED'} |"
-            (noticed if failure else survivors).append(row)
-            print(row, file=sys.stderr)
-    page = "\n".join(
-        [
-            "# Mutations of the mathematics",
-            "",
-            f"`make mutations`, seed {options.seed}. {describe_environment()}.",
-            "",
-            f"{len(mutations)} mutations drawn: {len(noticed)} noticed by the tests, "
-            f"{len(survivors)} survived.",
-            "",
-            "| line | change | source | first failing test |",
-            "|---|---|---|---|",
-            *survivors,
-            *noticed,
-            "",
-        ]
-    )
+            rows.append((*mutation.describe(), f"`{failure}`" if failure else "SURVIVED"))
+            print(*rows[-1], file=sys.stderr)
+    n_survivors = sum(row[-1] == "SURVIVED" for row in rows)
+    rows.sort(key=lambda row: row[-1] != "SURVIVED")
+    page = f"""# Mutations of the mathematics
+
+`make mutations`, seed {options.seed}. {describe_environment()}.
+
+{len(rows)} mutations drawn: {len(rows) - n_survivors} noticed by the tests, {n_survivors} survived.
+
+{format_table(["line", "change", "source", "first failing test"], rows)}
+"""
     print(page)
     if options.out:
         options.out.write_text(page)

@@ -137,14 +137,13 @@ class Recipe:
         return np.clip(X, float(limits.min) / 2, float(limits.max) / 2).astype(dtype)
 
 
-_SHARES = ("within_copies", "copies", "constant", "collinear")
 _DIFFICULTIES = {
-    "scale": SCALES[1:],
+    "scale": SCALES,
     "subset": (0.0, 0.1, 0.5, 0.8),
-    "dtype": DTYPES[1:],
-    "layout": [*LAYOUTS][1:],
-    "labels": [*LABELS][1:],
-    **dict.fromkeys(_SHARES, (0.1, 0.5, 0.9, 1.0)),
+    "dtype": DTYPES,
+    "layout": [*LAYOUTS],
+    "labels": [*LABELS],
+    **dict.fromkeys(("within_copies", "copies", "constant", "collinear"), (0.1, 0.5, 0.9, 1.0)),
 }
 
 
@@ -194,17 +193,12 @@ _LIMITS: dict[str, Any] = {
     **dict.fromkeys(("alpha", "gamma", "tangent_alpha"), _STRENGTHS),
     **dict.fromkeys(("orthonormal", "anchors"), (False, True)),
 }
-_NAMES = [name for name in mpda.__all__ if hasattr(getattr(mpda, name), "fit")]
-# The parameters of each estimator that are drawn, and their values.
-PARAMETERS = {
-    name: {key: _LIMITS[key] for key in _LIMITS.keys() & getattr(mpda, name)().get_params().keys()}
-    for name in _NAMES
-} | {"DiscriminantSearchCV": {}}
+NAMES = [name for name in mpda.__all__ if hasattr(getattr(mpda, name), "fit")]
+NAMES.append("DiscriminantSearchCV")
 # The ascent of LSDR is cut short: the laws are about finite answers, not about good ones.
 _FIXED = {"LSDR": {"max_iter": 3, "n_centers": 20, "n_folds": 2}}
 _SEARCHES = [
     (mpda.MPDA(), {"n_neighbors": [2, 1000], "alpha": [0.0, 0.2, 1e300]}),
-    (mpda.PMPDA(), {"gamma": [0.0, 1e6], "eigenvalue_power": [0.0, 50.0]}),
     (mpda.LLTSA(), {"n_neighbors": [3, 12]}),
 ]
 
@@ -218,13 +212,14 @@ def draw_case(draw: Any, name: str) -> tuple[Any, Recipe]:
     if name == "LSDR":  # its time grows fastest with the samples
         sizes = tuple(min(size, 8) for size in recipe.sizes[:6])
         recipe = replace(recipe, sizes=sizes, d=min(recipe.d, 17))
-    parameters = draw(_draw_some(PARAMETERS[name], 3))
-    return getattr(mpda, name)(**_FIXED.get(name, {}), **parameters), recipe
+    estimator = getattr(mpda, name)()
+    limits = {key: _LIMITS[key] for key in estimator.get_params() if key in _LIMITS}
+    return estimator.set_params(**_FIXED.get(name, {}), **draw(_draw_some(limits, 3))), recipe
 
 
 _EXPECTED_WARNINGS = (SmallClassWarning, NumericalWarning, ConvergenceWarning, FitFailedWarning)
 # scikit-learn's warnings about labels; they are no fault of the estimator.
-_LABEL_WARNINGS = ("The least populated class in y", "The number of unique classes is greater")
+_LABEL_WARNINGS = "The least populated class in y|The number of unique classes is greater"
 
 
 def fit_and_check(estimator: Any, recipe: Recipe) -> tuple[str, str]:
@@ -252,8 +247,9 @@ def fit_and_check(estimator: Any, recipe: Recipe) -> tuple[str, str]:
     before = np.array(X), np.array(y)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("error")
-        for category in (*_EXPECTED_WARNINGS, UserWarning):
+        for category in _EXPECTED_WARNINGS:
             warnings.simplefilter("always", category)
+        warnings.filterwarnings("ignore", _LABEL_WARNINGS, UserWarning)
         try:
             model = clone(estimator).fit(X, y)
         except Exception as error:
@@ -263,9 +259,6 @@ def fit_and_check(estimator: Any, recipe: Recipe) -> tuple[str, str]:
         assert unchanged, "input was modified"
         check_laws(model, X, y)
         check_repeatable(model, clone(estimator), X, y)
-    for warning in caught:
-        expected = isinstance(warning.message, _EXPECTED_WARNINGS)
-        assert expected or str(warning.message).startswith(_LABEL_WARNINGS), warning.message
     messages = [str(item.message) for item in caught if item.category is NumericalWarning]
     return ("answered, warned", messages[0]) if messages else ("answered", "")
 
@@ -288,18 +281,17 @@ def check_laws(model: Any, X: Any, y: Any) -> None:
             assert np.isfinite(value).all(), f"{name} is not finite"
     n, d = np.shape(X)
     if hasattr(model, "tree_"):
-        _check_partition(model, n, y)
+        _check_partition(model, y)
         return
-    dtypes = set(X.dtypes) if isinstance(X, pd.DataFrame) else {getattr(X, "dtype", None)}
-    dtype = np.float32 if dtypes == {np.dtype(np.float32)} else np.float64
+    is_single = not isinstance(X, list) and np.asarray(X).dtype == np.float32
+    dtype = np.float32 if is_single else np.float64
     components = model.components_
     r = len(components)
     assert components.shape == (r, d), f"components have shape {components.shape}"
     assert 1 <= r <= min(d, n), f"{r} components"
-    assert components.dtype == dtype, f"components are {components.dtype}"
     Z = model.transform(X)
+    assert components.dtype == Z.dtype == dtype, f"components are {components.dtype}"
     assert Z.shape == (n, len(model.get_feature_names_out())) == (n, r)
-    assert Z.dtype == dtype
     assert np.isfinite(Z).all(), "the embedding is not finite"
     assert np.isfinite(model.inverse_transform(Z)).all(), "the reconstruction is not finite"
     eigenvalues = getattr(model, "eigenvalues_", None)
@@ -315,9 +307,8 @@ def check_laws(model: Any, X: Any, y: Any) -> None:
     assert shares.max(initial=0.0) < 1e-6, "a constant feature has a weight"
 
 
-def _check_partition(model: Any, n: int, y: Any) -> None:
+def _check_partition(model: Any, y: Any) -> None:
     labels, sizes = model.labels_, model.patch_sizes_
-    assert labels.shape == (n,)
     assert np.array_equal(np.bincount(labels), sizes)
     assert 0 < sizes.min() <= sizes.max() <= model.max_patch_size
     assert (model.patch_linearity_ >= 1.0 - 1e-9).all(), "a geodesic is shorter than the chord"

@@ -19,7 +19,7 @@ DRAWS = settings(hostile.SETTINGS, max_examples=12)
 ignore_small_classes = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
 
 
-@pytest.mark.parametrize("name", hostile.PARAMETERS)
+@pytest.mark.parametrize("name", hostile.NAMES)
 def test_random_hostile_data_and_parameters_obey_the_laws(name):
     @DRAWS
     @given(hostile.draw_case(name))
@@ -115,18 +115,18 @@ def change_first_sample(X):
     return X
 
 
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        (lambda X: np.linalg.cholesky(-np.eye(2)), "without a cause"),
-        (change_first_sample, "input was modified"),
-        (lambda X: X + np.random.default_rng().normal(size=X.shape), "differs between two fits"),
-    ],
-)
-def test_laws_fail_for_faulty_fits(fault, message):
+FAULTS = {
+    "without a cause": lambda X: np.linalg.cholesky(-np.eye(2)),
+    "input was modified": change_first_sample,
+    "differs between two fits": lambda X: X + np.random.default_rng().normal(size=X.shape),
+}
+
+
+@pytest.mark.parametrize("message", FAULTS)
+def test_laws_fail_for_faulty_fits(message):
     class Faulty(mpda.LFDA):
         def fit(self, X, y):
-            return super().fit(fault(X), y)
+            return super().fit(FAULTS[message](X), y)
 
     with pytest.raises(AssertionError, match=message):
         fit_and_check(Faulty(), Recipe())
