@@ -21,13 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mpda
-from mpda._lib.coordinates import build_coordinates
-from mpda.discriminant.class_contribution import Plan
-from mpda.discriminant.eigenproblem import Directions
-from mpda.discriminant.fit import Penalties
-from mpda.discriminant.sharing import Setting, shared_directions
 from mpda.parallel import map_ordered
-from mpda.partition.rules import PartitionRule
 from protocol import TRAIN_SHARE, Split, data_argument, errors_by_dimension, provenance, splits
 
 GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -53,25 +47,14 @@ def grid(method: str) -> list[Point]:
 
 def grid_errors(method: str, part: Split) -> dict[Point, tuple[float, float]]:
     """The error at the best dimension and with all directions, for every point of the grid."""
-    view = build_coordinates(part.X)
-    classes = [np.flatnonzero(part.y == c) for c in np.unique(part.y)]
-    rule = PartitionRule("geodesic", 10) if method == "MPDA" else None
+    estimator = mpda.MPDA(partition="geodesic") if method == "MPDA" else mpda.PMPDA()
     points = grid(method)
-    settings = [
-        Setting(
-            cut=method,
-            rules=[rule] * len(classes),
-            plan=Plan(k, 6, 0.95, full_affinity=False, anchors=False),
-            penalties=Penalties(gamma, alpha, beta, relative=True),
-            two_stage=False,
-        )
-        for k, gamma, alpha, beta in points
-    ]
+    parameter_sets = [dict(zip(GRIDS[method], point, strict=True)) for point in points]
     errors = {}
-    for i, directions in shared_directions(view, classes, settings):
-        assert isinstance(directions, Directions)  # every point has a ridge
-        by_dimension = errors_by_dimension(part, directions.vectors.T)
-        errors[points[i]] = (min(by_dimension.values()), list(by_dimension.values())[-1])
+    for path in estimator.fit_many(part.X, part.y, parameter_sets):
+        assert path.components is not None  # every point has a ridge
+        by_dimension = errors_by_dimension(part, path.components)
+        errors[points[path.index]] = min(by_dimension.values()), list(by_dimension.values())[-1]
     return {point: errors[point] for point in points}
 
 

@@ -27,9 +27,9 @@ from scipy.linalg import subspace_angles
 from sklearn.neighbors import KNeighborsClassifier
 
 from mpda import LFDA, MPDA, PMPDA, GramPCA
-from mpda.discriminant.class_contribution import planned_lists
-from mpda.estimators._samples import LabelledSamples
-from mpda.neighbors.neighbor_lists import ClassPoints
+from mpda._lib.validation import load_class, validate_labelled
+from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
+from mpda.partition.rules import PartitionRule
 from protocol import data_argument, load, provenance
 
 PARAMETERS: dict[str, Any] = {"n_components": 40, "n_neighbors": 12, "tangent_alpha": 0.1}
@@ -141,13 +141,14 @@ def study(device: Device, data: Path | None, all_pairs: bool) -> Iterator[str]:
 
 def parts(Z: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     method = MPDA(**PARAMETERS)
-    samples = LabelledSamples.made(Z, y)
-    view = samples.view()
-    classes = [ClassPoints(view.part(each)[0]) for each in samples.members]
-    plan = method._plan()
-    yield "neighbours in classes", lambda: [planned_lists(each, plan) for each in classes]
-    lists = [planned_lists(each, plan).first(6) for each in classes]
-    rule = method._patch_rules(samples)[0]
+    samples = validate_labelled(method, Z, y, devices=True)
+    settings = method.check_parameters().classes
+    classes = [ClassPoints(load_class(samples, c).points) for c in range(len(samples.members))]
+    k = max(settings.n_neighbors, settings.partition_neighbors)
+    yield "neighbours in classes", lambda: [find_neighbors(points, k) for points in classes]
+    lists = [find_neighbors(points, k).first(settings.partition_neighbors) for points in classes]
+    rule = settings.partition
+    assert isinstance(rule, PartitionRule)
     yield "patches of all classes", lambda: list(map(rule, classes, lists))
     yield "MPDA, all of it", lambda: MPDA(**PARAMETERS).fit(Z, y)
     yield "PMPDA", lambda: PMPDA(**PARAMETERS).fit(Z, y)

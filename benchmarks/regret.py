@@ -27,22 +27,20 @@ from scipy.fft import dctn, idctn
 from sklearn.exceptions import FitFailedWarning
 
 from mpda._lib.array_types import Floats, Ints
-from mpda.estimators._samples import LabelledSamples
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.model_selection.fold_scores import PointScores
-from mpda.model_selection.grid import SearchGrid, wanted_dimensions
+from mpda.model_selection.grid import SearchGrid, build_grid
 from mpda.model_selection.methods import METHODS, method
+from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 from mpda.model_selection.selection_rules import (
     RULES,
-    Choice,
     GridScores,
-    _over_dimensions,
-    _over_points,
-    _pooled_means,
-    robust,
+    Selection,
+    pooled_means,
+    select_robust,
+    smooth_dimensions,
+    smooth_points,
 )
-from mpda.model_selection.walk import walk
 from mpda.parallel import map_ordered
 from protocol import FIRST_SEED, TRAIN_SHARE, Split, data_argument, load, provenance, split
 
@@ -59,26 +57,26 @@ PRICES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 SEEN = "best fixed choice, seen on the test parts"
 
 
-def _largest(values: Floats) -> Choice:
+def _largest(values: Floats) -> Selection:
     point, place = np.unravel_index(int(np.argmax(values)), values.shape)
-    return Choice(int(point), int(place))
+    return Selection(int(point), int(place))
 
 
-def _priced(grid: GridScores, values: Floats, price: float) -> Choice:
+def _priced(grid: GridScores, values: Floats, price: float) -> Selection:
     return _largest(values - price * grid.standard_error * grid.steps[:, None])
 
 
-def _centre(grid: GridScores, share: float) -> Choice:
+def _centre(grid: GridScores, share: float) -> Selection:
     """The middle of the best points and dimensions: the nearest point, the median dimension."""
     means = grid.means
     points, places = np.nonzero(means >= np.quantile(means, 1.0 - share))
     shape = [axis.size for axis in grid.axes[0]]
     where = np.array(np.unravel_index(np.arange(len(means)), shape)).T
     gaps = ((where - where[points].mean(axis=0)) ** 2).sum(axis=1)
-    return Choice(int(np.argmin(gaps)), int(np.median(places)))
+    return Selection(int(np.argmin(gaps)), int(np.median(places)))
 
 
-def _shrunken(grid: GridScores) -> Choice:
+def _shrunken(grid: GridScores) -> Selection:
     """Components of the score surface (which parameters, which band of frequencies over the
     dimensions) shrunk by what their variance over folds says of their noise."""
     scores = grid.scores[:, :, np.isfinite(grid.scores).all(axis=(0, 1))]
@@ -100,15 +98,15 @@ def _shrunken(grid: GridScores) -> Choice:
     return _largest(smooth.reshape(scores.shape[1], -1))
 
 
-ATTEMPTS: dict[str, Callable[[GridScores], Choice]] = {
+ATTEMPTS: dict[str, Callable[[GridScores], Selection]] = {
     "price 0.3 without pooling": lambda g: _priced(g, g.means, 0.3),
-    "price 0.1 with pooling": lambda g: robust(g, 0.1),
-    "price 0.5 with pooling": lambda g: robust(g, 0.5),
-    "price 1 with pooling": lambda g: robust(g, 1.0),
-    "pooled over dimensions only": lambda g: _largest(_over_dimensions(g.means, g.dimensions)),
-    "pooled over points only": lambda g: _largest(_over_points(g.means, g.axes)),
+    "price 0.1 with pooling": lambda g: select_robust(g, 0.1),
+    "price 0.5 with pooling": lambda g: select_robust(g, 0.5),
+    "price 1 with pooling": lambda g: select_robust(g, 1.0),
+    "pooled over dimensions only": lambda g: _largest(smooth_dimensions(g.means, g.dimensions)),
+    "pooled over points only": lambda g: _largest(smooth_points(g.means, g.axes)),
     "pooled over points twice": lambda g: _largest(
-        _over_points(_over_points(_over_dimensions(g.means, g.dimensions), g.axes), g.axes)
+        smooth_points(smooth_points(smooth_dimensions(g.means, g.dimensions), g.axes), g.axes)
     ),
     "centre of the best 0.5 %": lambda g: _centre(g, 0.005),
     "centre of the best 5 %": lambda g: _centre(g, 0.05),
@@ -129,22 +127,10 @@ class Study:
 
     @property
     def grid(self) -> SearchGrid:
-        return SearchGrid.of(self.estimator, None)
+        return build_grid(self.estimator, None)
 
     def paths(self, data: str) -> list[Path]:
         return sorted((self.store / self.name).glob(f"{data}-*.npz"))
-
-
-class Hits(PointScores):
-    """Test scores that also keep which samples were right, (dimensions, samples) a grid point."""
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        self.hits: list[Any] = []
-
-    def _scored(self, predicted: Any) -> Any:
-        self.hits.append(predicted == self._y_test)
-        return super()._scored(predicted)
 
 
 def collected(study: Study, directory: Path, name: str, seed: int, n_repeats: int) -> str:
@@ -187,13 +173,16 @@ def on_test(study: Study, part: Split, seed: int) -> tuple[Floats, Floats]:
     plain minimum when nothing else stands in its way.
     """
     estimator, points = study.estimator, study.grid.points
-    samples: LabelledSamples = estimator._labelled(part.X, part.y)
-    found = Hits(samples, part.X_test, part.y_test, MOST, None)
-    for solved in walk(estimator, samples, points, wanted_dimensions(MOST)):
-        if solved.failure is None:
-            found.add(solved)
-    width = min(len(hits) for hits in found.hits)
-    hits = np.stack([hits[:width] for hits in found.hits])
+    correct = {}  # (dimensions, samples) for each grid point with an answer
+    for path in estimator.fit_many(part.X, part.y, points, range(1, MOST + 1)):
+        if path.components is not None:
+            Z, Z_test = part.X @ path.components.T, part.X_test @ path.components.T
+            correct[path.index] = part.y[nearest_by_dimension(Z, Z_test)] == part.y_test
+    scores = np.full((len(points), max(map(len, correct.values()))), np.nan)
+    for index, curve in correct.items():
+        scores[index, : len(curve)] = curve.mean(axis=1)
+    width = min(map(len, correct.values()))
+    hits = np.stack([curve[:width] for curve in correct.values()])
     best = 1.0 - hits.mean(axis=2).max()
     rng = np.random.default_rng(seed)
     n_test = hits.shape[2]
@@ -205,7 +194,7 @@ def on_test(study: Study, part: Split, seed: int) -> tuple[Floats, Floats]:
         place = int(np.flatnonzero((chooses == chooses.max()).any(axis=0))[0])
         chosen = hits[np.argmax(chooses[:, place]), place]
         ideal.append((1.0 - chosen[order[n_chosen:]].mean()) / best)
-    return found.table(len(points)), np.array(ideal)
+    return scores, np.array(ideal)
 
 
 def regrets(study: Study, name: str) -> dict[str, list[float]]:
@@ -226,9 +215,9 @@ def regrets(study: Study, name: str) -> dict[str, list[float]]:
             for rule, choose in RULES.items():
                 choice = choose(table)
                 row = found.setdefault(rule + again, [])
-                row.append(float(errors[choice.point, choice.place]) / best)
-        choice = robust(grid_scores(study.grid, scores[:FOLDS, :, :width], 1), price=1e9)
-        found.setdefault(USUAL, []).append(float(errors[choice.point, choice.place]) / best)
+                row.append(float(errors[choice.point, choice.dimension]) / best)
+        choice = select_robust(grid_scores(study.grid, scores[:FOLDS, :, :width], 1), penalty=1e9)
+        found.setdefault(USUAL, []).append(float(errors[choice.point, choice.dimension]) / best)
         found.setdefault(LEAST, []).append(100.0 * best)
         found.setdefault(IDEAL, []).append(float(ideal.mean()))
     shortest = min(test.shape[1] for test in tests)
@@ -289,7 +278,7 @@ def attempts(study: Study, names: list[str]) -> list[str]:
         splits = list(scored(study, name))
         for title, choose in ATTEMPTS.items():
             choices = [(choose(table), test) for table, test in splits]
-            found[title].append(float(np.mean([test[c.point, c.place] for c, test in choices])))
+            found[title].append(float(np.mean([test[c.point, c.dimension] for c, test in choices])))
     header = ["| rule | " + " | ".join(names) + " | mean |", "|---|" + "---|" * (len(names) + 1)]
     return header + [_line(title, np.array(row)) for title, row in found.items()]
 
@@ -308,8 +297,8 @@ def nested_regret(study: Study, left_out: str, others: list[str]) -> float:
     def mean_regret(name: str, usual: int, price: float) -> float:
         found = []
         for table, test in splits[name]:
-            choice = robust(replace(table, steps=_steps_from(table, usual)), price)
-            found.append(test[choice.point, choice.place])
+            choice = select_robust(replace(table, steps=_steps_from(table, usual)), price)
+            found.append(test[choice.point, choice.dimension])
         return float(np.mean(found))
 
     candidates = [(int(point), price) for point in np.argsort(fixed)[:3] for price in PRICES]
@@ -320,7 +309,7 @@ def nested_regret(study: Study, left_out: str, others: list[str]) -> float:
 def _fixed(table: GridScores, test: Floats) -> Floats:
     """The regret of each point at the number of components that its pooled scores prefer."""
     alone = [(np.zeros(1, dtype=np.intp),)] * len(test)  # points are not pooled with each other
-    places = np.argmax(_pooled_means(replace(table, axes=alone)), axis=1)
+    places = np.argmax(pooled_means(replace(table, axes=alone)), axis=1)
     return np.asarray(test[np.arange(len(test)), places])
 
 

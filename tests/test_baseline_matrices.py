@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from mpda._lib.coordinates import build_coordinates
 from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
 
 import oracles
 from cases import unequal_classes
-from mpda._lib.coordinates import build_coordinates
 from mpda.baselines.alignment import alignment_problem, alignment_scatter, energy_dimension
 from mpda.baselines.graph_methods import (
     intrinsic_scatter,

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from mpda.discriminant.class_contribution import Plan, Totals, class_contribution
 
 import oracles
 from cases import largest_angle, uncoupled_form, unequal_classes
 from mpda.discriminant import scatter
 from mpda.discriminant import schur_complement as reduction
 from mpda.discriminant import within_form as forms
-from mpda.discriminant.class_contribution import Plan, Totals, class_contribution
 from mpda.discriminant.scatter import full_affinity_scatter, graph_scatter
 from mpda.discriminant.schur_complement import eliminate_tangents
 from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents

@@ -1,21 +1,49 @@
-"""Parameter checks and their messages: the parameter, what is allowed, what came, what to do."""
+"""Validation of parameters and samples: the first step of every fit.
+
+Parameters are checked one by one; every message names the parameter, what is allowed and what came.
+Samples are checked by scikit-learn, grouped by class, and scaled by a power of two where their
+squares could leave the range of floating-point numbers. ``samples`` defines what comes out.
+"""
 
 from __future__ import annotations
 
 import math
 import numbers
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_X_y, validate_data
 
-from mpda._lib.array_types import Ints, Labels
+from mpda._lib.array_types import Array, ArrayLike, Ints, Labels
+from mpda._lib.arrays import (
+    array_namespace,
+    as_float,
+    is_device_array,
+    ldexp,
+    take,
+    to_device,
+    to_host,
+)
+from mpda._lib.device_inputs import is_dispatched, refuse_accelerator, validate_device_array
+from mpda._lib.samples import ClassSamples, Coordinates, LabelledSamples, rotate_into_span
+from mpda.exceptions import SmallClassWarning
+
+# Samples with magnitudes between 2^-100 and 2^100 (1e-30 and 1e30) are not scaled: fourth powers of
+# them, the highest that a fit computes, stay finite and above the smallest normal number.
+_UNSCALED_EXPONENTS = 100
+# The square of 1 in the units of X must stay finite in scaled units, so X below 2^-500 is scaled by
+# no more than 2^500.
+_SMALLEST_EXPONENT = -500
+_FLOATS = [np.float64, np.float32]
 
 
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
-    """A whole number that is at least ``least``."""
+    """Return ``value`` as an int, or raise an error unless it is an integer >= ``least``."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an int of at least {least}, got {_shown(value)}.")
+        raise TypeError(f"{name} must be an int of at least {least}, got {_describe(value)}.")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value!r}.")
     return int(value)
@@ -29,7 +57,10 @@ def check_number(
     most: float = math.inf,
     below: float = math.inf,
 ) -> float:
-    """A finite number from ``least`` to ``most``, and less than ``below``."""
+    """Return ``value`` as a float, or raise an error unless it is finite and within the bounds.
+
+    The bounds ``least`` and ``most`` are inclusive, ``below`` is exclusive.
+    """
     if below < math.inf:
         allowed = f"a number from {least:g} to less than {below:g}"
     elif most < math.inf:
@@ -37,65 +68,223 @@ def check_number(
     else:
         allowed = f"a finite number of at least {least:g}"
     if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {allowed}, got {_shown(value)}.")
+        raise TypeError(f"{name} must be {allowed}, got {_describe(value)}.")
     if not (math.isfinite(value) and least <= float(value) <= most and float(value) < below):
         raise ValueError(f"{name} must be {allowed}, got {value!r}.")
     return float(value)
 
 
 def resolve_seed(random_state: Any) -> Any:
-    """The same, and a new seed for None: NumPy's global generator is left alone."""
+    """Return ``random_state``, or a fresh integer seed if it is None.
+
+    NumPy's global generator is neither read nor changed.
+    """
     return int(np.random.default_rng().integers(2**31)) if random_state is None else random_state
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Return ``value`` as a bool, or raise an error unless it is True or False."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {_shown(value)}.")
+        raise TypeError(f"{name} must be True or False, got {_describe(value)}.")
     return bool(value)
 
 
 def check_option(name: str, value: Any, options: Sequence[str], *, also: str = "") -> str:
-    """One of the options; ``also`` names in words what else the caller has handled before."""
+    """Return ``value``, or raise an error unless it is one of the strings in ``options``.
+
+    ``also`` is added to the list in the message: alternatives that the caller has handled before.
+    """
     if not isinstance(value, str) or value not in options:
         listed = ", ".join(repr(option) for option in options)
-        raise ValueError(f"{name} must be one of {listed}{also}, got {_shown(value)}.")
+        raise ValueError(f"{name} must be one of {listed}{also}, got {_describe(value)}.")
     return value
 
 
-def check_patches(patches: Any, y: Labels) -> Ints:
-    """Integer patch labels, one per sample, that stay inside classes; -1 is a patch of its own."""
-    labels = np.asarray(patches)
-    if labels.ndim != 1 or labels.shape[0] != y.shape[0]:
-        raise ValueError(
-            f"patches must hold one label per sample, shape ({y.shape[0]},), got {labels.shape}."
-        )
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise TypeError(f"patches must hold integers, got an array of {labels.dtype}.")
-    alone = labels == -1
-    values, codes = np.unique(labels, return_inverse=True)
-    classes = np.unique(y, return_inverse=True)[1]
-    in_classes = np.unique(np.column_stack([codes, classes])[~alone], axis=0)[:, 0]
-    counts = np.bincount(in_classes, minlength=values.size)
-    if (counts > 1).any():
-        mixed = values[counts > 1][0]
-        inside = ", ".join(repr(c) for c in np.unique(y[labels == mixed]).tolist())
-        raise ValueError(
-            f"patches must not mix classes, but patch {mixed} has samples of classes {inside}. "
-            "Number the patches of each class apart."
-        )
-    return np.where(alone, -1, codes)
-
-
 def check_jobs(n_jobs: Any) -> int | None:
-    """None or a whole number other than 0, as joblib reads it."""
-    whole = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool | np.bool_)
-    if n_jobs is not None and (not whole or n_jobs == 0):
+    """Return ``n_jobs``, or raise an error unless it is None or an integer other than 0."""
+    is_integer = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool | np.bool_)
+    if n_jobs is not None and (not is_integer or n_jobs == 0):
         raise ValueError(
-            f"n_jobs must be None or an int other than 0 (-1 for all cores), got {_shown(n_jobs)}."
+            "n_jobs must be None or an int other than 0 (-1 for all cores), got "
+            f"{_describe(n_jobs)}."
         )
     return None if n_jobs is None else int(n_jobs)
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     return f"{value!r} ({type(value).__name__})"
+
+
+def validate_labelled(
+    estimator: Any, X: ArrayLike, y: ArrayLike, *, reset: bool = True, devices: bool = False
+) -> LabelledSamples:
+    """Check samples and class labels.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
+    X : array-like of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    reset : bool, default=True
+        Set to False for samples that are added to an earlier fit: they must have its features, and
+        may be of one class.
+    devices : bool, default=False
+        Set to True if the estimator computes on device arrays.
+
+    Returns
+    -------
+    LabelledSamples
+    """
+    refuse_dask(estimator, X)
+    if not isinstance(y, np.ndarray) and is_device_array(y):
+        y = to_host(y)
+    n_classes = 2 if reset else 1
+    if not isinstance(X, np.ndarray) and is_dispatched(X):
+        X = validate_device_array(estimator, X, devices, reset, n_classes)
+        y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=estimator)[1]
+    else:
+        if not isinstance(X, np.ndarray):
+            refuse_accelerator(X)
+        X, y = validate_data(
+            estimator, X, y, dtype=_FLOATS, reset=reset, ensure_min_samples=n_classes
+        )
+    classes, members = group_by_class(y)
+    check_number_of_classes(estimator, classes, n_classes)
+    low, high = feature_range(X)
+    if reset:
+        check_not_constant(low, high)
+    return _put_into_coordinates(X, y, classes, members, low, high)
+
+
+def _put_into_coordinates(
+    X: Array, y: Labels, classes: Labels, members: list[Ints], low: Array, high: Array
+) -> LabelledSamples:
+    """Scale X if it is extreme, and rotate it if there are no more samples than features."""
+    dtype = X.dtype
+    exponent = scale_exponent(low, high)
+    if exponent:
+        X = ldexp(as_float(X), -exponent)
+    origin = X[0, :].astype(np.float64) if isinstance(X, np.ndarray) else as_float(X[0, :])
+    basis = rotated = None
+    if X.shape[0] <= X.shape[1]:
+        basis, rotated = rotate_into_span(as_float(X), origin)
+    n_varying = int(_namespace(low).count_nonzero(low != high))
+    coordinates = Coordinates(exponent, origin, basis)
+    return LabelledSamples(X, y, classes, members, n_varying, dtype, coordinates, rotated)
+
+
+def validate_unlabelled(estimator: Any, X: ArrayLike, *, devices: bool = False) -> LabelledSamples:
+    """Check the samples (n_samples, n_features) of an unsupervised method.
+
+    The samples that are returned have no labels and no classes.
+    """
+    refuse_dask(estimator, X)
+    if is_dispatched(X):
+        X = validate_device_array(estimator, X, devices, True, 2)
+    else:
+        refuse_accelerator(X)
+        X = validate_data(estimator, X, dtype=_FLOATS, ensure_min_samples=2)
+    low, high = feature_range(X)
+    check_not_constant(low, high)
+    no_labels = np.empty(0)
+    return _put_into_coordinates(X, no_labels, no_labels, [], low, high)
+
+
+def group_by_class(y: Labels) -> tuple[Labels, list[Ints]]:
+    """Return the sorted distinct labels, and the indices of the samples of each class."""
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        kinds = sorted({type(label).__name__ for label in y.tolist()})
+        raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
+    check_classification_targets(y)
+    order = np.argsort(codes, kind="stable")
+    return classes, np.split(order, np.cumsum(np.bincount(codes))[:-1])
+
+
+def check_number_of_classes(estimator: Any, classes: Labels, n_classes: int) -> None:
+    """Raise an error if there are fewer than ``n_classes`` classes."""
+    if classes.size < n_classes:
+        raise ValueError(
+            f"{type(estimator).__name__} separates classes, but y has only 1 class: "
+            f"{classes.tolist()!r}. Give labels of at least 2 classes."
+        )
+
+
+def feature_range(X: Array) -> tuple[Array, Array]:
+    """Return the smallest and the largest value of each feature (n_features,)."""
+    xp = _namespace(X)
+    return xp.min(X, axis=0), xp.max(X, axis=0)
+
+
+def _namespace(X: Array) -> Any:
+    return np if isinstance(X, np.ndarray) else array_namespace(X)
+
+
+def check_not_constant(low: Array, high: Array) -> None:
+    """Raise an error if all samples are identical, given the range of each feature."""
+    if bool(_namespace(low).all(low == high)):
+        raise ValueError("All samples of X are identical, so nothing can be learnt from them.")
+
+
+def scale_exponent(low: Array, high: Array) -> int:
+    """Return the binary exponent by which samples within these bounds are scaled."""
+    xp = _namespace(low)
+    magnitude = max(abs(float(xp.min(low))), abs(float(xp.max(high))))
+    exponent = int(np.frexp(magnitude)[1])
+    return 0 if abs(exponent) <= _UNSCALED_EXPONENTS else max(exponent, _SMALLEST_EXPONENT)
+
+
+def refuse_dask(estimator: Any, X: Any) -> None:
+    """Raise an error if X is a Dask collection."""
+    if is_dask_collection(X):
+        raise TypeError(
+            f"{type(estimator).__name__} needs all samples in memory and does not take Dask "
+            "collections, as fit of MPDA, PMPDA, LFDA and GramPCA does. If X fits into memory, "
+            "give X.compute() and y.compute()."
+        )
+
+
+def is_dask_collection(X: Any) -> bool:
+    """Return True if X is a Dask collection; Dask is not imported."""
+    return hasattr(X, "__dask_graph__") and X.__dask_graph__() is not None
+
+
+def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
+    """Gather the samples of one class, in double precision and shifted to the origin.
+
+    Parameters
+    ----------
+    samples : LabelledSamples
+    index : int
+        Number of the class.
+    """
+    X, members = samples.X, samples.members[index]
+    if isinstance(X, np.ndarray):
+        points = X[members].astype(np.float64, copy=False)
+    else:
+        points = as_float(take(X, to_device(members, X)))
+    if samples.rotated is None:
+        return ClassSamples(points, points - samples.coordinates.origin)
+    return ClassSamples(points, take(samples.rotated, to_device(members, X)))
+
+
+def warn_small_classes(
+    classes: Labels, sizes: Sequence[int], n_neighbors: int, stacklevel: int = 3
+) -> None:
+    """Warn of classes with too few samples for ``n_neighbors``.
+
+    The default ``stacklevel`` points at the caller of the function that calls this one.
+    """
+    small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
+    if small:
+        labels = classes.tolist()
+        names = ", ".join(f"{labels[i]!r} ({sizes[i]} in all)" for i in small[:5])
+        rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
+        warnings.warn(
+            f"n_neighbors={n_neighbors} is cut to the number of other samples in class {names}"
+            f"{rest}. A smaller n_neighbors or more samples of these classes avoids this.",
+            SmallClassWarning,
+            stacklevel=stacklevel,
+        )

@@ -44,7 +44,7 @@ def alignment_problem(data: TrainingData, n_neighbors: int, dimension: int) -> E
     Eigenproblem
         X'BX over X'X; its smallest eigenvalues are wanted.
     """
-    Z, neighbors = data.coords.all_coordinates, data.neighbors(n_neighbors).indices
+    Z, neighbors = data.local_samples.all_coordinates, data.neighbors(n_neighbors).indices
     groups = np.array_split(neighbors, -(-len(neighbors) // _GROUP_SIZE))
     arguments = ((Z, group, dimension) for group in groups)
     unit = "groups of neighbourhoods"

@@ -59,7 +59,7 @@ def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) ->
     W_lb = A (1/n - 1/n_c) inside class c and 1/n across classes; W_lw = A / n_c inside class c
     (Sugiyama 2007).
     """
-    d, origin = data.coords.dimension, data.coords.origin
+    d, origin = data.samples.coordinates.dimension, data.samples.coordinates.origin
     between, within = BetweenClassSums.empty(d, origin), zeros((d, d), origin)
     for scatter, near in data.map_classes("scatters", _local_scatter, n_neighbors, affinity):
         between += scatter
@@ -98,7 +98,7 @@ def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
         X'L_c X.
     """
     scatters = data.map_classes("neighbour graphs", _class_intrinsic_scatter, n_neighbors)
-    return 0.5 * symmetrize(sum(scatters, np.zeros(2 * (data.coords.dimension,))))
+    return 0.5 * symmetrize(sum(scatters, np.zeros(2 * (data.samples.coordinates.dimension,))))
 
 
 def _class_intrinsic_scatter(points: Floats, Z: Floats, n_neighbors: int) -> Floats:
@@ -123,7 +123,7 @@ def penalty_scatter(data: TrainingData, n_pairs: int, penalty: str) -> Floats:
         X'L_p X with weight 1 on every edge.
     """
     edges = penalty_edges(data, n_pairs, penalty)
-    return edge_scatter(data.coords.all_coordinates, edges, np.ones(len(edges)))
+    return edge_scatter(data.local_samples.all_coordinates, edges, np.ones(len(edges)))
 
 
 def penalty_edges(data: TrainingData, n_pairs: int, penalty: str) -> Ints:
@@ -145,8 +145,8 @@ def penalty_edges(data: TrainingData, n_pairs: int, penalty: str) -> Ints:
     ndarray of shape (e, 2)
         Edges without duplicates, lower index first.
     """
-    points, codes = data.coords.points, data.codes
-    row_sets = data.classes if penalty == "class" else [np.arange(len(points))]
+    points, codes = data.local_samples.points, data.codes
+    row_sets = data.local_samples.members if penalty == "class" else [np.arange(len(points))]
     arguments = ((points, codes, rows, n_pairs) for rows in row_sets)
     searches = data.map_tasks("closest pairs", closest_pairs, arguments, len(row_sets), "searches")
     return np.unique(np.sort(np.concatenate(list(searches)), axis=1), axis=0)
@@ -169,7 +169,7 @@ def weighted_scatter(data: TrainingData, adjacency: coo_array) -> Floats:
     """
     upper = adjacency.row < adjacency.col
     edges = np.column_stack([adjacency.row[upper], adjacency.col[upper]]).astype(np.intp)
-    return edge_scatter(data.coords.all_coordinates, edges, adjacency.data[upper])
+    return edge_scatter(data.local_samples.all_coordinates, edges, adjacency.data[upper])
 
 
 @dataclass(frozen=True)
@@ -228,7 +228,7 @@ def lsda_scatters(data: TrainingData, n_neighbors: int) -> LSDAScatters:
     edges, codes = symmetric_graph(data.neighbors(n_neighbors)).edges, data.codes
     same_class = codes[edges[:, 0]] == codes[edges[:, 1]]
     inside, across = edges[same_class], edges[~same_class]
-    Z = data.coords.all_coordinates
+    Z = data.local_samples.all_coordinates
     degrees = 1.0 + np.bincount(inside.ravel(), minlength=len(Z))  # 1 for the self loop
     offsets = center(Z)
     return LSDAScatters(

@@ -8,22 +8,23 @@ coordinates and on the neighbour search.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple, cast
 
 import numpy as np
 
 from mpda._lib.array_types import Ints
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import LabelledSamples
+from mpda._lib.validation import load_class
 from mpda.neighbors.neighbor_lists import NeighborLists, find_neighbors_blockwise
+from mpda.parallel import map_ordered
+
+if TYPE_CHECKING:
+    from mpda.parallel.dask_cluster import ClusterSamples
 
 Parameters = TypeVarTuple("Parameters")
 Result = TypeVar("Result")
-
-
-Mapper = Callable[..., Iterator[Any]]
-"""A function like ``mpda.parallel.map_ordered``: yields results in the order of the tasks."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,8 @@ class TrainingData:
 
     Attributes
     ----------
-    coords : Coordinates
-        The samples.
-    classes : sequence of ndarrays
-        Indices of the samples of each class.
-    mapper : callable
-        Maps work over classes, as ``mpda.parallel.map_ordered``.
+    samples : LabelledSamples or ClusterSamples
+        The samples of the fit.
     n_jobs : int or None
         Number of tasks at the same time.
     title : str or None
@@ -47,19 +44,24 @@ class TrainingData:
         all samples are searched once for all of them.
     """
 
-    coords: Coordinates
-    classes: Sequence[Ints]
-    mapper: Mapper
+    samples: LabelledSamples | ClusterSamples
     n_jobs: int | None = None
     title: str | None = None
     max_neighbors: int = 0
     _stages: dict[Hashable, object] = field(default_factory=dict, repr=False)
 
     @property
+    def local_samples(self) -> LabelledSamples:
+        """The samples, which must be in the memory of this machine."""
+        if not isinstance(self.samples, LabelledSamples):
+            raise TypeError("This method needs all samples in memory.")
+        return self.samples
+
+    @property
     def codes(self) -> Ints:
         """Number of the class of each sample, shape (n,)."""
-        codes = np.empty(self.coords.samples.shape[0], dtype=np.intp)
-        for code, members in enumerate(self.classes):
+        codes = np.empty(self.local_samples.y.size, dtype=np.intp)
+        for code, members in enumerate(self.local_samples.members):
             codes[members] = code
         return codes
 
@@ -104,8 +106,13 @@ class TrainingData:
         object
             The results in the order of the classes.
         """
-        arguments = ((*self.coords.part(members), *parameters) for members in self.classes)
-        yield from self.map_tasks(title, work, arguments, len(self.classes))
+        samples = self.samples
+        if not isinstance(samples, LabelledSamples):
+            return samples.map_classes(work, parameters, self._progress_title(title))
+        n_classes = len(samples.members)
+        classes = (load_class(samples, index) for index in range(n_classes))
+        arguments = ((each.points, each.coordinates, *parameters) for each in classes)
+        return self.map_tasks(title, work, arguments, n_classes)
 
     def map_tasks(
         self,
@@ -135,8 +142,11 @@ class TrainingData:
         object
             The results in the order of the tasks.
         """
-        report = None if self.title is None else f"{self.title}, {title}"
-        yield from self.mapper(work, arguments, n, n_jobs=self.n_jobs, report=report, unit=unit)
+        report = self._progress_title(title)
+        return map_ordered(work, arguments, n, n_jobs=self.n_jobs, report=report, unit=unit)
+
+    def _progress_title(self, title: str) -> str | None:
+        return None if self.title is None else f"{self.title}, {title}"
 
     def neighbors(self, n_neighbors: int) -> NeighborLists:
         """Find the nearest neighbours of every sample among all samples.
@@ -156,6 +166,6 @@ class TrainingData:
 
 
 def _search_neighbors(data: TrainingData, n_neighbors: int) -> NeighborLists:
-    arguments = [(data.coords.points, n_neighbors)]
+    arguments = [(data.local_samples.points, n_neighbors)]
     (lists,) = data.map_tasks("neighbours", find_neighbors_blockwise, arguments, 1, "searches")
     return lists

@@ -20,7 +20,7 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mpda._lib.array_types import Floats
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import FitSamples
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import (
     Directions,
@@ -97,11 +97,11 @@ def follow_fields(
     Solution
         The directions by increasing energy of their fields.
     """
-    n_max = n_components or data.coords.dimension
+    n_max = n_components or data.samples.coordinates.dimension
     n_fields = n_max
     while True:
         fields = data.cached(smoothest_fields, n_neighbors, tangent_energy, n_fields)
-        solution = _solve_normal_equations(data.coords, fields, alpha)
+        solution = _solve_normal_equations(data.samples, fields, alpha)
         n_found = solution.directions.eigenvalues.size
         complete = n_found >= min(n_max, numerical_rank(fields.normal_matrix))
         if complete or n_fields >= fields.n_total:
@@ -109,21 +109,21 @@ def follow_fields(
         n_fields *= 2  # directions of several fields coincide
 
 
-def _solve_normal_equations(coords: Coordinates, fields: VectorFields, alpha: float) -> Solution:
+def _solve_normal_equations(samples: FitSamples, fields: VectorFields, alpha: float) -> Solution:
     """Solve (M + ridge I) t = r for all fields, shortest where M is singular.
 
     The length of t has no unit. Dependent directions are left out.
     """
-    ridge, M = add_ridge(fields.normal_matrix, alpha, coords)
+    ridge, M = add_ridge(fields.normal_matrix, alpha, samples)
     t, condition = solve_least_squares(M, fields.right_hand_sides)
     unit = np.abs(M).max() or 1.0  # a ridge may make M as large as a float can be
     M, r = M / unit, fields.right_hand_sides / unit
     scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(r)
     residual = float(np.linalg.norm(M @ t - r) / scale) if scale > 0.0 else 0.0
     columns = _independent_columns(t)
-    vectors = fix_signs(coords.turned(t[:, columns]))
+    vectors = fix_signs(samples.coordinates.rotate_back(t[:, columns]))
     directions = Directions(fields.energies[columns], vectors, condition)
-    return Solution(directions, coords.unscaled(ridge), residual)
+    return Solution(directions, samples.coordinates.to_squared_units(ridge), residual)
 
 
 def _independent_columns(vectors: Floats) -> list[int]:

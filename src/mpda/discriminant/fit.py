@@ -1,16 +1,29 @@
-"""The fit from labelled samples to directions, as the methods with tangent spaces share it."""
+"""The fit of MPDA and PMPDA: units, Schur complement, eigenproblem.
+
+The directions solve the generalized eigenproblem (EigenDecomp in the paper, v eliminated)
+
+    S' t = lambda [ S_tt + alpha I - S_tv (S_vv + beta I)^-1 S_tv' ] t.
+
+All matrices are sums over classes (``class_stages``). With relative units, gamma, alpha and beta
+follow from the sums, so the Schur complement takes a second pass over the classes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
-import numpy as np
-
-from mpda._lib.array_types import Array, Ints
+from mpda._lib.array_types import Array
 from mpda._lib.arrays import eye, ldexp
-from mpda._lib.coordinates import Coordinates
-from mpda.discriminant.class_contribution import Totals, Units
+from mpda._lib.samples import Coordinates, FitSamples
+from mpda.discriminant.class_stages import (
+    ClassPool,
+    ClassStages,
+    ClassSummary,
+    ClassSums,
+    sum_contributions,
+)
 from mpda.discriminant.eigenproblem import (
     Directions,
     eigenpair_residual,
@@ -18,199 +31,212 @@ from mpda.discriminant.eigenproblem import (
     solve_eigenproblem,
     solve_two_stage,
 )
-from mpda.discriminant.passes import ClassWork, Passes, passes_over
+from mpda.discriminant.many_ridges import eliminated_at
 from mpda.discriminant.scatter import symmetrize
-from mpda.discriminant.solutions import LARGEST_STRENGTH, Eigenproblem, check_n_directions
-from mpda.partition.tree import Partition
+from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Strengths, Units
+from mpda.discriminant.solutions import Eigenproblem, check_n_directions
+from mpda.exceptions import SingularFormError
 
 
 @dataclass(frozen=True)
-class Strengths:
-    """The absolute weight gamma and the ridges alpha on t and beta on v."""
+class FitState:
+    """The sums of a fit, to which classes can be added.
 
-    gamma: float
-    alpha: float
-    beta: float
-
-    def changed(self, change: Callable[[float], float]) -> Strengths:
-        """The same in other units."""
-        return Strengths(change(self.gamma), change(self.alpha), change(self.beta))
-
-
-@dataclass(frozen=True)
-class Penalties:
-    """What a user sets, in the units that ``relative`` says; tangent_alpha None is beta = alpha."""
-
-    gamma: float
-    alpha: float
-    tangent_alpha: float | None
-    relative: bool
-
-    def strengths(self, totals: Totals | None, view: Coordinates) -> Strengths:
-        """The absolute strengths, in the units of the points; relative units need the totals."""
-        one = view.scaled(1.0)
-        units = Units(one, one, one)
-        if self.relative:
-            assert totals is not None
-            units = totals.units(view.n_varying, one)
-        alpha = self.alpha * units.alpha
-        beta = alpha if self.tangent_alpha is None else self.tangent_alpha * units.beta
-        used = Strengths(self.gamma * units.gamma, alpha, beta)
-        if max(used.gamma, used.alpha, used.beta) > LARGEST_STRENGTH:
-            raise ValueError(
-                f"gamma={self.gamma:g}, alpha={self.alpha:g} or tangent_alpha={self.tangent_alpha} "
-                "is too large for samples of this scale: products with it leave the range of "
-                "floating-point numbers. Set a smaller value."
-            )
-        return used
-
-
-@dataclass(frozen=True)
-class Sums:
-    """What a fit has added up, to which classes can be added.
-
-    totals : the sums over classes
-    taken : (r, r) what eliminating v takes off S_tt
-    used : the strengths in the units of the points
-    exponent, origin, basis : where the coordinates are, as in a ``Coordinates``
+    Attributes
+    ----------
+    sums : ClassSums
+    strengths : Strengths
+    coordinates : Coordinates
     """
 
-    totals: Totals
-    taken: Array
-    used: Strengths
-    exponent: int
-    origin: Array
-    basis: Array | None
+    sums: ClassSums
+    strengths: Strengths
+    coordinates: Coordinates
 
     @property
     def mean(self) -> Array:
-        """The mean of all samples in their own units (d,)."""
-        offset = self.totals.between.mean
-        if self.basis is not None:
-            offset = self.basis @ offset
-        return ldexp(self.origin + offset, self.exponent)
+        """Mean of all samples (n_features,), in their own units."""
+        offset = self.coordinates.rotate_back(self.sums.between.mean[:, None])[:, 0]
+        return ldexp(self.coordinates.origin + offset, self.coordinates.exponent)
 
-    def ready_for(self, view: Coordinates) -> tuple[Sums, Coordinates]:
-        """The sums in the axes of the samples and at a scale that suits those of a frame too; and
-        the frame of these at that place."""
-        totals, taken = self.totals, self.taken
-        if self.basis is not None:
-            totals = totals.moved(self.basis)
-            taken = symmetrize(self.basis @ taken @ self.basis.T)
-        exponent = max(self.exponent, view.exponent) if view.any() else self.exponent
-        shift = self.exponent - exponent
-        origin = ldexp(self.origin, shift)
-        sums = Sums(
-            totals.scaled(shift),
-            ldexp(taken, 2 * shift),
-            self.used.changed(lambda value: float(np.ldexp(value, 2 * shift))),
-            exponent,
-            origin,
-            None,
-        )
-        return sums, view.at(exponent, origin)
+    def without_rotation(self) -> FitState:
+        """Return the state in the axes of X."""
+        basis = self.coordinates.basis
+        if basis is None:
+            return self
+        coordinates = replace(self.coordinates, basis=None)
+        return replace(self, sums=self.sums.rotate_back(basis), coordinates=coordinates)
 
 
 @dataclass(frozen=True)
-class Discriminant:
-    """A fit.
+class DiscriminantFit:
+    """A fit of MPDA or PMPDA.
 
-    directions : for the samples, by decreasing eigenvalue
-    mean : (d,) of the samples
-    residual : how well the directions solve the pencil
-    strengths : gamma, alpha and beta in the units of the samples
-    sums : what classes can be added to
-    patches : the patches of each class, None where samples have their own tangent spaces
-    dimensions : the dimensions of the tangent spaces of each class
-    solvers, residuals : what eliminated the tangent vectors of each class, and how well
+    Attributes
+    ----------
+    directions : Directions
+        In the units of X, by decreasing eigenvalue.
+    residual : float
+        Largest relative residual of the eigenpairs.
+    state : FitState
+    summaries : list of ClassSummary
+        One for each class of this call.
     """
 
     directions: Directions
-    mean: Array
     residual: float
-    strengths: Strengths
-    sums: Sums
-    patches: list[Partition | None]
-    dimensions: list[Ints]
-    solvers: list[str]
-    residuals: list[float]
+    state: FitState
+    summaries: list[ClassSummary]
+
+    @property
+    def strengths(self) -> Strengths:
+        """Weight and ridges in squared units of X."""
+        strengths, convert = self.state.strengths, self.state.coordinates.to_squared_units
+        return Strengths(
+            convert(strengths.gamma), convert(strengths.alpha), convert(strengths.beta)
+        )
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """How many directions are wanted, None for all, and whether only in the range of S'."""
-
-    n_components: int | None
-    two_stage: bool
+def absolute_units(coordinates: Coordinates) -> Units:
+    """Return 1 in squared units of X, for gamma, alpha and beta alike."""
+    one = coordinates.from_squared_units(1.0)
+    return Units(one, one, one)
 
 
 def fit_discriminant(
-    view: Coordinates,
-    work: ClassWork,
-    penalties: Penalties,
-    wanted: Wanted,
-) -> Discriminant:
-    """Directions from the samples in a frame."""
-    passes = passes_over(view, work)
-    with passes.blas:
-        if penalties.relative:
-            kept = passes.sum_up()
-            used = penalties.strengths(passes.totals, view)
-            passes.eliminate(kept, used.gamma, used.beta)
-        else:
-            used = penalties.strengths(None, view)
-            passes.do_both(used.gamma, used.beta)
-        place = view.exponent, view.origin, view.basis
-        sums = Sums(passes.totals, passes.taken, used, *place)
-        return _solution(passes, view, sums, view.mean, wanted)
+    classes: ClassPool,
+    sums: ClassSums,
+    summaries: list[ClassSummary],
+    samples: FitSamples,
+    settings: DiscriminantSettings,
+    n_components: int | None,
+) -> DiscriminantFit:
+    """Compute the directions of one fit from the sums over classes.
 
-
-def extended_discriminant(
-    sums: Sums,
-    view: Coordinates,
-    work: ClassWork,
-    wanted: Wanted,
-) -> Discriminant:
-    """Directions from the classes of a fit and other classes, those of the samples in a frame.
-
-    The strengths are those of the fit; patches, dimensions and solvers are those of the new
-    classes.
+    Parameters
+    ----------
+    classes : ClassPool
+    sums : ClassSums
+        Contributions of all classes. With absolute units they contain the Schur complements; with
+        relative units these are computed here, because gamma and beta follow from the sums.
+    summaries : list of ClassSummary
+    samples : LabelledSamples or ClusterSamples
+    settings : DiscriminantSettings
+    n_components : int or None
+        None keeps all directions.
     """
-    sums, view = sums.ready_for(view)
-    passes = passes_over(view, work, sums.totals, sums.taken)
-    with passes.blas:
-        passes.do_both(sums.used.gamma, sums.used.beta)
-        sums = replace(sums, totals=passes.totals, taken=passes.taken)
-        return _solution(passes, view, sums, sums.mean, wanted)
+    coordinates, penalties = samples.coordinates, settings.penalties
+    if not penalties.relative:
+        state = FitState(sums, penalties.resolve(absolute_units(coordinates)), coordinates)
+        return solve_fit(state, summaries, settings.two_stage, n_components)
+    units = sums.units(samples.n_varying, coordinates.from_squared_units(1.0))
+    strengths = penalties.resolve(units)
+    schur_complement = sums.schur_complement
+    results: list[ClassSummary] = []
+    title = "Schur complements (2/2)"
+    for elimination in classes.map(title, ClassStages.eliminate, settings.classes, strengths):
+        schur_complement = schur_complement + elimination.taken
+        results.append(summaries[len(results)].with_elimination(elimination))
+    state = FitState(replace(sums, schur_complement=schur_complement), strengths, coordinates)
+    return solve_fit(state, results, settings.two_stage, n_components)
 
 
-def _solution(
-    passes: Passes, view: Coordinates, sums: Sums, mean: Array, wanted: Wanted
-) -> Discriminant:
-    """The directions from all sums, for the samples in a frame."""
-    pencil = reduced_pencil(sums.totals, sums.taken, sums.used)
-    found = solved(pencil, sums.used, wanted.two_stage)
-    kept = found.first(check_n_directions(found.eigenvalues.shape[0], wanted.n_components))
-    return Discriminant(
-        directions=replace(kept, vectors=fix_signs(view.directions(kept.vectors))),
-        mean=mean,
-        residual=eigenpair_residual(pencil.numerator, pencil.denominator, kept),
-        strengths=sums.used.changed(view.unscaled),
-        sums=sums,
-        patches=passes.patches,
-        dimensions=passes.dimensions,
-        solvers=passes.solvers,
-        residuals=passes.residuals,
-    )
+def fit_many_settings(
+    classes: ClassPool,
+    samples: FitSamples,
+    settings: Sequence[DiscriminantSettings],
+) -> Iterator[tuple[int, Directions | SingularFormError]]:
+    """Compute all directions for many settings on the same samples.
+
+    Settings with equal class settings share every stage up to the within-class form, and those with
+    equal gamma share the work on all ridges. Only one within-class form of a class is kept at a
+    time.
+
+    Yields
+    ------
+    index : int
+        Number of the setting; settings come in the order in which their work is shared best.
+    directions : Directions or SingularFormError
+        In the units of X; the error where a setting has no answer.
+    """
+    coordinates = samples.coordinates
+    one = coordinates.from_squared_units(1.0)
+    groups: dict[ClassSettings, list[int]] = {}
+    for index, setting in enumerate(settings):
+        groups.setdefault(setting.classes, []).append(index)
+    for class_settings, indices in groups.items():
+        sums, _ = sum_contributions(classes, class_settings)
+        relative, absolute = sums.units(samples.n_varying, one), absolute_units(coordinates)
+        penalties = [setting.penalties for setting in settings]
+        strengths = {
+            i: penalties[i].resolve(relative if penalties[i].relative else absolute)
+            for i in indices
+        }
+        indices.sort(key=lambda i: strengths[i].gamma)
+        for gamma, group in groupby(indices, key=lambda i: strengths[i].gamma):
+            members = list(group)
+            betas = tuple(sorted({strengths[i].beta for i in members}))
+            complements = _sum_complements(classes, class_settings, gamma, betas, sums)
+            for i in members:
+                complement = complements[betas.index(strengths[i].beta)]
+                state = FitState(
+                    replace(sums, schur_complement=complement), strengths[i], coordinates
+                )
+                yield i, _try_solve(state, settings[i].two_stage)
 
 
-def reduced_pencil(totals: Totals, taken: Array, used: Strengths) -> Eigenproblem:
-    """S' and S_tt + alpha I less what eliminating v takes off (d, d)."""
-    whole = symmetrize(totals.within) + used.alpha * eye(taken.shape[0], taken)
-    return Eigenproblem(totals.between.form(), whole - taken, whole)
+def _sum_complements(
+    classes: ClassPool,
+    settings: ClassSettings,
+    gamma: float,
+    betas: tuple[float, ...],
+    sums: ClassSums,
+) -> list[Array]:
+    """Return the Schur complement (r, r), summed over classes, for each beta."""
+    totals = [sums.schur_complement for _ in betas]
+    for matrices in classes.map("Schur complements", _complements, settings, gamma, betas):
+        totals = [total + matrix for total, matrix in zip(totals, matrices, strict=True)]
+    return totals
 
 
-def solved(pencil: Eigenproblem, used: Strengths, two_stage: bool) -> Directions:
-    """Every direction of the reduced pencil."""
+def _complements(
+    stages: ClassStages, settings: ClassSettings, gamma: float, betas: tuple[float, ...]
+) -> Sequence[Array]:
+    return eliminated_at(stages.within_form(settings), gamma, betas)
+
+
+def _try_solve(state: FitState, two_stage: bool) -> Directions | SingularFormError:
+    try:
+        directions = _solve_all(state, two_stage)[1]
+    except SingularFormError as error:
+        return error
+    vectors = fix_signs(state.coordinates.to_components(directions.vectors))
+    return replace(directions, vectors=vectors)
+
+
+def solve_fit(
+    state: FitState, summaries: list[ClassSummary], two_stage: bool, n_components: int | None
+) -> DiscriminantFit:
+    """Solve the eigenproblem and keep the leading directions.
+
+    Parameters
+    ----------
+    state : FitState
+    summaries : list of ClassSummary
+    two_stage : bool
+    n_components : int or None
+    """
+    problem, directions = _solve_all(state, two_stage)
+    directions = directions.first(check_n_directions(directions.eigenvalues.shape[0], n_components))
+    residual = eigenpair_residual(problem.numerator, problem.denominator, directions)
+    vectors = fix_signs(state.coordinates.to_components(directions.vectors))
+    return DiscriminantFit(replace(directions, vectors=vectors), residual, state, summaries)
+
+
+def _solve_all(state: FitState, two_stage: bool) -> tuple[Eigenproblem, Directions]:
+    """Return the reduced eigenproblem and all its directions, in the coordinates of the fit."""
+    sums, alpha = state.sums, state.strengths.alpha
+    within = symmetrize(sums.within) + alpha * eye(sums.within.shape[0], sums.within)
+    problem = Eigenproblem(sums.between.form(), within - sums.schur_complement, within)
     solve = solve_two_stage if two_stage else solve_eigenproblem
-    return solve(pencil.numerator, pencil.denominator, used.alpha, pencil.minuend)
+    return problem, solve(problem.numerator, problem.denominator, alpha, within)

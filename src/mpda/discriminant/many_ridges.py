@@ -39,7 +39,7 @@ _TOLERANCE = 1e-8
 
 
 def eliminated_at(form: WithinForm, gamma: float, betas: Sequence[float]) -> list[Floats]:
-    """S_tv (S_vv + beta I)^-1 S_tv' (d, d) for each beta; ``eliminate_tangents`` has one of them."""
+    """Return the Schur complement S_tv (S_vv + beta I)^-1 S_tv' (d, d) for each beta."""
     found: list[Floats | None] = [None] * len(betas)
     if _is_stepped(form.size, form.cross.shape[1], len(betas)):
         found = _by_steps(form, gamma, betas)

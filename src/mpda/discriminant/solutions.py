@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import array_namespace, eye
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import FitSamples
 from mpda.discriminant.eigenproblem import (
     Directions,
     eigenpair_residual,
@@ -20,9 +20,7 @@ from mpda.discriminant.eigenproblem import (
     solve_eigenproblem,
     solve_smallest_eigenproblem,
 )
-
-# Products of larger values with matrices of some thousand rows leave the range of floats (1e308).
-LARGEST_STRENGTH = 1e303
+from mpda.discriminant.settings import LARGEST_STRENGTH
 
 
 @dataclass(frozen=True)
@@ -80,14 +78,14 @@ class Solution:
 
 
 def solve_largest(
-    coords: Coordinates, problem: Eigenproblem, alpha: float, n_components: int | None
+    samples: FitSamples, problem: Eigenproblem, alpha: float, n_components: int | None
 ) -> Solution:
     """Solve S t = lambda (M + ridge I) t for the largest eigenvalues.
 
     Parameters
     ----------
-    coords : Coordinates
-        The samples.
+    samples : FitSamples
+        The samples of the fit.
     problem : Eigenproblem
         S and M.
     alpha : float
@@ -100,22 +98,22 @@ def solve_largest(
     Solution
         By decreasing eigenvalue.
     """
-    ridge, M = add_ridge(problem.denominator, alpha, coords)
+    ridge, M = add_ridge(problem.denominator, alpha, samples)
     directions = solve_eigenproblem(problem.numerator, M, ridge)
     directions = _select(directions, n_components)
     residual = eigenpair_residual(problem.numerator, M, directions)
-    return _convert(coords, directions, ridge, residual)
+    return _convert(samples, directions, ridge, residual)
 
 
 def solve_smallest(
-    coords: Coordinates, problem: Eigenproblem, alpha: float, n_components: int | None
+    samples: FitSamples, problem: Eigenproblem, alpha: float, n_components: int | None
 ) -> Solution:
     """Solve (S + ridge I) t = lambda M t for the smallest eigenvalues.
 
     Parameters
     ----------
-    coords : Coordinates
-        The samples.
+    samples : FitSamples
+        The samples of the fit.
     problem : Eigenproblem
         S and M.
     alpha : float
@@ -128,13 +126,13 @@ def solve_smallest(
     Solution
         By increasing eigenvalue.
     """
-    ridge, S = add_ridge(problem.numerator, alpha, coords)
+    ridge, S = add_ridge(problem.numerator, alpha, samples)
     directions = _select(solve_smallest_eigenproblem(S, problem.denominator), n_components)
     residual = normwise_residual(S, problem.denominator, directions)
-    return _convert(coords, directions, ridge, residual)
+    return _convert(samples, directions, ridge, residual)
 
 
-def add_ridge(M: Array, alpha: float, coords: Coordinates) -> tuple[float, Array]:
+def add_ridge(M: Array, alpha: float, samples: FitSamples) -> tuple[float, Array]:
     """Add a ridge that is relative to the mean diagonal of a matrix.
 
     Parameters
@@ -143,8 +141,8 @@ def add_ridge(M: Array, alpha: float, coords: Coordinates) -> tuple[float, Array
         Positive semi-definite matrix.
     alpha : float
         Ridge in units of the mean diagonal over features that are not constant.
-    coords : Coordinates
-        The samples.
+    samples : FitSamples
+        The samples of the fit.
 
     Returns
     -------
@@ -154,7 +152,7 @@ def add_ridge(M: Array, alpha: float, coords: Coordinates) -> tuple[float, Array
         M + ridge I.
     """
     trace = float(array_namespace(M).linalg.trace(M))
-    unit = trace / coords.n_varying if trace > 0.0 else coords.scaled(1.0)
+    unit = trace / samples.n_varying if trace > 0.0 else samples.coordinates.from_squared_units(1.0)
     ridge = alpha * unit
     if ridge > LARGEST_STRENGTH:
         raise ValueError(
@@ -201,8 +199,10 @@ def _select(directions: Directions, n_components: int | None) -> Directions:
 
 
 def _convert(
-    coords: Coordinates, directions: Directions, ridge: float, residual: float
+    samples: FitSamples, directions: Directions, ridge: float, residual: float
 ) -> Solution:
     """Return directions and ridge in the units of the samples."""
-    vectors = fix_signs(coords.directions(directions.vectors))
-    return Solution(replace(directions, vectors=vectors), coords.unscaled(ridge), residual)
+    coordinates = samples.coordinates
+    vectors = fix_signs(coordinates.to_components(directions.vectors))
+    ridge = coordinates.to_squared_units(ridge)
+    return Solution(replace(directions, vectors=vectors), ridge, residual)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats
 from mpda._lib.arrays import array_namespace, astype, ldexp, maximum, to_host
-from mpda._lib.coordinates import frame_exponent, scale_only
-from mpda._lib.validation import check_count, check_number
+from mpda._lib.validation import (
+    check_count,
+    check_not_constant,
+    check_number,
+    is_dask_collection,
+    scale_exponent,
+    validate_unlabelled,
+)
 from mpda.discriminant.eigenproblem import fix_signs
 from mpda.discriminant.scatter import total_scatter
-from mpda.estimators._checks import validate_data
-from mpda.estimators._costs import BLOCKS, solution_bytes
-from mpda.estimators._inputs import refuse_identical
-from mpda.estimators._linear_map import LinearMap
-from mpda.parallel import dask_engine, is_dask_collection
+from mpda.estimators._base import LinearMap
+from mpda.parallel import import_dask_cluster
 
 
 class GramPCA(LinearMap):
@@ -60,7 +63,7 @@ class GramPCA(LinearMap):
     (1797, 29)
     """
 
-    _on_devices = True
+    _computes_on_devices = True
 
     def __init__(self, n_components: float | None = None) -> None:
         self.n_components = n_components
@@ -69,25 +72,12 @@ class GramPCA(LinearMap):
         """Learn the components from the samples X (n_samples, n_features); y is not used."""
         _check_components(self.n_components)
         if is_dask_collection(X):
-            if np.isscalar(y):
-                raise TypeError(
-                    f"y={y!r} is not used: what GramPCA makes are arrays, without columns for "
-                    "labels. Give X without its labels, and these as a series."
-                )
-            engine = dask_engine()
-            blocks = engine.unlabelled_blocks(X)
-            validate_data(self, blocks.kind.sample())
-            facts = engine.all_facts(engine.block_facts(blocks))
-            n, dtype, mean = facts.n, blocks.kind.dtype, facts.mean
-            refuse_identical(facts.low, facts.high)
-            exponent = frame_exponent(np.stack([facts.low, facts.high]))
-            scatter = engine.summed(blocks, total_scatter, exponent, mean)
+            n, dtype, mean, exponent, scatter = self._sum_over_cluster(X, y)
         else:
-            X = self._unlabelled(X)
-            self._refuse_beyond_memory(X, [X.shape[0]])
-            n, dtype, mean = X.shape[0], X.dtype, scale_only(X).mean
-            exponent = frame_exponent(X)
-            scatter = total_scatter(X, exponent, mean)
+            samples = validate_unlabelled(self, X, devices=True)
+            n, dtype, mean = samples.X.shape[0], samples.dtype, samples.mean
+            exponent = samples.coordinates.exponent
+            scatter = total_scatter(samples.X, 0, ldexp(mean, -exponent))
         xp = array_namespace(scatter)
         values, vectors = xp.linalg.eigh(scatter)
         values, vectors = maximum(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
@@ -100,8 +90,21 @@ class GramPCA(LinearMap):
         self.mean_ = astype(mean, dtype)
         return self
 
-    def _fit_bytes(self, sizes: Sequence[int], d: int, at_once: int) -> float:
-        return BLOCKS + solution_bytes(d)
+    def _sum_over_cluster(self, X: Any, y: Any) -> tuple[int, Any, Floats, int, Floats]:
+        """Return n, dtype, mean, exponent and scatter of a Dask collection."""
+        if np.isscalar(y):
+            raise TypeError(
+                f"y={y!r} is not used: GramPCA returns arrays, without columns for labels. Give X "
+                "without its labels, and these as a series."
+            )
+        cluster = import_dask_cluster()
+        blocks = cluster.unlabelled_blocks(X)
+        validate_data(self, blocks.kind.sample())
+        facts = cluster.merge_facts(cluster.collect_facts(blocks))
+        check_not_constant(facts.low, facts.high)
+        exponent = scale_exponent(facts.low, facts.high)
+        scatter = cluster.sum_over_blocks(blocks, total_scatter, exponent, facts.mean)
+        return facts.n, blocks.kind.dtype, facts.mean, exponent, scatter
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

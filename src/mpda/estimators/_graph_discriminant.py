@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
 from mpda._lib.array_types import Floats
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_count, check_option
 from mpda.baselines.graph_methods import (
     PENALTIES,
@@ -20,9 +20,7 @@ from mpda.baselines.graph_methods import (
 )
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo
-from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 
 _LARGEST_WEIGHT = 1e100
 _WITHIN = ("fisher", "local", "neighbors")
@@ -145,13 +143,6 @@ class GraphDiscriminant(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _class_bytes(self, n: int, d: int) -> float:
-        return graph_bytes(n, d, self.n_neighbors)
-
-    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
-        n = sum(sizes)
-        return samples_bytes(n, d) + pairs_bytes(n, self.n_pairs * len(sizes))
-
     def _check(self) -> None:
         for name, graph, options in (
             ("within", self.within, _WITHIN),
@@ -164,12 +155,15 @@ class GraphDiscriminant(EigenMethod):
         check_option("penalty", self.penalty, PENALTIES)
         super()._check()
 
-    def _warn(self, samples: LabelledSamples) -> None:
+    @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that are searched inside each class."""
         if self.within in ("local", "neighbors") or self.between == "local":
-            warn_of_small_classes(samples, self.n_neighbors)
+            return self.n_neighbors
+        return None
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(view, samples, memo)
+    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(samples, memo)
         affinities = {"fisher": "ones", "local": "full"}
         if callable(self.within):
             within = _weights_form(data, samples, self.within, "within")

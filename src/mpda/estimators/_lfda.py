@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_count, check_option
 from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
 from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._costs import graph_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo
-from mpda.estimators._samples import Samples, warn_of_small_classes
 
 
 class LFDA(EigenMethod):
@@ -87,7 +85,7 @@ class LFDA(EigenMethod):
     (150, 2)
     """
 
-    _sum_over_classes = _on_devices = True
+    _computes_on_devices = True
 
     def __init__(
         self,
@@ -110,18 +108,16 @@ class LFDA(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _class_bytes(self, n: int, d: int) -> float:
-        return graph_bytes(n, d, self.n_neighbors)
-
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)
         check_option("affinity", self.affinity, AFFINITIES)
         super()._check()
 
-    def _warn(self, samples: Samples) -> None:
-        if self.affinity != "ones":
-            warn_of_small_classes(samples, self.n_neighbors)
+    @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that are searched inside each class."""
+        return self.n_neighbors if self.affinity != "ones" else None
 
-    def _forms(self, view: Coordinates, samples: Samples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(view, samples, memo)
+    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(samples, memo)
         return data.cached(local_fisher_problem, self.n_neighbors, self.affinity)

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.coordinates import Coordinates, build_coordinates
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.threads import SMALL, one_blas_thread
-from mpda._lib.validation import check_count
+from mpda._lib.validation import check_count, validate_unlabelled
 from mpda.baselines.alignment import alignment_problem, energy_dimension
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import numerical_rank
 from mpda.discriminant.solutions import Eigenproblem, Solution, solve_smallest
-from mpda.estimators._costs import graph_bytes, neighborhoods_bytes, samples_bytes
+from mpda.estimators._base import ComponentPath
 from mpda.estimators._eigen_method import EigenMethod, Memo
-from mpda.estimators._samples import LabelledSamples
 from mpda.neighbors.graph import center
 
 _ENERGY = 0.95
@@ -122,24 +122,36 @@ class LLTSA(EigenMethod):
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the map from the samples X (n_samples, n_features); y is not used."""
-        X = self._unlabelled(X)
         self._check()
-        self._refuse_beyond_memory(X, [len(X)])
-        view = build_coordinates(X)
-        with one_blas_thread(view.dimension <= SMALL):
-            forms = self._forms(view, None, {})
-            solution = self._solution(view, forms)
+        samples = validate_unlabelled(self, X)
+        with one_blas_thread(samples.coordinates.dimension <= SMALL):
+            forms = self._forms(samples, {})
+            solution = self._solution(samples, forms)
         self.tangent_dimension_ = forms.dimension
-        self._keep(view, solution)
+        self._keep(samples, solution)
         return self
 
-    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
-        n = sum(sizes)
-        k = min(self.n_neighbors, n)
-        return samples_bytes(n, d) + graph_bytes(n, d, k) + neighborhoods_bytes(n, d, k)
+    def _paths(
+        self, index: int, samples: LabelledSamples, memo: Memo, n_rows: int | None
+    ) -> Iterator[ComponentPath]:
+        """Yield the components for every number of them.
 
-    def _class_bytes(self, n: int, d: int) -> float:
-        return 0.0
+        If the dimension of the tangent spaces follows the number of components, each number has an
+        eigenproblem of its own, up to the largest dimension that is allowed.
+        """
+        if self.tangent_dimension is not None:
+            yield from super()._paths(index, samples, memo, n_rows)
+            return
+        r = 0
+        while n_rows is None or r < n_rows:
+            r += 1
+            forms = copy(self).set_params(n_components=r)._forms(samples, memo)
+            directions = self._solution(samples, forms).directions
+            is_last = forms.dimension < r
+            rows = directions.first(n_rows or directions.eigenvalues.size if is_last else r)
+            yield ComponentPath(index, self._scale_directions(rows), first=r)
+            if is_last or r >= directions.eigenvalues.size:
+                return
 
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors, least=3)
@@ -147,17 +159,17 @@ class LLTSA(EigenMethod):
             check_count("tangent_dimension", self.tangent_dimension)
         super()._check()
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples | None, memo: Memo) -> _Forms:
-        data = self._training_data(view, samples, memo)
+    def _forms(self, samples: LabelledSamples, memo: Memo) -> _Forms:
+        data = self._training_data(samples, memo)
         r = self._dimension(data)
         return _Forms(data.cached(alignment_problem, self.n_neighbors, r), r)
 
-    def _solution(self, view: Coordinates, forms: _Forms) -> Solution:
-        return solve_smallest(view, forms.pencil, self.alpha, self.n_components)
+    def _solution(self, samples: LabelledSamples, forms: _Forms) -> Solution:
+        return solve_smallest(samples, forms.pencil, self.alpha, self.n_components)
 
     def _dimension(self, data: TrainingData) -> int:
         """r, the dimension of the tangent spaces of neighbourhoods."""
-        Z, lists = data.coords.all_coordinates, data.neighbors(self.n_neighbors).indices
+        Z, lists = data.local_samples.all_coordinates, data.neighbors(self.n_neighbors).indices
         offsets = center(Z)
         n_dimensions = numerical_rank(offsets.T @ offsets)
         most = max(1, min(lists.shape[1] - 2, n_dimensions - 1))

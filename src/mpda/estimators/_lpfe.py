@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_count, check_number
 from mpda.baselines.training_data import TrainingData
 from mpda.baselines.vector_fields import follow_fields
 from mpda.discriminant.solutions import Solution
-from mpda.estimators._costs import fields_bytes, graph_bytes, tangent_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo
-from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 
 
 class LPFE(EigenMethod):
@@ -115,24 +113,20 @@ class LPFE(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _class_bytes(self, n: int, d: int) -> float:
-        k = min(self.n_neighbors, n)
-        m = 0.75 * min(d, k)
-        fields = fields_bytes(n * m, self.n_components or d)
-        return graph_bytes(n, d, k) + tangent_bytes(n, m, d, 1.5 * k) + fields
-
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)
         check_number("tangent_energy", self.tangent_energy, most=1.0)
         super()._check()
 
-    def _warn(self, samples: LabelledSamples) -> None:
-        warn_of_small_classes(samples, self.n_neighbors)
+    @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that are searched inside each class."""
+        return self.n_neighbors
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> TrainingData:
-        return self._training_data(view, samples, memo)
+    def _forms(self, samples: LabelledSamples, memo: Memo) -> TrainingData:
+        return self._training_data(samples, memo)
 
-    def _solution(self, view: Coordinates, forms: TrainingData) -> Solution:
+    def _solution(self, samples: LabelledSamples, forms: TrainingData) -> Solution:
         return follow_fields(
             forms, self.n_neighbors, self.tangent_energy, self.alpha, self.n_components
         )

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_count, check_number
 from mpda.baselines.graph_methods import lsda_scatters
 from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._costs import graph_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo
-from mpda.estimators._samples import LabelledSamples
 
 
 class LSDA(EigenMethod):
@@ -103,19 +99,12 @@ class LSDA(EigenMethod):
         self.orthonormal = orthonormal
         self.verbose = verbose
 
-    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
-        n = sum(sizes)
-        return samples_bytes(n, d) + graph_bytes(n, d, self.n_neighbors)
-
-    def _class_bytes(self, n: int, d: int) -> float:
-        return 0.0
-
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)
         check_number("between_share", self.between_share, below=1.0)
         super()._check()
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(view, samples, memo)
+    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(samples, memo)
         scatters = data.cached(lsda_scatters, self.n_neighbors)
         return scatters.eigenproblem(self.between_share)

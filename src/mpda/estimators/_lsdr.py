@@ -13,10 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, check_number, resolve_seed
+from mpda._lib.validation import check_count, check_number, resolve_seed, validate_labelled
 from mpda.baselines.lsdr.subspace_search import SearchOptions, maximize_smi
-from mpda.estimators._costs import kernels_bytes, samples_bytes
-from mpda.estimators._linear_map import LinearMap
+from mpda.estimators._base import LinearMap
 
 _WIDTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 _RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -147,15 +146,14 @@ class LSDR(LinearMap):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
         begin = time.monotonic()
-        samples = self._labelled(X, y)
+        samples = validate_labelled(self, X, y)
         options = self._search_options(begin)
-        self._refuse_beyond_memory(samples.X, samples.sizes)
         codes = np.searchsorted(samples.classes, samples.y)
         rng = np.random.default_rng(_seed(self.random_state))
-        subspace = maximize_smi(samples.X, codes, self.n_components, self.init, options, rng)
+        subspace = maximize_smi(samples, codes, self.n_components, self.init, options, rng)
         self.classes_ = samples.classes
-        self.mean_ = subspace.mean.astype(samples.X.dtype, copy=False)
-        self.components_ = subspace.components.astype(samples.X.dtype, order="C")
+        self.mean_ = subspace.mean.astype(samples.dtype, copy=False)
+        self.components_ = subspace.components.astype(samples.dtype, order="C")
         self.width_ = subspace.smoothing.width
         self.ridge_ = subspace.smoothing.ridge
         history = subspace.ascent.history
@@ -166,13 +164,6 @@ class LSDR(LinearMap):
         self.stop_reason_ = subspace.ascent.stop_reason
         self._warn_if_cut_short()
         return self
-
-    def _class_bytes(self, n: int, d: int) -> float:
-        return 0.0
-
-    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
-        n = sum(sizes)
-        return 3.0 * samples_bytes(n, d) + kernels_bytes(n, self.n_centers)
 
     def _search_options(self, begin: float) -> SearchOptions:
         unlimited = self.max_time is None or self.max_time == math.inf

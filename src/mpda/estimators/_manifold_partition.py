@@ -6,15 +6,20 @@ from typing import Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
-from mpda._lib.coordinates import scale_exponent
-from mpda._lib.validation import check_count, check_jobs
-from mpda.estimators._checks import validate_data
-from mpda.estimators._inputs import refuse_device
-from mpda.estimators._samples import distinct_labels
+from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
+from mpda._lib.validation import (
+    check_count,
+    check_jobs,
+    feature_range,
+    group_by_class,
+    refuse_dask,
+    scale_exponent,
+)
 from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
-from mpda.parallel import is_dask_collection, map_ordered
+from mpda.parallel import map_ordered
 from mpda.partition.principal_axis_tree import principal_axis_partition
 from mpda.partition.rules import PartitionRule, measure_linearity, partition_rule
 from mpda.partition.tree import Partition, join_partitions
@@ -116,22 +121,19 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
         n_neighbors = check_count("partition_neighbors", self.partition_neighbors)
         rule = partition_rule(self.partition, check_count("max_patch_size", self.max_patch_size))
         n_jobs = check_jobs(self.n_jobs)
-        if is_dask_collection(X):
-            raise TypeError(
-                "ManifoldPartition needs all samples in memory and does not accept Dask "
-                "collections. If X fits into memory, give X.compute()."
-            )
-        refuse_device(self, X, able=False)
+        refuse_dask(self, X)
+        if is_dispatched(X):
+            raise TypeError("ManifoldPartition works on NumPy arrays: give X as a NumPy array.")
+        refuse_accelerator(X)
         if y is None:
             X = validate_data(self, X, dtype=np.float64)
-            codes = np.zeros(len(X), dtype=np.intp)
+            members = [np.arange(len(X))]
             for name in ("classes_", "patch_classes_"):
                 self.__dict__.pop(name, None)  # of an earlier fit with y
         else:
             X, y = validate_data(self, X, y, dtype=np.float64)
-            self.classes_, codes = distinct_labels(y)
-        X = np.ldexp(X, -scale_exponent(X))
-        members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+            self.classes_, members = group_by_class(y)
+        X = np.ldexp(X, -scale_exponent(*feature_range(X)))
         arguments = ((X[indices], n_neighbors, rule) for indices in members)
         report = type(self).__name__ if self.verbose else None
         partitions = list(

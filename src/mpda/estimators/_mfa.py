@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from mpda._lib.coordinates import Coordinates
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_count, check_option
 from mpda.baselines.graph_methods import PENALTIES, intrinsic_scatter, penalty_scatter
 from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._costs import graph_bytes, pairs_bytes, samples_bytes
 from mpda.estimators._eigen_method import EigenMethod, Memo
-from mpda.estimators._samples import LabelledSamples, warn_of_small_classes
 
 
 class MFA(EigenMethod):
@@ -113,23 +109,18 @@ class MFA(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _class_bytes(self, n: int, d: int) -> float:
-        return graph_bytes(n, d, self.n_neighbors)
-
-    def _shared_bytes(self, sizes: Sequence[int], d: int) -> float:
-        n = sum(sizes)
-        return samples_bytes(n, d) + pairs_bytes(n, self.n_pairs * len(sizes))
-
     def _check(self) -> None:
         check_count("n_neighbors", self.n_neighbors)
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
         super()._check()
 
-    def _warn(self, samples: LabelledSamples) -> None:
-        warn_of_small_classes(samples, self.n_neighbors)
+    @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that are searched inside each class."""
+        return self.n_neighbors
 
-    def _forms(self, view: Coordinates, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(view, samples, memo)
+    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
+        data = self._training_data(samples, memo)
         between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
         return Eigenproblem(between, data.cached(intrinsic_scatter, self.n_neighbors))

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
-import numpy as np
-
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.arrays import is_device_array, numbers_to_device, take, to_device, to_host
-from mpda._lib.validation import check_count, check_flag, check_jobs, check_option, check_patches
-from mpda.discriminant.class_contribution import PatchRule, Plan
-from mpda.discriminant.fit import Discriminant
-from mpda.estimators._costs import all_pairs_bytes, elimination_bytes, tangent_bytes
-from mpda.estimators._discriminant import TangentDiscriminant
-from mpda.estimators._samples import LabelledSamples, Samples
-from mpda.parallel import is_dask_collection, map_ordered
-from mpda.partition.rules import (
-    MAX_GEODESIC_SIZE,
-    PARTITIONS,
-    cluster_class,
-    known_patches,
-    partition_rule,
+from mpda._lib.validation import check_count, check_flag, check_number, check_option
+from mpda.discriminant.settings import ClassSettings, DiscriminantSettings
+from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._tangent_fit import (
+    add_to_tangent_method,
+    check_settings,
+    fit_many_tangent_methods,
+    fit_tangent_method,
 )
-from mpda.partition.tree import join_partitions
+from mpda.neighbors.approximate_search import check_neighbor_search
+from mpda.partition.rules import partition_rule
 
 
-class MPDA(TangentDiscriminant):
+class MPDA(LinearMap):
     """Manifold Partition Discriminant Analysis.
 
     Finds a linear map to a few dimensions in which samples of a class stay close along the
@@ -151,6 +143,8 @@ class MPDA(TangentDiscriminant):
     (1797, 10)
     """
 
+    _computes_on_devices = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -196,130 +190,79 @@ class MPDA(TangentDiscriminant):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or a Dask collection; or, with scikit-learn's array API dispatch, an array of another
-            library, on whose device the work is done then.
+            Training samples. A Dask collection is fitted on its cluster; a device array, with
+            scikit-learn's array API dispatch, on its device.
         y : array-like of shape (n_samples,)
             Class labels.
         patches : array-like of int of shape (n_samples,), default=None
-            Known patches, in place of ``partition``; -1 makes a patch of one sample.
+            Patches to use in place of ``partition``; -1 makes a patch of one sample.
+
+        Returns
+        -------
+        MPDA
+            The fitted estimator.
         """
-        _refuse_given_patches(X, patches)
-        samples = self._given(X, y)
-        self._keep_patches(samples, self._learn(samples, self._rules(samples, patches)))
+        fit_tangent_method(self, X, y, self.check_parameters(), patches)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
-        """Add classes to what was learnt.
+        """Add classes to a fit.
 
-        The first call is :meth:`fit`. After it, the samples of other classes may come in any number
-        of calls, each class whole in one of them, and the map is that of a fit on all samples: what
-        a class contributes does not depend on the others. So data may be larger than memory. With
-        relative units, gamma, alpha and beta stay what the first call found in absolute terms
-        (``units_``), and the map is that of a fit on all samples with ``units="absolute"`` and
-        these values.
+        The first call is :meth:`fit`. Later calls add other classes, each with all its samples, and
+        the map is that of a fit to all samples, because what a class contributes does not depend on
+        the others. So data may be larger than memory. With relative units, gamma, alpha and beta
+        keep the absolute values of the first call (``units_``): the map is that of a fit to all
+        samples with ``units="absolute"`` and these values.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Samples of new classes.
         y : array-like of shape (n_samples,)
-            Labels of classes that have not been seen; at least two classes in the first call. A
-            class that comes again with the very same samples is passed over, with others refused.
+            Class labels; at least two classes in the first call. A class of an earlier call is an
+            error.
         patches : array-like of int of shape (n_samples,), default=None
-            Known patches, as in :meth:`fit`.
+            Patches to use, as in :meth:`fit`.
+
+        Returns
+        -------
+        MPDA
+            The fitted estimator.
         """
-        _refuse_given_patches(X, patches)
-        y, patches = (to_host(each) if is_device_array(each) else each for each in (y, patches))
-        more = hasattr(self, "components_")
-        samples: Samples | None
-        if more:
-            samples, new = self._more(X, y)
-            if samples is None:
-                return self
-            if patches is not None and np.shape(patches) == np.shape(y):
-                patches = np.asarray(patches)[np.isin(y, new)]
-        else:
-            samples = self._given(X, y)
-        found = self._learn(samples, self._rules(samples, patches), more=more)
-        self._keep_patches(samples, found, more=more)
+        if not hasattr(self, "components_"):
+            return self.fit(X, y, patches=patches)
+        add_to_tangent_method(self, X, y, self.check_parameters(), patches)
         return self
 
-    def _rules(self, samples: Samples, patches: ArrayLike | None) -> Sequence[PatchRule]:
-        if patches is None:
-            return self._patch_rules(samples)
-        assert isinstance(samples, LabelledSamples)
-        labels = check_patches(to_host(patches) if is_device_array(patches) else patches, samples.y)
-        return [partial(known_patches, labels=labels[each]) for each in samples.members]
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
+    ) -> Iterator[ComponentPath]:
+        """Fit with many parameter sets and share their work; see ``LinearMap.fit_many``."""
+        return fit_many_tangent_methods(self, X, y, parameter_sets, n_components)
 
-    def _keep_patches(self, samples: Samples, found: Discriminant, *, more: bool = False) -> None:
-        parts = [part for part in found.patches if part is not None]
-        kept = {
-            "patch_classes_": np.repeat(samples.classes, [part.linearity.size for part in parts]),
-            "patch_linearity_": np.concatenate([part.linearity for part in parts]),
-            "tangent_dimensions_": np.concatenate(found.dimensions),
-        }
-        known = not more or hasattr(self, "patch_labels_")
-        if known and isinstance(samples, LabelledSamples):
-            before = self.patch_linearity_.shape[0] if more else 0
-            kept["patch_labels_"] = join_partitions(parts, samples.members).labels + before
-        else:
-            self.__dict__.pop("patch_labels_", None)  # some samples are not here
-        for name, values in kept.items():
-            if more:
-                values = np.concatenate([to_host(getattr(self, name)), values])
-            setattr(self, name, numbers_to_device(values, found.mean))
+    @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that are searched inside each class."""
+        return self.n_neighbors
 
-    def _check_before(self) -> None:
-        super()._check_before()
-        check_count("max_patch_size", self.max_patch_size)
-        if hasattr(self.partition, "fit_predict"):
-            raise TypeError(
-                "partition cannot be a clusterer for samples on Dask: give the name of a "
-                'partition, such as "auto".'
-            )
-        check_option("partition", self.partition, PARTITIONS)
-
-    def _class_bytes(self, n: int, d: int) -> float:
-        # As many patches as halving to the largest size may leave, each with all its dimensions.
-        size = min(self.max_patch_size, n)
-        n_patches = max(1.0, 2.0 * n / size)
-        m = min(0.9 * size, d)
-        u = min(0.9 * n, n_patches * m)
-        tangents = tangent_bytes(n_patches, u / n_patches, d, 2.0 * self.n_neighbors)
-        small_parts = all_pairs_bytes(min(n, MAX_GEODESIC_SIZE))
-        return super()._class_bytes(n, d) + tangents + elimination_bytes(u, d) + small_parts
-
-    def _plan(self) -> Plan:
-        return self._made_plan(
-            check_count("partition_neighbors", self.partition_neighbors),
+    def check_parameters(self) -> DiscriminantSettings:
+        """Check the parameters and return them as settings of a fit."""
+        max_patch_size = check_count("max_patch_size", self.max_patch_size)
+        partition = self.partition
+        if not hasattr(partition, "fit_predict"):
+            alternative = ", or a clusterer with fit_predict"
+            partition = partition_rule(partition, max_patch_size, also=alternative)
+        classes = ClassSettings(
+            n_neighbors=check_count("n_neighbors", self.n_neighbors),
+            tangent_energy=check_number("tangent_energy", self.tangent_energy, most=1.0),
+            full_affinity=check_option("affinity", self.affinity, ("knn", "full")) == "full",
+            neighbor_search=check_neighbor_search(self.neighbor_search),
+            partition=partition,
+            partition_neighbors=check_count("partition_neighbors", self.partition_neighbors),
             anchors=check_flag("anchors", self.anchors),
         )
-
-    def _cut(self) -> Hashable:
-        return repr(self.partition), self.partition_neighbors, self.max_patch_size
-
-    def _patch_rules(self, samples: Samples) -> Sequence[PatchRule]:
-        max_patch_size = check_count("max_patch_size", self.max_patch_size)
-        if hasattr(self.partition, "fit_predict"):
-            assert isinstance(samples, LabelledSamples)
-            work = (
-                (self.partition, to_host(take(samples.X, to_device(each, samples.X))), label)
-                for each, label in zip(samples.members, samples.classes.tolist(), strict=True)
-            )
-            found = map_ordered(
-                cluster_class, work, len(samples.members), n_jobs=check_jobs(self.n_jobs)
-            )
-            return [partial(known_patches, labels=labels) for labels in found]
-        rule = partition_rule(
-            self.partition, max_patch_size, also=", or a clusterer with fit_predict"
-        )
-        if self.partition in ("geodesic", "euclidean"):
-            samples.refuse_beyond(
-                all_pairs_bytes,
-                f'partition={self.partition!r} compares all pairs of a class, "auto" does not.',
-            )
-        return [rule] * len(samples.members)
-
-
-def _refuse_given_patches(X: Any, patches: ArrayLike | None) -> None:
-    if patches is not None and is_dask_collection(X):
-        raise TypeError("patches cannot be given for samples on Dask: leave them to partition.")
+        return check_settings(self, classes)

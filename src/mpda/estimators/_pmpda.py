@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda.discriminant.class_contribution import Plan
-from mpda.estimators._costs import elimination_bytes, tangent_bytes
-from mpda.estimators._discriminant import TangentDiscriminant
+from mpda._lib.validation import check_count, check_number, check_option
+from mpda.discriminant.settings import ClassSettings, DiscriminantSettings
+from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._tangent_fit import (
+    add_to_tangent_method,
+    check_settings,
+    fit_many_tangent_methods,
+    fit_tangent_method,
+)
+from mpda.neighbors.approximate_search import check_neighbor_search
 
 
-class PMPDA(TangentDiscriminant):
+class PMPDA(LinearMap):
     """Pairwise-variate MPDA: every sample has a tangent space of its own.
 
     The objective is that of :class:`MPDA` with one patch per sample: the tangent space of a sample
@@ -86,6 +94,8 @@ class PMPDA(TangentDiscriminant):
     (150, 2)
     """
 
+    _computes_on_devices = True
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -118,29 +128,72 @@ class PMPDA(TangentDiscriminant):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
-        samples = self._given(X, y)
-        self._learn(samples, self._patch_rules(samples))
+        """Learn the map.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples. A Dask collection is fitted on its cluster; a device array, with
+            scikit-learn's array API dispatch, on its device.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        PMPDA
+            The fitted estimator.
+        """
+        fit_tangent_method(self, X, y, self.check_parameters())
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Add the classes of the samples X (n_samples, n_features), labels y, to what was learnt.
+        """Add classes to a fit.
 
-        The first call is :meth:`fit`; the map is that of a fit on all samples. What may come, and
-        what the units are then, is said in :meth:`MPDA.partial_fit`.
+        The first call is :meth:`fit`. Later calls add other classes, each with all its samples, and
+        the map is that of a fit to all samples, because what a class contributes does not depend on
+        the others. So data may be larger than memory. With relative units, gamma, alpha and beta
+        keep the absolute values of the first call (``units_``): the map is that of a fit to all
+        samples with ``units="absolute"`` and these values.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples of new classes.
+        y : array-like of shape (n_samples,)
+            Class labels; at least two classes in the first call. A class of an earlier call is an
+            error.
+
+        Returns
+        -------
+        PMPDA
+            The fitted estimator.
         """
-        more = hasattr(self, "components_")
-        samples = self._more(X, y)[0] if more else self._given(X, y)
-        if samples is not None:
-            self._learn(samples, self._patch_rules(samples), more=more)
+        if not hasattr(self, "components_"):
+            return self.fit(X, y)
+        add_to_tangent_method(self, X, y, self.check_parameters())
         return self
 
-    def _class_bytes(self, n: int, d: int) -> float:
-        # A tangent space for every sample, of about three quarters of its neighbours.
-        k = min(self.n_neighbors, n)
-        m = 0.75 * min(d, k)
-        tangents = tangent_bytes(n, m, d, 1.5 * k) + elimination_bytes(n * m, d)
-        return super()._class_bytes(n, d) + tangents
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
+    ) -> Iterator[ComponentPath]:
+        """Fit with many parameter sets and share their work; see ``LinearMap.fit_many``."""
+        return fit_many_tangent_methods(self, X, y, parameter_sets, n_components)
 
-    def _plan(self) -> Plan:
-        return self._made_plan()
+    @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that are searched inside each class."""
+        return self.n_neighbors
+
+    def check_parameters(self) -> DiscriminantSettings:
+        """Check the parameters and return them as settings of a fit."""
+        classes = ClassSettings(
+            n_neighbors=check_count("n_neighbors", self.n_neighbors),
+            tangent_energy=check_number("tangent_energy", self.tangent_energy, most=1.0),
+            full_affinity=check_option("affinity", self.affinity, ("knn", "full")) == "full",
+            neighbor_search=check_neighbor_search(self.neighbor_search),
+        )
+        return check_settings(self, classes)

@@ -1,4 +1,8 @@
-"""The scores of one fold: every grid point and every number of components."""
+"""Scores of one fold: every parameter set of a grid and every number of components.
+
+The estimator fits all parameter sets through ``LinearMap.fit_many``. One sweep over the components
+then gives the 1-NN predictions for every number of them.
+"""
 
 from __future__ import annotations
 
@@ -14,122 +18,142 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda.estimators._discriminant import TangentDiscriminant
-from mpda.estimators._eigen_method import EigenMethod
-from mpda.estimators._samples import LabelledSamples
-from mpda.estimators._scale import Scale
-from mpda.model_selection.grid import Dimensions, SearchGrid, last_step
+from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.model_selection.grid import SearchGrid, last_step
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
-from mpda.model_selection.walk import Solved, walk
 
-Score = Callable[[Labels, Labels], float]
+Scorer = Callable[[Labels, Labels], float]
+"""A function of true and predicted labels; larger is better."""
+
+# Seconds between two lines about progress.
+_REPORT_INTERVAL = 2.0
+
+
+@dataclass(frozen=True)
+class FoldTask:
+    """One fold of a search.
+
+    Attributes
+    ----------
+    estimator : estimator or Pipeline
+    X : array-like of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,)
+    train, test : ndarrays of int
+        Indices of the training and test samples.
+    number : int
+        Number of the fold, for messages.
+    grid : SearchGrid
+    n_components : tuple of int or None
+        Numbers of components; None stands for all.
+    scorer : callable or None
+        None is accuracy.
+    verbose : bool
+    """
+
+    estimator: Any
+    X: Any
+    y: Labels
+    train: Ints
+    test: Ints
+    number: int
+    grid: SearchGrid
+    n_components: tuple[int, ...] | None
+    scorer: Scorer | None
+    verbose: bool
 
 
 @dataclass(frozen=True)
 class FoldScores:
-    """scores : (points, dimensions) of one fold, nan where there is none; seconds : (points,)"""
+    """Scores of one fold.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_points, max_components)
+        Column r - 1 is for r components; nan where there is no score.
+    seconds : ndarray of shape (n_points,)
+        Time of each grid point; shared work counts where it was done.
+    failures : list of str
+        Messages of fits without an answer.
+    small_classes : list of str
+        Classes with too few samples for the number of neighbours.
+    """
 
     scores: Floats
     seconds: Floats
     failures: list[str]
     small_classes: list[str]
-    n_points: int
 
 
-def fold_scores(
-    estimator: Any,
-    X: Any,
-    y: Labels,
-    train: Ints,
-    test: Ints,
-    number: int,
-    grid: SearchGrid,
-    wanted: Dimensions,
-    score: Score | None,
-    report: bool = False,
-) -> FoldScores:
-    X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
-    if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
-        earlier = clone(Pipeline(estimator.steps[:-1]))
-        X_train = earlier.fit_transform(X_train, y[train])
-        X_test = earlier.transform(X_test)
-    method = clone(last_step(estimator)).set_params(n_components=None)
-    samples = method._labelled(X_train, y[train])
-    found = PointScores(samples, np.asarray(X_test, dtype=np.float64), y[test], wanted.most, score)
-    seconds = np.zeros(len(grid.points))
-    failures: list[str] = []
-    begin = said = time.perf_counter()
-    for solved in walk(method, samples, grid.points, wanted):
-        if solved.failure is not None:
-            failures += [solved.failure] * len(solved.points)
+def score_fold(task: FoldTask) -> FoldScores:
+    """Fit every grid point to the training part of a fold and score it on the test part."""
+    X_train, X_test = _safe_indexing(task.X, task.train), _safe_indexing(task.X, task.test)
+    y_train, y_test = task.y[task.train], task.y[task.test]
+    if isinstance(task.estimator, Pipeline) and len(task.estimator.steps) > 1:
+        earlier_steps = clone(Pipeline(task.estimator.steps[:-1]))
+        X_train = earlier_steps.fit_transform(X_train, y_train)
+        X_test = earlier_steps.transform(X_test)
+    method = clone(last_step(task.estimator)).set_params(n_components=None)
+    points = task.grid.points
+    paths = method.fit_many(X_train, y_train, points, task.n_components)
+    X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
+    sweep = _Sweep(X_train, y_train, X_test, y_test, task.scorer)
+    curves: list[tuple[ComponentPath, Floats]] = []
+    failures, seconds = [], np.zeros(len(points))
+    start = reported = time.perf_counter()
+    for path in paths:
+        if path.failure is not None:
+            failures.append(path.failure)
         else:
-            found.add(solved)
-        seconds[solved.points] += (time.perf_counter() - begin) / len(solved.points)
-        begin = time.perf_counter()
-        if report and begin - said >= 2.0:
-            done = np.count_nonzero(seconds)
-            print(f"fold {number}: {done}/{len(grid.points)} grid points", file=sys.stderr)
-            said = begin
-    small = _small_classes(samples, grid.points, method, number)
-    return FoldScores(found.table(len(grid.points)), seconds, failures, small, len(grid.points))
+            curves.append((path, sweep.score(path)))
+        now = time.perf_counter()
+        seconds[path.index] += now - start
+        start = now
+        if task.verbose and now - reported >= _REPORT_INTERVAL:
+            count = np.count_nonzero(seconds)
+            print(f"fold {task.number}: {count}/{len(points)} grid points", file=sys.stderr)
+            reported = now
+    width = max((path.first - 1 + curve.size for path, curve in curves), default=0)
+    scores = np.full((len(points), width), np.nan)
+    for path, curve in curves:
+        scores[path.index, path.first - 1 : path.first - 1 + curve.size] = curve
+    small_classes = _small_classes(y_train, points, method, task.number)
+    return FoldScores(scores, seconds, failures, small_classes)
 
 
-class PointScores:
-    """The scores of one fold by grid point and number of components."""
+class _Sweep:
+    """1-NN scores by the first 1, 2, .. components of linear maps on one fold."""
 
     def __init__(
-        self,
-        samples: LabelledSamples,
-        X_test: Floats,
-        y_test: Labels,
-        most: int | None,
-        score: Score | None,
+        self, X: Floats, y: Labels, X_test: Floats, y_test: Labels, scorer: Scorer | None
     ) -> None:
-        mean = samples.X.mean(axis=0, dtype=np.float64)
-        self._X, self._X_test = samples.X - mean, X_test - mean
-        self._y, self._y_test = samples.y, y_test
-        self._most = most
-        self._score = score
-        self._found: list[tuple[int, int, Floats]] = []
+        mean = X.mean(axis=0)
+        self._X, self._X_test = X - mean, X_test - mean
+        self._y, self._y_test = y, y_test
+        self._scorer = scorer
 
-    def add(self, solved: Solved) -> None:
-        assert solved.directions is not None
-        kept = solved.directions.first(self._most or solved.directions.eigenvalues.size)
-        plain = Scale(0.0, unit=False, orthonormal=False)
-        for point, scale in zip(solved.points, solved.scales, strict=True):
-            columns = kept.vectors if scale == plain else scale.applied(kept)
-            start = solved.places.start if solved.places else 0
-            columns = columns[:, : solved.places.stop if solved.places else None]
-            if columns.shape[1] <= start:
-                continue
-            nearest = nearest_by_dimension(self._X @ columns, self._X_test @ columns, start + 1)
-            self._found.append((point, start, self._scored(self._y[nearest])))
-
-    def _scored(self, predicted: Labels) -> Floats:
-        if self._score is None:
-            return np.asarray(np.mean(predicted == self._y_test, axis=1))
-        return np.array([self._score(self._y_test, each) for each in predicted], dtype=float)
-
-    def table(self, n_points: int) -> Floats:
-        width = max((start + values.size for _, start, values in self._found), default=0)
-        table = np.full((n_points, width), np.nan)
-        for point, start, values in self._found:
-            table[point, start : start + values.size] = values
-        return table
+    def score(self, path: ComponentPath) -> Floats:
+        """Return the score for ``path.first``, .. components."""
+        assert path.components is not None
+        columns = np.asarray(path.components, dtype=np.float64).T
+        if columns.shape[1] < path.first:
+            return np.empty(0)
+        nearest = nearest_by_dimension(self._X @ columns, self._X_test @ columns, path.first)
+        predictions = self._y[nearest]
+        if self._scorer is None:
+            return np.asarray(np.mean(predictions == self._y_test, axis=1))
+        return np.array([self._scorer(self._y_test, labels) for labels in predictions], dtype=float)
 
 
 def _small_classes(
-    samples: LabelledSamples, points: list[dict[str, Any]], method: Any, number: int
+    y: Labels, points: list[dict[str, Any]], method: LinearMap, number: int
 ) -> list[str]:
-    """Classes of a fold with too few samples for the largest number of neighbours."""
-    looks_inside_classes = isinstance(method, TangentDiscriminant) or (
-        isinstance(method, EigenMethod) and type(method)._warn is not EigenMethod._warn
-    )
-    if not looks_inside_classes:
+    """Describe the classes with too few samples for the largest number of neighbours."""
+    if method.class_neighbors is None:
         return []
-    most = max(point.get("n_neighbors", method.n_neighbors) for point in points)
+    k = max(point.get("n_neighbors", method.class_neighbors) for point in points)
+    labels, counts = np.unique(y, return_counts=True)
     return [
-        f"class {label!r} of fold {number} ({members.size} in all)"
-        for label, members in zip(samples.classes.tolist(), samples.members, strict=True)
-        if members.size <= most
+        f"class {label!r} of fold {number} ({count} in all)"
+        for label, count in zip(labels.tolist(), counts.tolist(), strict=True)
+        if count <= k
     ]

@@ -1,4 +1,4 @@
-"""The points of a grid and the numbers of components that a search tries."""
+"""The points of a parameter grid and the numbers of components of a search."""
 
 from __future__ import annotations
 
@@ -14,20 +14,28 @@ from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Floats, Ints
 from mpda._lib.validation import check_count, check_option
-from mpda.estimators._linear_map import LinearMap
+from mpda.estimators._base import LinearMap
 from mpda.model_selection.methods import METHODS, Method
 
 
 @dataclass(frozen=True)
 class SearchGrid:
-    """The points of a grid.
+    """The points of a grid of parameters.
 
-    points : parameters of the method, by their own names
-    prefix : what the estimator puts before these names
-    axes : the places of the values of each parameter, for each grid of a list
-    ridges : (points,) alpha, 0 where it is not searched
-    steps : (points,) how many values of the grid each point is away from the usual parameters of
-        the method, where ``mpda.model_selection.methods`` names any
+    Attributes
+    ----------
+    points : list of dict
+        Parameters of the method, by their own names.
+    prefix : str
+        What a pipeline puts before these names.
+    axes : list of tuple of ndarray
+        For each grid of a list and each of its parameters the positions of the values: numbers that
+        are next to each other are 1 apart, values without an order 2.
+    ridges : ndarray of shape (n_points,)
+        alpha, 0 where it is not searched.
+    steps : ndarray of shape (n_points,)
+        Number of grid values between each point and the usual parameters of the method, where
+        ``methods`` names any.
     """
 
     points: list[dict[str, Any]]
@@ -36,35 +44,45 @@ class SearchGrid:
     ridges: Floats
     steps: Ints
 
-    @classmethod
-    def of(cls, estimator: Any, param_grid: Any) -> SearchGrid:
-        method = last_step(estimator)
-        prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-        listed = _listed(method)
-        if param_grid is None:
-            param_grid = dict(listed.grid) if listed else {"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]}
-        given = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
-        if not given:
-            raise ValueError("param_grid must have at least one grid, got an empty list.")
-        grids = [_values(each, method, prefix) for each in given]
-        every = {name: _ordered(name, grids) for grid in grids for name in grid}
-        usual = listed.usual if listed else {}
-        points: list[dict[str, Any]] = []
-        axes = []
-        steps = []
-        for grid in grids:
-            # Names in alphabetical order, the last varying fastest, as ParameterGrid has them.
-            points += list(ParameterGrid(grid))
-            names = sorted(grid)
-            axes.append(tuple(_places(grid[name], every[name]) for name in names))
-            away = [_away(grid[name], every[name], usual.get(name)) for name in names]
-            # The sum over parameters for every point.
-            steps.append(reduce(np.add.outer, away, np.zeros((), dtype=np.intp)).ravel())
-        ridges = [_ridge(point.get("alpha", getattr(method, "alpha", 0.0))) for point in points]
-        return cls(points, prefix, axes, np.array(ridges), np.concatenate(steps))
+
+def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
+    """Build the grid of a search.
+
+    Parameters
+    ----------
+    estimator : method of this package, or a Pipeline that ends in one
+    param_grid : dict, list of dict or None
+        None is the default grid of the method.
+    """
+    method = last_step(estimator)
+    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    entry = _find_method(method)
+    if param_grid is None:
+        param_grid = dict(entry.grid) if entry else {"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]}
+    grid_list = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
+    if not grid_list:
+        raise ValueError("param_grid must have at least one grid, got an empty list.")
+    grids = [_check_values(grid, method, prefix) for grid in grid_list]
+    numbers = {name: _sorted_numbers(name, grids) for grid in grids for name in grid}
+    usual = entry.usual if entry else {}
+    points: list[dict[str, Any]] = []
+    axes, steps = [], []
+    for grid in grids:
+        # Names in alphabetical order, the last varying fastest, as ParameterGrid has them.
+        points += list(ParameterGrid(grid))
+        names = sorted(grid)
+        axes.append(tuple(_positions(grid[name], numbers[name]) for name in names))
+        distances = [
+            _distances_to_usual(grid[name], numbers[name], usual.get(name)) for name in names
+        ]
+        # The sum over parameters, for every point.
+        steps.append(reduce(np.add.outer, distances, np.zeros((), dtype=np.intp)).ravel())
+    ridges = [_as_ridge(point.get("alpha", getattr(method, "alpha", 0.0))) for point in points]
+    return SearchGrid(points, prefix, axes, np.array(ridges), np.concatenate(steps))
 
 
 def last_step(estimator: Any) -> LinearMap:
+    """Return the method that a search varies: the estimator, or the last step of a pipeline."""
     method = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     if not isinstance(method, LinearMap):
         raise TypeError(
@@ -74,54 +92,55 @@ def last_step(estimator: Any) -> LinearMap:
     return method
 
 
-def _listed(method: LinearMap) -> Method | None:
-    """The method's entry in the list of methods."""
+def _find_method(method: LinearMap) -> Method | None:
+    """Return the entry of the list of methods, None for other classes."""
     return next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
 
 
-def _values(grid: Any, method: LinearMap, prefix: str) -> dict[str, list[Any]]:
-    """The values of each parameter, by the method's own names."""
+def _check_values(grid: Any, method: LinearMap, prefix: str) -> dict[str, list[Any]]:
+    """Return the values of each parameter, by the method's own names."""
     if not isinstance(grid, Mapping):
         raise TypeError(f"param_grid must be a dict or a list of dicts, got {type(grid).__name__}.")
-    found: dict[str, list[Any]] = {}
-    for name, values in grid.items():
+    checked: dict[str, list[Any]] = {}
+    for full_name, values in grid.items():
         if isinstance(values, str) or not np.iterable(values):
-            raise TypeError(f"param_grid[{name!r}] must be a list of values, got {values!r}.")
-        own = str(name).removeprefix(prefix)
-        if own in found:
-            raise ValueError(f"param_grid names {own} twice, as {own!r} and {prefix + own!r}.")
-        found[own] = list(values)
-        if not found[own]:
-            raise ValueError(f"param_grid[{name!r}] must have at least one value, got none.")
-    _refuse_unknown(found, method, prefix)
-    return found
+            raise TypeError(f"param_grid[{full_name!r}] must be a list of values, got {values!r}.")
+        name = str(full_name).removeprefix(prefix)
+        if name in checked:
+            raise ValueError(f"param_grid names {name} twice, as {name!r} and {prefix + name!r}.")
+        checked[name] = list(values)
+        if not checked[name]:
+            raise ValueError(f"param_grid[{full_name!r}] must have at least one value, got none.")
+    _refuse_unknown(checked, method, prefix)
+    return checked
 
 
-def _ordered(name: str, grids: Sequence[Mapping[str, Sequence[Any]]]) -> list[float]:
-    """All numbers that the grids have for a parameter, increasing; none if not all are numbers."""
+def _sorted_numbers(name: str, grids: Sequence[Mapping[str, Sequence[Any]]]) -> list[float]:
+    """Return the distinct numbers that the grids have for a parameter, or [] if some are none."""
     values = [value for grid in grids for value in grid.get(name, ())]
     return sorted(set(map(float, values))) if all(map(_is_number, values)) else []
 
 
-def _places(values: Sequence[Any], ordered: Sequence[float]) -> Ints:
-    """The place of each value: of a number among all, of others so that none is next to another."""
-    if not ordered:
+def _positions(values: Sequence[Any], numbers: Sequence[float]) -> Ints:
+    """Return the position of each value among all numbers; values without an order are 2 apart."""
+    if not numbers:
         return 2 * np.arange(len(values))
-    return np.array([ordered.index(float(value)) for value in values], dtype=np.intp)
+    return np.array([numbers.index(float(value)) for value in values], dtype=np.intp)
 
 
-def _away(values: Sequence[Any], ordered: Sequence[float], usual: Any) -> Ints:
-    """How many steps each value is from the number nearest to the usual one; 0 without one."""
-    if usual is None or not ordered:
+def _distances_to_usual(values: Sequence[Any], numbers: Sequence[float], usual: Any) -> Ints:
+    """Return how many steps each value is from the number nearest to the usual one."""
+    if usual is None or not numbers:
         return np.zeros(len(values), dtype=np.intp)
-    # Grids are mostly geometric: the nearest by ratio where there is one.
-    scaled = np.log([*ordered, usual]) if min(*ordered, usual) > 0 else np.array([*ordered, usual])
-    home = int(np.argmin(np.abs(scaled[:-1] - scaled[-1])))
-    return np.abs(_places(values, ordered) - home)
+    # Grids are mostly geometric: nearest by ratio if all numbers are positive.
+    scaled = np.array([*numbers, usual])
+    scaled = np.log(scaled) if scaled.min() > 0 else scaled
+    nearest = int(np.argmin(np.abs(scaled[:-1] - scaled[-1])))
+    return np.abs(_positions(values, numbers) - nearest)
 
 
-def _ridge(alpha: Any) -> float:
-    """alpha as a number for ties; what is none is refused by the method."""
+def _as_ridge(alpha: Any) -> float:
+    """Return alpha as a number, for ties; the method refuses what is none."""
     return float(alpha) if _is_number(alpha) else 0.0
 
 
@@ -130,36 +149,36 @@ def _is_number(value: Any) -> bool:
 
 
 def _refuse_unknown(values: Mapping[str, Any], method: LinearMap, prefix: str) -> None:
-    known = method.get_params(deep=False)
+    """Raise an error for names that are no parameters of the method."""
+    names = set(method.get_params(deep=False)) - {"n_components"}
     for name in values:
         if name == "n_components":
             raise ValueError(
                 "param_grid must not have n_components: every number of components is tried for "
                 "every point; the parameter n_components of the search says which."
             )
-        if name not in known:
+        if name not in names:
             step = " (only the last step of a pipeline is searched)" if prefix else ""
             raise ValueError(
                 f"param_grid has {name!r}, which is no parameter of {type(method).__name__}{step}. "
-                f"It has {', '.join(sorted(set(known) - {'n_components'}))}."
+                f"It has {', '.join(sorted(names))}."
             )
 
 
-@dataclass(frozen=True)
-class Dimensions:
-    """Which numbers of components are tried: those given, or all up to ``most``."""
+def check_n_components(n_components: Any) -> tuple[int, ...] | int | None:
+    """Check the numbers of components of a search.
 
-    given: tuple[int, ...] | None
-    most: int | None
-
-
-def wanted_dimensions(n_components: Any) -> Dimensions:
+    Returns
+    -------
+    tuple of int, int or None
+        The numbers that the user listed, the largest number, or None for all.
+    """
     if isinstance(n_components, str):
         check_option("n_components", n_components, ("all",), also=", an int or a list of ints")
-        return Dimensions(None, None)
+        return None
     if np.iterable(n_components):
-        given = tuple(sorted({check_count("n_components", r) for r in n_components}))
-        if not given:
+        numbers = tuple(sorted({check_count("n_components", r) for r in n_components}))
+        if not numbers:
             raise ValueError("n_components must have at least one number, got none.")
-        return Dimensions(given, given[-1])
-    return Dimensions(None, check_count("n_components", n_components))
+        return numbers
+    return check_count("n_components", n_components)

@@ -1,4 +1,4 @@
-"""The scores of all folds side by side, and the table that a user reads."""
+"""The results of a search: scores of all folds, and the table ``cv_results_``."""
 
 from __future__ import annotations
 
@@ -8,41 +8,64 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints
-from mpda.model_selection.grid import Dimensions, SearchGrid
+from mpda.model_selection.grid import SearchGrid
 
 
 @dataclass(frozen=True)
 class AlignedScores:
-    """values : (splits, points, dimensions); dimensions : (dimensions,)"""
+    """Scores of all folds at the same numbers of components.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_splits, n_points, n_dimensions)
+    dimensions : ndarray of shape (n_dimensions,)
+        Numbers of components.
+    """
 
     values: Floats
     dimensions: Ints
 
 
-def aligned(folds: list[Floats], wanted: Dimensions) -> AlignedScores:
-    """The scores of all folds at the same numbers of components."""
+def align_scores(folds: list[Floats], n_components: tuple[int, ...] | int | None) -> AlignedScores:
+    """Align the scores of folds, which may have different numbers of components.
+
+    Parameters
+    ----------
+    folds : list of ndarray of shape (n_points, max_components)
+    n_components : tuple of int, int or None
+        As ``check_n_components`` returns it.
+    """
     width = max(fold.shape[1] for fold in folds)
-    dimensions = np.arange(1, width + 1) if wanted.given is None else np.array(wanted.given)
+    dimensions = np.arange(1, width + 1)
+    if isinstance(n_components, tuple):
+        dimensions = np.array(n_components)
     values = np.full((len(folds), folds[0].shape[0], max(width, dimensions[-1])), np.nan)
     for i, fold in enumerate(folds):
         values[i, :, : fold.shape[1]] = fold
     values = values[:, :, dimensions - 1]
     if not np.isfinite(values.mean(axis=0)).any():
-        silent = [i for i, fold in enumerate(folds) if not np.isfinite(fold).any()]
-        if silent:
+        without_score = [i for i, fold in enumerate(folds) if not np.isfinite(fold).any()]
+        if without_score:
             raise ValueError(
-                f"No grid point has a score in fold {silent[0]}: the method has no answer there, "
-                "or scoring gives no number."
+                f"No grid point has a score in fold {without_score[0]}: the method has no answer "
+                "there, or scoring gives no number."
             )
         raise ValueError(
             f"No grid point has any of n_components={list(map(int, dimensions))} in every fold; at "
-            f"most {width} were found in one. Ask for fewer components."
+            f"most {width} exist in one. Ask for fewer components."
         )
     return AlignedScores(values, dimensions)
 
 
 def results_table(grid: SearchGrid, scores: AlignedScores, seconds: Floats) -> dict[str, Any]:
-    """The results, one row for each point and number of components."""
+    """Return ``cv_results_``: one row for each grid point and number of components.
+
+    Parameters
+    ----------
+    grid : SearchGrid
+    scores : AlignedScores
+    seconds : ndarray of shape (n_splits, n_points)
+    """
     n_dimensions = scores.dimensions.size
     flat = scores.values.reshape(len(scores.values), -1)
     params = [

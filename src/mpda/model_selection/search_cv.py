@@ -22,27 +22,32 @@ from sklearn.utils.validation import (
     assert_all_finite,
     check_consistent_length,
     check_is_fitted,
+    column_or_1d,
     indexable,
 )
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
-from mpda._lib.threads import CHANGING, one_at_a_time, one_blas_thread
-from mpda._lib.validation import check_count, check_jobs, check_option, resolve_seed
-from mpda.estimators._checks import column_or_1d
-from mpda.estimators._inputs import refuse_device
-from mpda.estimators._samples import distinct_labels
+from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
+from mpda._lib.validation import (
+    check_count,
+    check_jobs,
+    check_option,
+    group_by_class,
+    is_dask_collection,
+    resolve_seed,
+)
 from mpda.exceptions import SmallClassWarning
-from mpda.model_selection.fold_scores import FoldScores, Score, fold_scores
-from mpda.model_selection.grid import Dimensions, SearchGrid, wanted_dimensions
+from mpda.model_selection.fold_scores import FoldScores, FoldTask, Scorer, score_fold
+from mpda.model_selection.grid import SearchGrid, build_grid, check_n_components
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
-from mpda.model_selection.results_table import aligned, results_table
+from mpda.model_selection.results_table import align_scores, results_table
 from mpda.model_selection.selection_rules import RULES, GridScores
-from mpda.parallel import is_dask_collection, map_ordered
+from mpda.parallel import map_ordered
 
 __all__ = ["DiscriminantSearchCV", "classification_curve"]
 
-SCORES: dict[str, Score | None] = {
-    "accuracy": None,  # of all dimensions at once
+SCORERS: dict[str, Scorer | None] = {
+    "accuracy": None,  # computed for all numbers of components at once
     "balanced_accuracy": balanced_accuracy_score,
     "f1_macro": lambda y, predicted: float(f1_score(y, predicted, average="macro")),
 }
@@ -111,13 +116,14 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     n_components : "all", int or sequence of int, default="all"
         Numbers of components to try: all, all up to a number, or those given.
     selection : {"robust", "minimum", "pooled", "one-standard-error"} or callable, default="robust"
-        How the point and the number of components are chosen from the scores: "minimum" by the best
-        mean; "pooled" by the best mean over neighbouring dimensions and grid points; "robust" by
-        that, less a price for each step of the grid away from the usual parameters, so that noise
-        alone moves nothing (``mpda.model_selection.methods`` has usual parameters of MPDA and PMPDA; for other
-        methods it is the same as "pooled"); "one-standard-error" takes the fewest components, then
-        the strongest ridge, within one standard error of the best mean. A callable takes
-        ``selection.GridScores`` and returns a ``selection.Choice``.
+        Rule that selects the grid point and the number of components from the scores. "minimum"
+        takes the best mean. "pooled" takes the best mean over neighbouring dimensions and grid
+        points. "robust" subtracts from that a penalty for each step of the grid away from the usual
+        parameters, so that noise alone changes nothing (``mpda.model_selection.methods`` lists the
+        usual parameters of MPDA and PMPDA; for other methods it equals "pooled").
+        "one-standard-error" takes the fewest components, then the strongest ridge, within one
+        standard error of the best mean. A callable takes ``GridScores`` and returns a
+        ``Selection`` of ``mpda.model_selection.selection_rules``.
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
     refit : bool, default=True
@@ -212,53 +218,57 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         """
         if is_dask_collection(X):
             raise TypeError(
-                "DiscriminantSearchCV needs all samples here and does not take Dask collections; "
-                "give X.compute() and y.compute(). Its work goes to a cluster inside "
+                "DiscriminantSearchCV needs all samples in memory and does not take Dask "
+                "collections; give X.compute() and y.compute(). Its work goes to a cluster inside "
                 'joblib.parallel_config("dask").'
             )
-        grid = SearchGrid.of(self.estimator, self.param_grid)
+        grid = build_grid(self.estimator, self.param_grid)
         rule = self.selection
         if not callable(rule):
             rule = RULES[check_option("selection", rule, tuple(RULES), also=", or a callable")]
-        score = self.scoring
-        if not callable(score):
-            score = SCORES[check_option("scoring", score, tuple(SCORES), also=", or a callable")]
-        wanted = wanted_dimensions(self.n_components)
-        refuse_device(self, X, able=False)
+        n_components = check_n_components(self.n_components)
+        X, labels = self._validate(X, y)
+        self.classes_ = group_by_class(labels)[0]
+        folds = self._folds(X, labels)
+        results = self._score_folds(X, labels, folds, grid, n_components)
+        self._report_failures(results, len(grid.points))
+        scores = align_scores([fold.scores for fold in results], n_components)
+        n_repeats = sum(test.size for _, test in folds) / len(labels)
+        selection = rule(
+            GridScores(
+                scores.values, scores.dimensions, grid.axes, grid.ridges, grid.steps, n_repeats
+            )
+        )
+        self.n_splits_ = len(folds)
+        self.cv_results_ = results_table(grid, scores, np.array([fold.seconds for fold in results]))
+        self.best_index_ = selection.point * scores.dimensions.size + selection.dimension
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        if self.refit:
+            start = time.perf_counter()
+            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+            Z = np.asarray(self.best_estimator_.fit(X, labels).transform(X))
+            self.classifier_ = KNeighborsClassifier(1).fit(Z, labels)
+            self.refit_time_ = time.perf_counter() - start
+        return self
+
+    def _validate(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Labels]:
+        """Check the library of X and the labels; the method checks the values of X."""
+        if is_dispatched(X):
+            raise TypeError(
+                f"{type(self).__name__} works on NumPy arrays, and X is a device array. MPDA, "
+                "PMPDA, LFDA and GramPCA compute on device arrays; for a search give X as a NumPy "
+                "array."
+            )
+        refuse_accelerator(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         labels = column_or_1d(y, warn=True)
         assert_all_finite(labels, input_name="y")
-        self.classes_ = distinct_labels(labels)[0]
         X, labels = indexable(X, labels)
-        folds = self._folds(X, labels)
-        results = self._searched(X, labels, folds, grid, wanted, score)
-        self._report_failures(results)
-        scores = aligned([fold.scores for fold in results], wanted)
-        choice = rule(
-            GridScores(
-                scores.values,
-                scores.dimensions,
-                grid.axes,
-                grid.ridges,
-                grid.steps,
-                sum(test.size for _, test in folds) / len(labels),
-            )
-        )
-        self.n_splits_ = len(folds)
-        self.cv_results_ = results_table(grid, scores, np.array([fold.seconds for fold in results]))
-        self.best_index_ = choice.point * scores.dimensions.size + choice.place
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        if self.refit:
-            begin = time.perf_counter()
-            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
-            Z = self.best_estimator_.fit(X, labels).transform(X)
-            self.classifier_ = one_at_a_time(KNeighborsClassifier(1).fit)(np.asarray(Z), labels)
-            self.refit_time_ = time.perf_counter() - begin
-        return self
+        return X, labels
 
     def transform(self, X: ArrayLike) -> Floats:
         """Map samples to the space that was found."""
@@ -290,9 +300,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     def predict(self, X: ArrayLike) -> Labels:
         """The label of the nearest training sample in the space that was found."""
         check_is_fitted(self, "classifier_")
-        Z = np.asarray(self.transform(X))
-        with one_blas_thread():  # as the search wants it: threads must not put it back by turns
-            return one_at_a_time(self.classifier_.predict)(Z)
+        return self.classifier_.predict(np.asarray(self.transform(X)))
 
     def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
         cv: Any = self.cv
@@ -303,36 +311,39 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                 n_repeats=check_count("n_repeats", self.n_repeats),
                 random_state=resolve_seed(self.random_state),
             )
-        with CHANGING:  # by scikit-learn, of the filters of warnings, when it looks at y
-            folds = list(check_cv(cv, y, classifier=True).split(X, y))
+        folds = list(check_cv(cv, y, classifier=True).split(X, y))
         return [(_indices(train), _indices(test)) for train, test in folds]
 
-    def _searched(
+    def _score_folds(
         self,
         X: Any,
         y: Labels,
         folds: list[tuple[Ints, Ints]],
         grid: SearchGrid,
-        wanted: Dimensions,
-        score: Score | None,
+        n_components: tuple[int, ...] | int | None,
     ) -> list[FoldScores]:
-        work = (
-            (self.estimator, X, y, train, test, number, grid, wanted, score, bool(self.verbose))
-            for number, (train, test) in enumerate(folds)
-        )
+        """Score every grid point on every fold."""
+        scorer = self.scoring
+        if not callable(scorer):
+            scorer = SCORERS[
+                check_option("scoring", scorer, tuple(SCORERS), also=", or a callable")
+            ]
+        if isinstance(n_components, int):
+            n_components = tuple(range(1, n_components + 1))
+        verbose = bool(self.verbose)
+        tasks = [
+            (FoldTask(self.estimator, X, y, *fold, number, grid, n_components, scorer, verbose),)
+            for number, fold in enumerate(folds)
+        ]
         title = f"{type(self).__name__}, {len(grid.points)} grid points"
-        return list(
-            map_ordered(
-                fold_scores,
-                work,
-                len(folds),
-                n_jobs=check_jobs(self.n_jobs),
-                report=title if self.verbose else None,
-                unit="folds",
-            )
+        n_jobs, report = check_jobs(self.n_jobs), title if self.verbose else None
+        results = map_ordered(
+            score_fold, tasks, len(folds), n_jobs=n_jobs, report=report, unit="folds"
         )
+        return list(results)
 
-    def _report_failures(self, results: list[FoldScores]) -> None:
+    def _report_failures(self, results: list[FoldScores], n_points: int) -> None:
+        """Warn of small classes and of fits without an answer."""
         small = [line for fold in results for line in fold.small_classes]
         if small and self.param_grid is not None:  # no one asked for the default grid's numbers
             rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
@@ -345,7 +356,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         failed = [failure for fold in results for failure in fold.failures]
         if not failed:
             return
-        if len(failed) == sum(fold.n_points for fold in results):
+        if len(failed) == n_points * len(results):
             raise ValueError(
                 f"No grid point has an answer in any fold. The first said: {failed[0]}"
             )

@@ -1,7 +1,7 @@
-"""Which grid point and dimension to take, given scores on folds.
+"""Rules that select a grid point and a number of components from scores on folds.
 
-With a few hundred samples the best mean over folds is mostly luck. The rules here look at more than
-that one number.
+With a few hundred samples the best mean over folds is mostly luck, so the rules also use the scores
+of neighbouring grid points and numbers of components.
 """
 
 from __future__ import annotations
@@ -11,26 +11,37 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._lib.array_types import Floats, Ints
+from mpda._lib.array_types import Bools, Floats, Ints
 
-# How far a dimension looks around itself, as a share of its size, but at least one.
-_REACH = 0.25
-# What a step away from the usual parameters must gain, in standard errors (benchmarks/regret.py).
-_PRICE_OF_STEP = 0.3
+# Numbers of components within a quarter of each other, or 1 apart, are averaged. A wider window
+# would hide how the error depends on them.
+_WINDOW = 0.25
+# Gain that a step away from the usual parameters must bring, in standard errors of a mean. This
+# value had the least regret in benchmarks/regret.py.
+_STEP_PENALTY = 0.3
+# Means that differ by less differ by rounding.
+_TIE = 1e-12
 
 
 @dataclass(frozen=True)
 class GridScores:
-    """Scores of a search, the larger the better.
+    """Scores of a search; larger is better.
 
-    scores : (splits, points, dimensions), nan where a split has no such dimension or no answer
-    dimensions : (dimensions,) numbers of components, increasing
-    axes : for each grid, whose points follow each other, and each of its parameters the places of
-        the values: neighbours are 1 apart, what has no order more. The last parameter varies
-        fastest.
-    ridges : (points,) the strength of the ridge, for the order of what is simpler
-    steps : (points,) how many values of the grid a point is away from the usual parameters
-    n_repeats : how often the splits judge every sample, on average
+    Attributes
+    ----------
+    scores : ndarray of shape (n_splits, n_points, n_dimensions)
+        nan where a split has no score.
+    dimensions : ndarray of shape (n_dimensions,)
+        Numbers of components, increasing.
+    axes : sequence of tuple of ndarray
+        Positions of the values of each parameter, for each grid; see ``SearchGrid``. The points of
+        a grid follow each other, and its last parameter varies fastest.
+    ridges : ndarray of shape (n_points,)
+        Strength of the ridge; the stronger one is simpler.
+    steps : ndarray of shape (n_points,)
+        Number of grid values between a point and the usual parameters.
+    n_repeats : float
+        How often the splits test every sample, on average.
     """
 
     scores: Floats
@@ -42,107 +53,120 @@ class GridScores:
 
     @property
     def means(self) -> Floats:
-        """The mean over splits (points, dimensions); -inf unless every split has a score."""
+        """Mean over splits (n_points, n_dimensions); -inf unless every split has a score."""
         means = np.asarray(self.scores.mean(axis=0))
         return np.where(np.isnan(means), -np.inf, means)
 
     @property
     def standard_error(self) -> float:
-        """Of a mean: from the spread over splits at the best dimension of each point.
+        """Standard error of a mean, from the variance over splits at the best dimensions.
 
-        Repeated splits judge the same samples, so they do not make it smaller.
+        Repeated splits test the same samples, so they do not reduce it.
         """
         n_splits = len(self.scores)
         if n_splits < 2:
             return 0.0
         best = np.argmax(self.means, axis=1)
-        found = self.scores[:, np.arange(best.size), best]
-        variances = found[:, np.isfinite(found).all(axis=0)].var(axis=0, ddof=1)
+        best_scores = self.scores[:, np.arange(best.size), best]
+        variances = best_scores[:, np.isfinite(best_scores).all(axis=0)].var(axis=0, ddof=1)
         return float(np.sqrt(variances.mean() * self.n_repeats / n_splits))
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A grid point and the place of a number of components, both counted from 0."""
+class Selection:
+    """The result of a rule.
+
+    Attributes
+    ----------
+    point : int
+        Index of the grid point.
+    dimension : int
+        Index of the number of components in ``GridScores.dimensions``.
+    """
 
     point: int
-    place: int
+    dimension: int
 
 
-def smallest_error(grid: GridScores) -> Choice:
-    """The best mean; at a tie fewer components, then the stronger ridge."""
+def select_minimum(grid: GridScores) -> Selection:
+    """Select the best mean; at a tie fewer components, then the stronger ridge."""
     means = grid.means
-    return _simplest(grid, means >= means.max() - 1e-12)
+    return _simplest(grid, means >= means.max() - _TIE)
 
 
-def one_standard_error(grid: GridScores) -> Choice:
-    """The simplest of those within one standard error of the best mean."""
+def select_one_standard_error(grid: GridScores) -> Selection:
+    """Select the simplest of those within one standard error of the best mean."""
     means = grid.means
-    return _simplest(grid, means >= means.max() - grid.standard_error - 1e-12)
+    return _simplest(grid, means >= means.max() - grid.standard_error - _TIE)
 
 
-def pooled(grid: GridScores) -> Choice:
-    """The best mean of a neighbourhood: of near dimensions and of grid points one step away."""
-    smooth = _pooled_means(grid)
-    return _simplest(grid, smooth >= smooth.max() - 1e-12)
+def select_pooled(grid: GridScores) -> Selection:
+    """Select the best mean over near dimensions and grid points one step away."""
+    smooth = pooled_means(grid)
+    return _simplest(grid, smooth >= smooth.max() - _TIE)
 
 
-def robust(grid: GridScores, price: float = _PRICE_OF_STEP) -> Choice:
-    """The best mean of a neighbourhood after a price for each step from the usual parameters.
+def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> Selection:
+    """Select the best pooled mean after a penalty for each step from the usual parameters.
 
     A parameter leaves its usual value only where that gains more than the noise of the scores
-    would give by chance. ``price`` is in standard errors of a mean.
+    would give by chance.
+
+    Parameters
+    ----------
+    grid : GridScores
+    penalty : float
+        Penalty for one step, in standard errors of a mean.
     """
-    priced = _pooled_means(grid) - price * grid.standard_error * grid.steps[:, None]
-    return _simplest(grid, priced >= priced.max() - 1e-12)
+    penalized = pooled_means(grid) - penalty * grid.standard_error * grid.steps[:, None]
+    return _simplest(grid, penalized >= penalized.max() - _TIE)
 
 
-RULES: dict[str, Callable[[GridScores], Choice]] = {
-    "robust": robust,
-    "minimum": smallest_error,
-    "pooled": pooled,
-    "one-standard-error": one_standard_error,
+RULES: dict[str, Callable[[GridScores], Selection]] = {
+    "robust": select_robust,
+    "minimum": select_minimum,
+    "pooled": select_pooled,
+    "one-standard-error": select_one_standard_error,
 }
 
 
-def _pooled_means(grid: GridScores) -> Floats:
-    """Means over near dimensions and grid points one step away; -inf where a split has no score."""
-    smooth = _over_points(_over_dimensions(grid.means, grid.dimensions), grid.axes)
+def pooled_means(grid: GridScores) -> Floats:
+    """Return means over near dimensions and grid points; -inf where a split has no score."""
+    smooth = smooth_points(smooth_dimensions(grid.means, grid.dimensions), grid.axes)
     return np.where(np.isfinite(grid.means), smooth, -np.inf)
 
 
-def _simplest(grid: GridScores, allowed: np.ndarray[tuple[int, int], np.dtype[np.bool_]]) -> Choice:
-    """Of the allowed the fewest components, then the strongest ridge, then the first."""
-    places = np.flatnonzero(allowed.any(axis=0))
-    place = int(places[0])
-    points = np.flatnonzero(allowed[:, place])
-    return Choice(int(points[np.argmax(grid.ridges[points])]), place)
+def _simplest(grid: GridScores, is_allowed: Bools) -> Selection:
+    """Select among allowed entries: fewest components, then strongest ridge, then first."""
+    dimension = int(np.flatnonzero(is_allowed.any(axis=0))[0])
+    points = np.flatnonzero(is_allowed[:, dimension])
+    return Selection(int(points[np.argmax(grid.ridges[points])]), dimension)
 
 
-def _over_dimensions(means: Floats, dimensions: Ints) -> Floats:
-    """Means over dimensions that differ by no more than a quarter or one, triangular weights."""
+def smooth_dimensions(means: Floats, dimensions: Ints) -> Floats:
+    """Average over near numbers of components, with triangular weights."""
     gaps = np.abs(np.subtract.outer(dimensions, dimensions))
-    reach = np.maximum(1.0, _REACH * dimensions)
-    return _weighted(means, np.maximum(0.0, 1.0 - gaps / (reach[:, None] + 1.0)))
+    width = np.maximum(1.0, _WINDOW * dimensions)
+    return _weighted(means, np.maximum(0.0, 1.0 - gaps / (width[:, None] + 1.0)))
 
 
-def _over_points(means: Floats, axes: Sequence[tuple[Ints, ...]]) -> Floats:
-    """Means over the values of each parameter that are next to each other, weights 1, 2, 1."""
-    shapes = [tuple(places.size for places in grid) for grid in axes]
-    parts = np.split(means, np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1])
-    smooth = []
-    for part, shape, grid in zip(parts, shapes, axes, strict=True):
-        block = part.reshape(*shape, -1)
-        for axis, places in enumerate(grid):
-            steps = np.abs(np.subtract.outer(places, places))
+def smooth_points(means: Floats, axes: Sequence[tuple[Ints, ...]]) -> Floats:
+    """Average over neighbouring values of each parameter, with weights 1, 2, 1."""
+    shapes = [tuple(positions.size for positions in grid) for grid in axes]
+    blocks = np.split(means, np.cumsum([int(np.prod(shape)) for shape in shapes])[:-1])
+    smoothed = []
+    for rows, shape, grid in zip(blocks, shapes, axes, strict=True):
+        block = rows.reshape(*shape, -1)
+        for axis, positions in enumerate(grid):
+            steps = np.abs(np.subtract.outer(positions, positions))
             weights = np.maximum(0.0, 1.0 - 0.5 * steps)
             block = np.moveaxis(_weighted(np.moveaxis(block, axis, -1), weights), -1, axis)
-        smooth.append(block.reshape(part.shape))
-    return np.concatenate(smooth)
+        smoothed.append(block.reshape(rows.shape))
+    return np.concatenate(smoothed)
 
 
 def _weighted(values: Floats, weights: Floats) -> Floats:
-    """Weighted means (.., m) of values (.., m) that are finite; -inf where there are none."""
+    """Return weighted means (.., m) of the finite values (.., m); -inf where there are none."""
     finite = np.isfinite(values)
     total = np.where(finite, values, 0.0) @ weights.T
     share = finite @ weights.T

@@ -1,42 +1,20 @@
-"""How the work on classes is carried out: on this machine by joblib, or on a Dask cluster."""
+"""Work on many classes, folds or tasks: in parallel on this machine, or on a Dask cluster."""
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
-from typing import Any
 
-from mpda.parallel.local import (
-    crew,
-    map_ordered,
-    map_serial,
-    prefetch,
-    workers_hear_no_ctrl_c,
-)
+from mpda.parallel.local import map_ordered
 
-__all__ = [
-    "crew",
-    "dask_engine",
-    "is_dask_collection",
-    "map_ordered",
-    "map_serial",
-    "prefetch",
-    "workers_hear_no_ctrl_c",
-]
+__all__ = ["import_dask_cluster", "map_ordered"]
 
 
-def is_dask_collection(X: Any) -> bool:
-    """Whether X is a Dask collection, found without loading Dask."""
-    dask = sys.modules.get("dask")
-    return dask.is_dask_collection(X) if dask else hasattr(X, "__dask_graph__")
-
-
-def dask_engine() -> ModuleType:
-    """The module for samples on a Dask cluster, loaded when the first such samples come."""
+def import_dask_cluster() -> ModuleType:
+    """Import the module for Dask clusters, or raise an error that says how to install Dask."""
     try:
         from mpda.parallel import dask_cluster
     except ImportError as error:
         raise ImportError(
-            f"Samples on Dask need {error.name}, which is not installed: pip install 'mpda[dask]'."
+            f"Dask clusters need {error.name}, which is not installed: pip install 'mpda[dask]'."
         ) from error
     return dask_cluster

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from dask import delayed
 from dask.delayed import Delayed
+from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Floats, Labels
 
@@ -185,15 +186,26 @@ def refuse_lengths(n: int, n_labels: int) -> None:
         raise ValueError(f"X has {n} samples and y has {n_labels} labels.")
 
 
-def mapped(X: Any, work: Callable[[Floats], Floats], width: int) -> Any:
-    """A lazy array of what ``work`` makes of each block of rows, with so many columns."""
-    dtype = described(X).dtype
+def map_blocks(estimator: Any, X: Any, work: Callable[[Floats], Floats], n_columns: int) -> Any:
+    """Return a lazy Dask array of what ``work`` makes of each block of rows.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Its features are compared with those of X.
+    X : Dask array or dataframe of shape (n_samples, n_features)
+    work : callable
+        Maps rows (n, n_features) to rows (n, n_columns).
+    n_columns : int
+    """
+    kind = described(X)
+    validate_data(estimator, kind.sample(), reset=False)
     if isinstance(X, dd.DataFrame):
         parts = [
-            da.from_delayed(delayed(work)(rows), shape=(np.nan, width), dtype=dtype)
+            da.from_delayed(delayed(work)(rows), shape=(np.nan, n_columns), dtype=kind.dtype)
             for rows in unlabelled_blocks(X).X
         ]
         return da.concatenate(parts, allow_unknown_chunksizes=True)
-    rows = _whole_rows(X).astype(dtype)
-    meta = np.empty((0, width), dtype=dtype)
-    return rows.map_blocks(work, chunks=(rows.chunks[0], (width,)), dtype=dtype, meta=meta)
+    rows = _whole_rows(X).astype(kind.dtype)
+    meta = np.empty((0, n_columns), dtype=kind.dtype)
+    return rows.map_blocks(work, chunks=(rows.chunks[0], (n_columns,)), dtype=kind.dtype, meta=meta)

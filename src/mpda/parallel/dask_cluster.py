@@ -1,17 +1,17 @@
 """Samples on a Dask cluster: rows are brought together by class, and work goes to the classes.
 
-What comes here of the samples is what blocks and classes say about themselves, and matrices of
-features by features. A class travels whole, to one worker; blocks stay where they are.
+Facts about blocks and classes, and matrices of features by features, come to the client. A class
+travels as a whole to one worker, which keeps the stages of its fit.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import dask.dataframe as dd
 import numpy as np
@@ -20,51 +20,45 @@ from dask import delayed
 from dask.delayed import Delayed
 from distributed import Client, Future, default_client
 from joblib import parallel_config
+from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.coordinates import Coordinates, frame_exponent, scale_only
-from mpda.exceptions import NotEnoughMemoryError
-from mpda.parallel.dask_blocks import (
-    Blocks,
-    Kind,
-    described,
-    labelled_blocks,
-    mapped,
-    refuse_lengths,
-    unlabelled_blocks,
+from mpda._lib.samples import Coordinates, LabelledSamples
+from mpda._lib.validation import (
+    check_not_constant,
+    check_number_of_classes,
+    group_by_class,
+    load_class,
+    scale_exponent,
+    validate_labelled,
 )
-from mpda.parallel.local import reported
+from mpda.parallel.dask_blocks import Blocks, labelled_blocks, refuse_lengths
+from mpda.parallel.dask_blocks import unlabelled_blocks as unlabelled_blocks
+from mpda.parallel.local import report_progress
 
-__all__ = [
-    "all_facts",
-    "block_facts",
-    "by_class",
-    "described",
-    "gathered",
-    "labelled_blocks",
-    "mapped",
-    "summed",
-    "unlabelled_blocks",
-    "workers_of",
-]
+Stages = TypeVar("Stages")
+Result = TypeVar("Result")
 
 # Seconds in which a scheduler has to answer.
-_CONNECTING = 10
-# Matrices that are added at a time.
-_ADDED = 8
-# Pieces of work that wait on the cluster for each of its threads.
-_AHEAD = 4
+_CONNECT_TIMEOUT = 10
+# Matrices that are added in one task: a tree of sums with few levels and small tasks.
+_SUMMANDS = 8
+# Tasks that wait on the cluster for each of its threads, so that no thread runs out of work.
+_TASKS_PER_THREAD = 4
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the samples of a block, or all, say about themselves.
+class BlockFacts:
+    """Facts about the samples of a block, or of all blocks.
 
-    n : the number of samples
-    labels, counts : the distinct labels and how often they come
-    low, high : (d,) the least and the largest value of each feature
-    first : (d,) a sample
-    mean : (d,)
+    Attributes
+    ----------
+    n : int
+        Number of samples.
+    labels, counts : ndarrays of shape (n_classes,)
+        Distinct labels and their counts.
+    low, high, first, mean : ndarrays of shape (n_features,)
+        Smallest and largest value of each feature, one sample, and the mean.
     """
 
     n: int
@@ -77,195 +71,222 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Class:
-    """One of the classes: its size and its number."""
+class ClusterClass:
+    """A class on the cluster: its number of samples and a future of its rows."""
 
     size: int
-    number: int
+    rows: Future
 
 
 @dataclass(frozen=True)
-class ClusterFrame(Coordinates):
-    """The coordinates of a fit whose samples are on a cluster; there is no basis.
-
-    samples : (0, d), of their type
-    """
-
-    varying: int = 0
-    nonzero: bool = True
-    average: Floats | None = None
-
-    @property
-    def n_varying(self) -> int:
-        return self.varying
-
-    @property
-    def mean(self) -> Floats:
-        assert self.average is not None
-        return self.average
-
-    def any(self) -> bool:
-        return self.nonzero
-
-    def at(self, exponent: int, origin: Floats) -> ClusterFrame:
-        return replace(self, exponent=exponent, origin=origin)
-
-    def part(self, members: Any) -> tuple[Any, Any]:
-        """The class and the place of the frame; where its samples are, they become coordinates."""
-        return members, (self.exponent, self.origin)
-
-
 class ClusterSamples:
-    """Samples and labels on a cluster, class by class.
+    """Samples and labels on a cluster, by class.
 
-    Rows are brought together when the first work on a class begins.
-
-    classes : (C,) the distinct labels
-    members : the classes, in this order
-    dtype : of the samples
+    Attributes
+    ----------
+    client : Client
+    classes : ndarray of shape (n_classes,)
+        Sorted distinct labels.
+    members : list of ClusterClass
+    dtype : dtype
+        Precision of the samples.
+    n_varying : int
+        Number of features that are not constant.
+    mean : ndarray of shape (n_features,)
+    coordinates : Coordinates
+        Without rotation.
     """
 
-    on_cluster = True
+    client: Client
+    classes: Labels
+    members: list[ClusterClass]
+    dtype: np.dtype[Any]
+    n_varying: int
+    mean: Floats
+    coordinates: Coordinates
 
-    def __init__(self, client: Client, kind: Kind, facts: Facts, made: list[Delayed]) -> None:
-        self._client = client
-        self._facts = facts
-        self._made = made
-        self._futures: list[Future] = []
-        self.classes = facts.labels
-        self.members = [Class(int(n), number) for number, n in enumerate(facts.counts)]
-        self.dtype = kind.dtype
+    @property
+    def sizes(self) -> list[int]:
+        """Number of samples of each class."""
+        return [member.size for member in self.members]
 
-    def view(self) -> ClusterFrame:
-        """The frame of the samples."""
-        facts = self._facts
-        exponent = frame_exponent(np.stack([facts.low, facts.high]))
-        return ClusterFrame(
-            samples=np.empty((0, facts.low.size), dtype=self.dtype),
-            exponent=exponent,
-            origin=np.ldexp(facts.first.astype(np.float64), -exponent),
-            varying=int(np.count_nonzero(facts.low != facts.high)),
-            nonzero=bool(facts.low.any() or facts.high.any()),
-            average=facts.mean,
-        )
+    def in_coordinates(self, coordinates: Coordinates) -> ClusterSamples:
+        """Return the samples in the coordinates of an earlier fit."""
+        changed = copy.copy(self)
+        object.__setattr__(changed, "coordinates", coordinates)
+        return changed
 
-    def only(self, kept: Any) -> ClusterSamples:
-        """Some of the classes (C,)."""
-        self._begin()
-        part = copy.copy(self)
-        part.classes = self.classes[kept]
-        part.members = [each for each, keep in zip(self.members, kept, strict=True) if keep]
-        return part
+    def class_pool(
+        self, build: Callable[[LabelledSamples, int], Stages], progress: str | None
+    ) -> ClusterClasses[Stages]:
+        """Create the stages of each class on the workers.
 
-    def marks(self, mark: Callable[[Floats], bytes]) -> list[bytes]:
-        """What ``mark`` says of the samples of each class."""
-        arguments = ((self._samples(member),) for member in self.members)
-        return list(self.each(mark, arguments, len(self.members)))
-
-    def refuse_beyond(self, needed: Callable[[int], float], advice: str) -> None:
-        """Refuse a class if what it needs, in bytes from its size, is more than a worker has.
-
-        A worker with several threads works on as many classes.
+        Parameters
+        ----------
+        build : callable
+            Creates the stages of a class from samples and the number of the class.
+        progress : str or None
+            Name under which progress goes to stderr.
         """
-        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
-        shares = [each["memory_limit"] / each["nthreads"] for each in workers]
-        share = min((each for each in shares if each), default=np.inf)
-        largest = max(self.members, key=lambda member: member.size)
-        if needed(largest.size) > share:
-            label = self._facts.labels.tolist()[largest.number]
-            raise NotEnoughMemoryError(
-                f"Class {label!r} has {largest.size} samples. A class is work for one thread of a "
-                f"worker, and this one takes about {needed(largest.size) / 2**30:.1f} GiB, more "
-                f"than its {share / 2**30:.1f} GiB. {advice}"
+        stages = [
+            self.client.submit(_build_stages, build, member.rows, self.coordinates, pure=False)
+            for member in self.members
+        ]
+        return ClusterClasses(self.client, stages, progress)
+
+    def map_classes(
+        self, work: Callable[..., Result], parameters: Sequence[Any], title: str | None
+    ) -> Iterator[Result]:
+        """Yield ``work(points, coordinates, *parameters)`` for each class, in order."""
+        futures = (
+            self.client.submit(
+                _apply_to_class, work, member.rows, self.coordinates, *parameters, pure=False
             )
-
-    def held(
-        self, work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
-    ) -> Iterator[Future]:
-        """Begin ``work(*a)`` for each a of the arguments; the results stay on the cluster."""
-        return (self._submitted(work, each) for each in arguments)
-
-    def each(
-        self,
-        work: Callable[..., Any],
-        arguments: Iterable[tuple[Any, ...]],
-        n: int,
-        *,
-        n_jobs: int | None = None,
-        report: str | None = None,
-        unit: str = "classes",
-        n_threads: int = 1,
-    ) -> Iterator[Any]:
-        """Yield ``work(*a)`` for each a of the arguments, in their order, as ``in_order`` does.
-
-        The cluster decides how many run at the same time.
-        """
-        results = self._results(work, arguments)
-        return results if report is None else reported(results, n, report, unit)
-
-    def _results(
-        self, work: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
-    ) -> Iterator[Any]:
-        half = _AHEAD * max(1, sum(self._client.nthreads().values()))
-        coming = (self._submitted(work, each) for each in arguments)
-        waiting = list(islice(coming, half))
-        while waiting:
-            more = list(islice(coming, half))
-            yield from _here(self._client, waiting)
-            waiting = more
-
-    def _submitted(self, work: Callable[..., Any], arguments: tuple[Any, ...]) -> Future:
-        first, *rest = arguments
-        if isinstance(first, Class):
-            samples = self._samples(first)
-            return self._client.submit(_at_home, work, samples, *rest, pure=False)
-        return self._client.submit(work, *arguments, pure=False)
-
-    def _samples(self, member: Class) -> Future:
-        self._begin()
-        return self._futures[member.number]
-
-    def _begin(self) -> None:
-        if not self._futures:
-            self._futures = self._client.compute(self._made)
+            for member in self.members
+        )
+        results = _gather_in_order(self.client, futures)
+        if title is None:
+            return results
+        return report_progress(results, len(self.members), title, "classes")
 
 
-def _at_home(work: Callable[..., Any], samples: Floats, place: Any, *rest: Any) -> Any:
-    """Work on a class where its samples are."""
-    return work(*Coordinates(samples, *place).part(np.arange(len(samples))), *rest)
+class ClusterClasses(Generic[Stages]):
+    """The stages of all classes, kept on the workers of a cluster."""
+
+    def __init__(self, client: Client, stages: list[Future], progress: str | None) -> None:
+        self._client = client
+        self._stages = stages
+        self._progress = progress
+
+    def map(
+        self, title: str, work: Callable[..., Result], *args: Any, **kwargs: Any
+    ) -> Iterator[Result]:
+        """Yield ``work(stages, *args)`` for each class, in order; stages stay on the workers."""
+        results = _gather_in_order(self._client, self._submit(work, args, kwargs))
+        if self._progress is None:
+            return results
+        return report_progress(results, len(self._stages), f"{self._progress}, {title}", "classes")
+
+    def _submit(self, work: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[Future]:
+        for index, stages in enumerate(self._stages):
+            both = self._client.submit(_apply, work, stages, args, kwargs, pure=False)
+            self._stages[index] = self._client.submit(_entry, both, 0, pure=False)
+            yield self._client.submit(_entry, both, 1, pure=False)
 
 
-def _here(client: Client, futures: Any) -> Any:
-    """The results of futures.
+def _class_samples(rows: Floats, coordinates: Coordinates) -> LabelledSamples:
+    """Return the rows of one class, on the worker that has them, as samples in coordinates."""
+    if coordinates.exponent:
+        rows = np.ldexp(rows.astype(np.float64), -coordinates.exponent)
+    members = [np.arange(len(rows))]
+    no_labels = np.zeros(1, dtype=np.intp)
+    return LabelledSamples(rows, no_labels, no_labels, members, 0, rows.dtype, coordinates)
 
-    The client keeps an error with all that was at hand where it came out; a copy of it comes out
-    instead, so that what a failed fit has on the cluster does not stay there.
+
+def _build_stages(build: Callable[..., Any], rows: Floats, coordinates: Coordinates) -> Any:
+    return build(_class_samples(rows, coordinates), 0)
+
+
+def _apply(work: Callable[..., Any], stages: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    result = work(stages, *args, **kwargs)
+    return stages, result
+
+
+def _entry(pair: tuple[Any, Any], index: int) -> Any:
+    return pair[index]
+
+
+def _apply_to_class(
+    work: Callable[..., Any], rows: Floats, coordinates: Coordinates, *parameters: Any
+) -> Any:
+    samples = load_class(_class_samples(rows, coordinates), 0)
+    return work(samples.points, samples.coordinates, *parameters)
+
+
+def _gather_in_order(client: Client, futures: Iterator[Future]) -> Iterator[Any]:
+    """Yield the results of futures in order; a limited number of them is submitted ahead."""
+    n_ahead = _TASKS_PER_THREAD * max(1, sum(client.nthreads().values()))
+    waiting = list(islice(futures, n_ahead))
+    while waiting:
+        coming = list(islice(futures, n_ahead))
+        yield from _gather(client, waiting)
+        waiting = coming
+
+
+def _gather(client: Client, futures: Any) -> Any:
+    """Return the results of futures.
+
+    The client keeps an error with all local variables of the place where it was raised. A copy of
+    the error is raised instead, so that what a failed fit has on the cluster is released.
     """
     try:
         return client.gather(futures)
     except Exception as error:
-        found = copy.copy(error)
+        raised = copy.copy(error)
         error.with_traceback(None)
-    raise found
+    raise raised
 
 
-def gathered(blocks: Blocks) -> tuple[Any, Labels]:
-    """All samples and labels here, of data that are no larger than features by features."""
+def gather_by_class(
+    estimator: Any, X: Any, y: Any, *, reset: bool = True
+) -> LabelledSamples | ClusterSamples:
+    """Bring the rows of Dask collections together by class.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
+    X : Dask array or dataframe of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), or the name of a column of X
+    reset : bool, default=True
+        Set to False for samples that are added to an earlier fit.
+
+    Returns
+    -------
+    ClusterSamples or LabelledSamples
+        The latter, in the memory of this machine, if there are no more samples than features.
+    """
+    blocks = labelled_blocks(X, y)
+    validate_data(estimator, blocks.kind.sample(), reset=reset)
+    block_facts = collect_facts(blocks)
+    facts = merge_facts(block_facts)
+    if facts.n <= blocks.kind.n_features and reset:
+        return validate_labelled(estimator, *_load(blocks))
+    group_by_class(np.repeat(facts.labels, np.minimum(facts.counts, 3)))  # checks the labels
+    check_number_of_classes(estimator, facts.labels, 2 if reset else 1)
+    if reset:
+        check_not_constant(facts.low, facts.high)
     client = current_client()
-    X, y = _here(client, client.compute([delayed(list)(blocks.X), delayed(list)(blocks.y)]))
+    rows = client.compute(_rows_by_class(blocks, block_facts, facts))
+    exponent = scale_exponent(facts.low, facts.high)
+    return ClusterSamples(
+        client,
+        facts.labels,
+        [ClusterClass(int(n), future) for n, future in zip(facts.counts, rows, strict=True)],
+        blocks.kind.dtype,
+        int(np.count_nonzero(facts.low != facts.high)),
+        facts.mean,
+        Coordinates(exponent, np.ldexp(facts.first.astype(np.float64), -exponent)),
+    )
+
+
+def _load(blocks: Blocks) -> tuple[Any, Labels]:
+    """Return all samples and labels in the memory of this machine."""
+    client = current_client()
+    X, y = _gather(client, client.compute([delayed(list)(blocks.X), delayed(list)(blocks.y)]))
     return blocks.kind.named(np.concatenate(X)), np.concatenate(y)
 
 
-def workers_of(scheduler: str) -> ExitStack:
-    """Connect to a scheduler; while the answer is open, joblib's work goes to its workers."""
+def connect_workers(scheduler: str) -> ExitStack:
+    """Connect to a scheduler; inside the returned context joblib's work goes to its workers."""
     stack = ExitStack()
-    stack.enter_context(Client(scheduler, timeout=_CONNECTING))
+    stack.enter_context(Client(scheduler, timeout=_CONNECT_TIMEOUT))
     stack.enter_context(parallel_config("dask"))
     return stack
 
 
 def current_client() -> Client:
-    """The client of the cluster that is in use."""
+    """Return the client of the cluster that is in use, or raise an error if there is none."""
     try:
         client = default_client()
     except ValueError as error:
@@ -278,16 +299,16 @@ def current_client() -> Client:
     return client
 
 
-def block_facts(blocks: Blocks) -> list[Facts]:
-    """What each block says about itself."""
+def collect_facts(blocks: Blocks) -> list[BlockFacts]:
+    """Compute the facts about each block on the cluster."""
     client = current_client()
     labels: list[Any] = blocks.y or [None] * len(blocks.X)
-    made = [delayed(_facts)(X, y) for X, y in zip(blocks.X, labels, strict=True)]
-    found: list[Facts] = _here(client, client.compute(made))
-    return found
+    tasks = [delayed(_block_facts)(X, y) for X, y in zip(blocks.X, labels, strict=True)]
+    facts: list[BlockFacts] = _gather(client, client.compute(tasks))
+    return facts
 
 
-def _facts(X: Floats, y: Labels | None) -> Facts:
+def _block_facts(X: Floats, y: Labels | None) -> BlockFacts:
     n, d = X.shape
     if not np.isfinite(X).all():
         raise ValueError("Input X contains NaN or infinity.")
@@ -302,102 +323,107 @@ def _facts(X: Floats, y: Labels | None) -> Facts:
             kinds = sorted({type(label).__name__ for label in y.tolist()})
             raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
     if n == 0:
-        nothing = np.full(d, np.nan)
-        return Facts(0, labels, counts, nothing, nothing, nothing, nothing)
-    mean = scale_only(X).mean
-    return Facts(n, labels, counts, X.min(axis=0), X.max(axis=0), X[0].copy(), mean)
+        empty = np.full(d, np.nan)
+        return BlockFacts(0, labels, counts, empty, empty, empty, empty)
+    low, high = X.min(axis=0), X.max(axis=0)
+    exponent = scale_exponent(low, high)
+    scaled = np.ldexp(X, -exponent) if exponent else X
+    mean = np.ldexp(scaled.mean(axis=0, dtype=np.float64), exponent)
+    return BlockFacts(n, labels, counts, low, high, X[0].copy(), mean)
 
 
-def all_facts(parts: list[Facts]) -> Facts:
-    """What all blocks together say."""
-    parts = [part for part in parts if part.n]
-    if not parts:
+def merge_facts(blocks: list[BlockFacts]) -> BlockFacts:
+    """Return the facts about all samples from those about blocks."""
+    blocks = [block for block in blocks if block.n]
+    if not blocks:
         raise ValueError("X has 0 samples.")
-    labels, places = np.unique(np.concatenate([part.labels for part in parts]), return_inverse=True)
-    counts = np.bincount(places, np.concatenate([part.counts for part in parts]))
-    sizes = np.array([part.n for part in parts])
-    return Facts(
+    labels, codes = np.unique(
+        np.concatenate([block.labels for block in blocks]), return_inverse=True
+    )
+    counts = np.bincount(codes, np.concatenate([block.counts for block in blocks]))
+    sizes = np.array([block.n for block in blocks])
+    return BlockFacts(
         n=int(sizes.sum()),
         labels=labels,
         counts=counts.astype(np.intp),
-        low=np.min([part.low for part in parts], axis=0),
-        high=np.max([part.high for part in parts], axis=0),
-        first=parts[0].first,
-        mean=(sizes / sizes.sum()) @ np.stack([part.mean for part in parts]),
+        low=np.min([block.low for block in blocks], axis=0),
+        high=np.max([block.high for block in blocks], axis=0),
+        first=blocks[0].first,
+        mean=(sizes / sizes.sum()) @ np.stack([block.mean for block in blocks]),
     )
 
 
-def by_class(blocks: Blocks, parts: list[Facts], facts: Facts) -> ClusterSamples:
-    """The samples brought together by class."""
-    places = np.concatenate([np.searchsorted(facts.labels, part.labels) for part in parts])
-    if (np.bincount(places) == 1).all():  # every class is in one block only
-        homes = np.repeat(np.arange(len(parts)), [part.labels.size for part in parts])
-        made = [
-            delayed(_rows_of)(blocks.X[home], blocks.y[home], label)
-            for home, label in zip(homes[np.argsort(places)], facts.labels.tolist(), strict=True)
-        ]
-    else:
-        made = _shuffled(blocks, parts, facts)
-    return ClusterSamples(current_client(), blocks.kind, facts, made)
+def _rows_by_class(
+    blocks: Blocks, block_facts: list[BlockFacts], facts: BlockFacts
+) -> list[Delayed]:
+    """Return the rows of each class (n_c, d) as tasks."""
+    codes = np.concatenate([np.searchsorted(facts.labels, block.labels) for block in block_facts])
+    if (np.bincount(codes) > 1).any():  # a class is in more than one block
+        return _shuffle(blocks, block_facts, facts)
+    homes = np.repeat(np.arange(len(block_facts)), [block.labels.size for block in block_facts])
+    return [
+        delayed(_rows_of)(blocks.X[home], blocks.y[home], label)
+        for home, label in zip(homes[np.argsort(codes)], facts.labels.tolist(), strict=True)
+    ]
 
 
 def _rows_of(X: Floats, y: Labels, label: Any) -> Floats:
     return X[y == label]
 
 
-def _shuffled(blocks: Blocks, parts: list[Facts], facts: Facts) -> list[Delayed]:
-    """The samples of each class, by Dask's shuffle, in the order in which they came.
+def _shuffle(blocks: Blocks, block_facts: list[BlockFacts], facts: BlockFacts) -> list[Delayed]:
+    """Return the rows of each class by Dask's shuffle, in their original order.
 
     Small classes travel together, as many as make up a block.
     """
-    starts = np.cumsum([0, *(part.n for part in parts)])
-    buckets = _buckets(facts.counts, max(part.n for part in parts))
+    starts = np.cumsum([0, *(block.n for block in block_facts)])
+    buckets = _buckets(facts.counts, max(block.n for block in block_facts))
     tags = delayed((facts.labels, buckets))
     tagged = [
-        delayed(_tagged)(X, y, tags, start)
+        delayed(_tag_rows)(X, y, tags, start)
         for X, y, start in zip(blocks.X, blocks.y, starts[:-1].tolist(), strict=True)
     ]
-    nothing = np.empty((0, blocks.kind.n_features), dtype=blocks.kind.dtype)
-    meta = _tagged(nothing, facts.labels[:0], (facts.labels, buckets), 0)
+    no_rows = np.empty((0, blocks.kind.n_features), dtype=blocks.kind.dtype)
+    meta = _tag_rows(no_rows, facts.labels[:0], (facts.labels, buckets), 0)
     frame = dd.from_delayed(tagged, meta=meta, verify_meta=False)
     divisions = list(range(int(buckets[-1]) + 2))
-    together = frame.set_index("bucket", divisions=divisions).to_delayed()
+    partitions = frame.set_index("bucket", divisions=divisions).to_delayed()
     return [
-        delayed(_class_rows)(together[bucket], code) for code, bucket in enumerate(buckets.tolist())
+        delayed(_class_rows)(partitions[bucket], code)
+        for code, bucket in enumerate(buckets.tolist())
     ]
 
 
-def _buckets(counts: Ints, room: int) -> Ints:
-    """The bucket of each class: as many classes, in their order, as there is room for."""
-    buckets, held = [], 0
-    bucket = 0
+def _buckets(counts: Ints, capacity: int) -> Ints:
+    """Assign classes to buckets, in order, as many to each as the capacity allows."""
+    buckets, bucket, size = [], 0, 0
     for n in counts.tolist():
-        if held and held + n > room:
-            bucket, held = bucket + 1, 0
-        held += n
+        if size and size + n > capacity:
+            bucket, size = bucket + 1, 0
+        size += n
         buckets.append(bucket)
     return np.array(buckets, dtype=np.intp)
 
 
-def _tagged(X: Floats, y: Labels, tags: tuple[Labels, Ints], start: int) -> pd.DataFrame:
-    """Rows with their number, class and bucket; Dask's shuffle wants names that are strings."""
+def _tag_rows(X: Floats, y: Labels, tags: tuple[Labels, Ints], start: int) -> pd.DataFrame:
+    """Return rows with their number, class and bucket; Dask's shuffle needs string names."""
     classes, buckets = tags
     codes = np.searchsorted(classes, y)
-    places = {"row": start + np.arange(len(X)), "code": codes, "bucket": buckets[codes]}
+    columns = {"row": start + np.arange(len(X)), "code": codes, "bucket": buckets[codes]}
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(X.shape[1])])
-    return pd.concat([pd.DataFrame(places), frame], axis=1)
+    return pd.concat([pd.DataFrame(columns), frame], axis=1)
 
 
-def _class_rows(part: pd.DataFrame, code: int) -> Floats:
-    rows = part[part["code"] == code].sort_values("row").drop(columns=["row", "code"])
+def _class_rows(frame: pd.DataFrame, code: int) -> Floats:
+    rows = frame[frame["code"] == code].sort_values("row").drop(columns=["row", "code"])
     return np.ascontiguousarray(rows.to_numpy())
 
 
-def summed(blocks: Blocks, work: Callable[..., Floats], *rest: Any) -> Floats:
-    """The sum over blocks of ``work(X, *rest)``, added up on the cluster."""
-    sums = [delayed(work)(X, *rest) for X in blocks.X]
+def sum_over_blocks(blocks: Blocks, work: Callable[..., Floats], *parameters: Any) -> Floats:
+    """Return the sum of ``work(X, *parameters)`` over blocks, added up on the cluster."""
+    sums = [delayed(work)(X, *parameters) for X in blocks.X]
     while len(sums) > 1:
-        sums = [delayed(sum)(sums[i : i + _ADDED]) for i in range(0, len(sums), _ADDED)]
+        sums = [delayed(sum)(sums[i : i + _SUMMANDS]) for i in range(0, len(sums), _SUMMANDS)]
     client = current_client()
-    found: Floats = _here(client, client.compute(sums[0]))
-    return found
+    total: Floats = _gather(client, client.compute(sums[0]))
+    return total

@@ -15,7 +15,7 @@ from sklearn import config_context
 from sklearn.base import clone
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.arrays import to_host
+from mpda._lib.arrays import is_device_array, to_host
 from mpda._lib.memory import check_pairwise_memory
 from mpda._lib.validation import check_option
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
@@ -232,3 +232,40 @@ def cluster_class(clusterer: Any, X: Floats, label: Any) -> Ints:
             f"({len(X)} samples) it gave an array of shape {labels.shape} and type {labels.dtype}."
         )
     return labels.astype(np.intp)
+
+
+def check_patch_labels(patches: Any, y: Labels) -> Ints:
+    """Check patches that the user gives.
+
+    Parameters
+    ----------
+    patches : array-like of int of shape (n_samples,)
+        Patch of each sample. No patch may contain samples of two classes.
+    y : ndarray of shape (n_samples,)
+        Class labels.
+
+    Returns
+    -------
+    ndarray of int of shape (n_samples,)
+        Consecutive patch labels; -1, a patch of one sample, stays -1.
+    """
+    labels = np.asarray(to_host(patches) if is_device_array(patches) else patches)
+    if labels.ndim != 1 or labels.shape[0] != y.shape[0]:
+        raise ValueError(
+            f"patches must hold one label per sample, shape ({y.shape[0]},), got {labels.shape}."
+        )
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise TypeError(f"patches must hold integers, got an array of {labels.dtype}.")
+    alone = labels == -1
+    values, codes = np.unique(labels, return_inverse=True)
+    classes = np.unique(y, return_inverse=True)[1]
+    in_classes = np.unique(np.column_stack([codes, classes])[~alone], axis=0)[:, 0]
+    counts = np.bincount(in_classes, minlength=values.size)
+    if (counts > 1).any():
+        mixed = values[counts > 1][0]
+        inside = ", ".join(repr(c) for c in np.unique(y[labels == mixed]).tolist())
+        raise ValueError(
+            f"patches must not mix classes, but patch {mixed} has samples of classes {inside}. "
+            "Number the patches of each class apart."
+        )
+    return np.where(alone, -1, codes)

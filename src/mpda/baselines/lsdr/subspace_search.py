@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from mpda._lib.array_types import Floats, Ints
-from mpda._lib.coordinates import build_coordinates, scale_exponent
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import check_count, check_option
 from mpda.baselines.lsdr.density_ratio import (
@@ -107,7 +107,7 @@ class InformativeSubspace:
 
 
 def maximize_smi(
-    X: Floats,
+    samples: LabelledSamples,
     codes: Ints,
     n_components: Any,
     init: Any,
@@ -118,8 +118,8 @@ def maximize_smi(
 
     Parameters
     ----------
-    X : ndarray of shape (n, d)
-        Samples.
+    samples : LabelledSamples
+        Samples of the fit.
     codes : ndarray of shape (n,)
         Class of each sample, 0 to k - 1.
     n_components : int or None
@@ -136,17 +136,17 @@ def maximize_smi(
     InformativeSubspace
         The subspace and how it was reached.
     """
-    order = np.lexsort(X.T[::-1])
+    order = np.lexsort(samples.X.T[::-1])
     labels, first, codes = np.unique(codes[order], return_index=True, return_inverse=True)
     codes = np.argsort(np.argsort(first))[codes]  # classes numbered by first appearance
-    axes = _principal_axes(X[order])
+    axes = _principal_axes(samples, order)
     r = _check_n_components(n_components, labels.size, len(axes.basis))
     with one_blas_thread(len(axes.basis) <= SMALL):
         centers = draw_centers(codes, options.n_centers, rng)
         folds = draw_folds(codes, options.n_folds, rng)
-        samples = KernelSamples(axes.points, codes, centers, folds)
-        start = _best_start(samples, _initial_subspaces(init, r, axes, codes, rng), options)
-        ascent = _ascend("ascent", samples, start.smoothing, start.W, options)
+        kernel_samples = KernelSamples(axes.points, codes, centers, folds)
+        start = _best_start(kernel_samples, _initial_subspaces(init, r, axes, codes, rng), options)
+        ascent = _ascend("ascent", kernel_samples, start.smoothing, start.W, options)
         rows = _rotate_to_principal_axes(axes.points, ascent.W)
     width = float(np.ldexp(start.smoothing.width, axes.exponent))
     return InformativeSubspace(
@@ -171,20 +171,20 @@ class _PrincipalAxes:
     exponent: int
 
 
-def _principal_axes(X: Floats) -> _PrincipalAxes:
-    coords = build_coordinates(X)
-    offsets = center(coords.all_coordinates)
+def _principal_axes(samples: LabelledSamples, order: Ints) -> _PrincipalAxes:
+    coordinates = samples.coordinates
+    offsets = center(samples.all_coordinates[order])
     # Samples far from the origin may be small about their mean, so they are scaled once more.
-    shift = scale_exponent(offsets)
+    shift = int(np.frexp(np.abs(offsets).max())[1])
     offsets = np.ldexp(offsets, -shift)
     _, singular, basis = np.linalg.svd(np.linalg.qr(offsets, mode="r"), full_matrices=False)
-    rank = np.count_nonzero(singular > max(X.shape) * np.finfo(float).eps * singular[0])
+    rank = np.count_nonzero(singular > max(samples.X.shape) * np.finfo(float).eps * singular[0])
     basis = basis[:rank]
     return _PrincipalAxes(
         points=offsets @ basis.T,
-        basis=basis if coords.basis is None else basis @ coords.basis.T,
-        mean=coords.mean,
-        exponent=coords.exponent + shift,
+        basis=basis if coordinates.basis is None else basis @ coordinates.basis.T,
+        mean=samples.mean,
+        exponent=coordinates.exponent + shift,
     )
 
 

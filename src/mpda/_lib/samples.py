@@ -1,0 +1,189 @@
+"""Validated samples, and the coordinates in which a fit is computed.
+
+Coordinates are shifted to a sample, scaled by a power of two where X is extremely large or small,
+and rotated into the span of the samples where there are no more samples than features. Results
+return to the units of X through ``Coordinates``. No other module handles scaling.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from mpda._lib.array_types import Array, Ints, Labels
+from mpda._lib.arrays import (
+    EPSILON,
+    array_namespace,
+    as_float,
+    block_entries,
+    iter_slices,
+    ldexp,
+    take,
+    to_device,
+    to_host,
+    zeros,
+)
+
+# Entries of X that are converted to double precision at a time for their mean: 8 MB.
+_BLOCK_ENTRIES = 1_000_000
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """The map between samples and the coordinates of a fit.
+
+    A sample x has the point p = 2^-exponent x and the coordinates B'(p - origin), where B is the
+    basis (the identity if it is None).
+
+    Attributes
+    ----------
+    exponent : int
+        Binary exponent of the scale; 0 unless X is extremely large or small.
+    origin : array of shape (n_features,)
+        The first sample, scaled. Differences of nearby numbers are exact, so samples far from zero
+        lose no digits.
+    basis : array of shape (n_features, n_coordinates) or None
+        Orthonormal basis of the span of the centred samples, used where there are no more samples
+        than features.
+    """
+
+    exponent: int
+    origin: Array
+    basis: Array | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates."""
+        return self.origin.shape[0] if self.basis is None else self.basis.shape[1]
+
+    def rotate_back(self, vectors: Array) -> Array:
+        """Return vectors (n_coordinates, r) in the axes of X (n_features, r)."""
+        return vectors if self.basis is None else self.basis @ vectors
+
+    def to_components(self, vectors: Array) -> Array:
+        """Return directions (n_coordinates, r) as directions (n_features, r) in the units of X."""
+        return ldexp(self.rotate_back(vectors), -self.exponent)
+
+    def from_squared_units(self, value: float) -> float:
+        """Convert a number in squared units of X to squared units of the points."""
+        return _multiply_by_power(value, -2 * self.exponent)
+
+    def to_squared_units(self, value: float) -> float:
+        """Convert a number in squared units of the points to squared units of X."""
+        return _multiply_by_power(value, 2 * self.exponent)
+
+
+def _multiply_by_power(value: float, exponent: int) -> float:
+    """Return value * 2^exponent, or the largest float if that overflows."""
+    with np.errstate(over="ignore", under="ignore"):
+        return min(float(np.ldexp(value, exponent)), float(np.finfo(float).max))
+
+
+@dataclass(frozen=True)
+class ClassSamples:
+    """The samples of one class.
+
+    Attributes
+    ----------
+    points : array of shape (n, n_features)
+        Scaled samples. Distances are measured between points, so equal distances stay equal.
+    coordinates : array of shape (n, n_coordinates)
+        The same samples in the coordinates of the fit, for everything else.
+    """
+
+    points: Array
+    coordinates: Array
+
+
+@dataclass(frozen=True)
+class LabelledSamples:
+    """Validated samples with class labels.
+
+    Attributes
+    ----------
+    X : array of shape (n_samples, n_features)
+        Points in single or double precision: samples as the user gave them or, if these are
+        extreme, scaled. Perhaps a device array.
+    y : ndarray of shape (n_samples,)
+    classes : ndarray of shape (n_classes,)
+        Sorted distinct labels.
+    members : list of ndarray
+        Indices of the samples of each class.
+    n_varying : int
+        Number of features that are not constant.
+    dtype : dtype
+        Precision of the samples that the user gave.
+    coordinates : Coordinates
+    rotated : array of shape (n_samples, n_coordinates) or None
+        Coordinates of all samples, where they are rotated.
+    """
+
+    X: Array
+    y: Labels
+    classes: Labels
+    members: list[Ints]
+    n_varying: int
+    dtype: Any
+    coordinates: Coordinates
+    rotated: Array | None = None
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of samples of each class."""
+        return [indices.size for indices in self.members]
+
+    @property
+    def mean(self) -> Array:
+        """Mean of the samples (n_features,), in their own units."""
+        n, d = self.X.shape
+        total = zeros((d,), self.X)
+        for block in iter_slices(n, block_entries(self.X, _BLOCK_ENTRIES) // d):
+            total += array_namespace(total).sum(as_float(self.X[block, :]), axis=0)
+        return ldexp(total / n, self.coordinates.exponent)
+
+    @cached_property
+    def points(self) -> Array:
+        """All samples, scaled (n_samples, n_features)."""
+        return as_float(self.X)
+
+    @cached_property
+    def all_coordinates(self) -> Array:
+        """Coordinates of all samples (n_samples, n_coordinates)."""
+        return self.points - self.coordinates.origin if self.rotated is None else self.rotated
+
+    def in_coordinates(self, coordinates: Coordinates) -> LabelledSamples:
+        """Return the samples in the coordinates of an earlier fit, which must have no rotation."""
+        shift = self.coordinates.exponent - coordinates.exponent
+        X = ldexp(as_float(self.X), shift) if shift else self.X
+        return replace(self, X=X, coordinates=coordinates, rotated=None)
+
+
+class FitSamples(Protocol):
+    """Properties of the samples of a fit, in memory or on a cluster."""
+
+    @property
+    def coordinates(self) -> Coordinates:
+        """Coordinates in which the fit is computed."""
+
+    @property
+    def n_varying(self) -> int:
+        """Number of features that are not constant."""
+
+
+def rotate_into_span(points: Array, origin: Array) -> tuple[Array, Array]:
+    """Return a basis (d, r) of the span of points (n, d) - origin, and their coordinates (n, r).
+
+    Duplicates must stay equal to the last bit, so each distinct point is rotated once.
+    """
+    xp = array_namespace(points)
+    _, first, copies = np.unique(to_host(points), axis=0, return_index=True, return_inverse=True)
+    offsets = take(points, to_device(first, points)) - origin
+    _, singular, axes = xp.linalg.svd(offsets, full_matrices=False)
+    values = to_host(singular)
+    rank = int((values > points.shape[1] * EPSILON * values[0]).sum())
+    # Constant features have no part in the basis, not even by rounding.
+    basis = xp.where(xp.any(offsets != 0.0, axis=0)[:, None], axes[:rank, :].T, 0.0)
+    return basis, take(offsets @ basis, to_device(copies.ravel(), points))

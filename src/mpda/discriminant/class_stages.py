@@ -1,0 +1,527 @@
+"""The stages of one class, and the sum over classes.
+
+W never joins two classes, so a fit is independent work for each class, a sum, and one eigenproblem.
+The stages of a class are neighbour lists, patches, tangent bases, the within-class form S and its
+Schur complement. Each is computed when first needed and kept as long as memory allows. A fit asks
+for each stage once, a search over parameters many times, a cluster keeps the stages on its workers.
+Depends on ``neighbors``, ``partition`` and the modules of this folder that compute one stage each.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import numpy as np
+
+from mpda._lib.array_types import Array, Floats, Ints
+from mpda._lib.arrays import (
+    add_segments,
+    array_namespace,
+    ldexp,
+    take,
+    to_device,
+    to_host,
+    zeros,
+)
+from mpda._lib.samples import ClassSamples, LabelledSamples
+from mpda._lib.threads import THREADS, count_threads, limit_openmp
+from mpda._lib.validation import load_class
+from mpda.discriminant.scatter import (
+    BetweenClassSums,
+    ClassScatter,
+    class_scatter,
+    full_affinity_scatter,
+    graph_scatter,
+    neighbor_affinity_scatter,
+)
+from mpda.discriminant.schur_complement import EliminationResult, eliminate_tangents
+from mpda.discriminant.settings import ClassSettings, Strengths, Units
+from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patch_tangents
+from mpda.discriminant.within_form import WithinForm, coupled_form, first_order_blocks, tangent_form
+from mpda.neighbors.approximate_search import search_neighbors
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, symmetric_graph
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists
+from mpda.parallel.local import report_progress
+from mpda.partition.rules import PartitionRule, cluster_class, known_patches
+from mpda.partition.tree import Partition
+
+# From this many samples on, most of the work on a class is in NumPy, SciPy and scikit-learn, which
+# release Python's lock, so that classes gain from threads.
+LARGE_CLASS = 1000
+# Bytes of within-class forms and of neighbour lists that are kept between the two passes of a fit.
+# Forms beyond are computed twice. On one machine more would cost more in memory than it saves.
+_FORM_BYTES, _LIST_BYTES = 96 * 2**20, 16 * 2**20
+# On a device, where memory is larger and computing twice costs many kernel launches.
+_DEVICE_BYTES = 2**32, 2**31
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result", covariant=True)
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """Facts about one class that a fit reports.
+
+    Attributes
+    ----------
+    tangent_dimensions : ndarray of shape (n_patches,)
+        m_p; empty where every sample has its own tangent space.
+    linearity : ndarray of shape (n_patches,)
+        R^p of each patch; empty likewise.
+    solver : str
+        What eliminated the tangent vectors; empty before that.
+    residual : float
+        Largest relative residual norm of the tangent vectors.
+    """
+
+    tangent_dimensions: Ints
+    linearity: Floats
+    solver: str = ""
+    residual: float = 0.0
+
+    def with_elimination(self, elimination: EliminationResult) -> ClassSummary:
+        """Return the summary after the tangent vectors were eliminated."""
+        return replace(self, solver=elimination.solver, residual=elimination.residual)
+
+
+@dataclass(frozen=True)
+class ClassContribution:
+    """What one class adds to the sums of a fit.
+
+    Attributes
+    ----------
+    scatter : ClassScatter
+        For the between-class form S'.
+    within : array of shape (r, r)
+        S_tt.
+    n_edges : int
+        Number of edges of W.
+    tangent_size : int
+        Number of entries of v, sum_p m_p.
+    tangent_trace : float
+        Trace of the first-order part of S_vv.
+    summary : ClassSummary
+    elimination : EliminationResult or None
+        The Schur complement, where gamma and beta were known.
+    """
+
+    scatter: ClassScatter
+    within: Array
+    n_edges: int
+    tangent_size: int
+    tangent_trace: float
+    summary: ClassSummary
+    elimination: EliminationResult | None = None
+
+
+class ClassStages:
+    """The stages of one class, computed when first needed and kept.
+
+    Parameters
+    ----------
+    samples : LabelledSamples
+        Samples of all classes.
+    index : int
+        Number of the class.
+    patch_labels : ndarray of shape (n,), default=None
+        Patches given by the user, in place of a partition.
+    max_neighbors : int, default=0
+        Length of the neighbour lists if the settings need shorter ones: the largest number of
+        neighbours that a search over parameters will ask for.
+    memory : StageMemory, default=None
+        Limit on what is kept. None keeps everything.
+    """
+
+    def __init__(
+        self,
+        samples: LabelledSamples,
+        index: int,
+        *,
+        patch_labels: Ints | None = None,
+        max_neighbors: int = 0,
+        memory: StageMemory | None = None,
+    ) -> None:
+        self._samples = samples
+        self._index = index
+        self._patch_labels = patch_labels
+        self._max_neighbors = max_neighbors
+        self._memory = memory
+        self._lists: dict[Any, NeighborLists] = {}
+        self._partitions: dict[Any, Partition] = {}
+        self._form: tuple[ClassSettings, WithinForm] | None = None
+
+    def contribute(
+        self, settings: ClassSettings, strengths: Strengths | None = None
+    ) -> ClassContribution:
+        """Compute what the class adds to the sums.
+
+        If the strengths are known, the Schur complement is computed at once and the within-class
+        form is not kept.
+        """
+        samples = load_class(self._samples, self._index)
+        geometry = self._build_geometry(samples, settings)
+        if settings.full_affinity:
+            affinity = full_affinity_scatter(geometry.sample_graph, samples.points)
+        else:
+            affinity = neighbor_affinity_scatter(geometry.sample_graph)
+        blocks = first_order_blocks(geometry.graph, geometry.patch_of_vertex, geometry.bases)
+        form = coupled_form(geometry.graph, geometry.patch_of_vertex, geometry.bases, blocks)
+        summary = ClassSummary(np.empty(0, dtype=np.intp), np.empty(0))
+        if geometry.partition is not None:
+            summary = ClassSummary(geometry.bases.dimensions, geometry.partition.linearity)
+        elimination = None
+        if strengths is not None:
+            elimination = eliminate_tangents(form, strengths.gamma, strengths.beta)
+            summary = summary.with_elimination(elimination)
+        else:
+            self._keep_form(settings, form)
+        trace = array_namespace(blocks[1]).linalg.diagonal(blocks[1]).sum()
+        return ClassContribution(
+            scatter=class_scatter(samples.coordinates, affinity.distant),
+            within=graph_scatter(geometry.graph),
+            n_edges=geometry.graph.graph.edges.shape[0],
+            tangent_size=int(geometry.bases.dimensions.sum()),
+            tangent_trace=float(trace),
+            summary=summary,
+            elimination=elimination,
+        )
+
+    def eliminate(self, settings: ClassSettings, strengths: Strengths) -> EliminationResult:
+        """Compute the Schur complement S_tv (S_vv + beta I)^-1 S_tv' and release the form."""
+        form = self.within_form(settings)
+        self._form = None
+        return eliminate_tangents(form, strengths.gamma, strengths.beta)
+
+    def within_form(self, settings: ClassSettings) -> WithinForm:
+        """Return the within-class form, computed again if it was not kept."""
+        if self._form is not None and self._form[0] == settings:
+            return self._form[1]
+        geometry = self._build_geometry(load_class(self._samples, self._index), settings)
+        form = tangent_form(geometry.graph, geometry.patch_of_vertex, geometry.bases)
+        self._keep_form(settings, form)
+        return form
+
+    def patch_labels(self, settings: ClassSettings) -> Ints:
+        """Return the patch of each sample (n,), for settings with a partition."""
+        return self._partitions[_partition_key(settings)].labels
+
+    def _build_geometry(self, samples: ClassSamples, settings: ClassSettings) -> _ClassGeometry:
+        """Compute the graph, the patches and the tangent spaces."""
+        points, Z = ClassPoints(samples.points), samples.coordinates
+        lists = self._find_neighbors(points, settings)
+        sample_graph = EmbeddedGraph(Z, symmetric_graph(lists.first(settings.n_neighbors)))
+        if settings.partition is None:
+            neighbors, energy = sample_graph.graph.neighbors, settings.tangent_energy
+            bases = neighborhood_tangents(Z, neighbors, energy)
+            return _ClassGeometry(sample_graph, sample_graph, np.arange(Z.shape[0]), bases, None)
+        partition = self._find_patches(points, lists, settings)
+        bases = patch_tangents(Z, partition.labels, settings.tangent_energy)
+        if not settings.anchors:
+            return _ClassGeometry(sample_graph, sample_graph, partition.labels, bases, partition)
+        means = _patch_means(Z, partition.labels)
+        anchors = ClassPoints(_patch_means(samples.points, partition.labels))
+        graph = EmbeddedGraph(means, build_class_graph(anchors, settings.n_neighbors))
+        return _ClassGeometry(sample_graph, graph, np.arange(means.shape[0]), bases, partition)
+
+    def _find_neighbors(self, points: ClassPoints, settings: ClassSettings) -> NeighborLists:
+        search = settings.neighbor_search
+        if search in self._lists:
+            return self._lists[search]
+        k = max(settings.n_neighbors, settings.partition_neighbors, self._max_neighbors)
+        lists = search_neighbors(points, k, search)
+        if self._memory is None or self._memory.admit_lists(lists.nbytes):
+            self._lists[search] = lists
+        return lists
+
+    def _find_patches(
+        self, points: ClassPoints, lists: NeighborLists, settings: ClassSettings
+    ) -> Partition:
+        key = _partition_key(settings)
+        if key not in self._partitions:
+            rule, labels = settings.partition, self._patch_labels
+            lists = lists.first(settings.partition_neighbors)
+            if labels is None and isinstance(rule, PartitionRule):
+                self._partitions[key] = rule(points, lists)
+            else:
+                labels = self._run_clusterer(rule, points) if labels is None else labels
+                self._partitions[key] = known_patches(points, lists, labels=labels)
+        return self._partitions[key]
+
+    def _run_clusterer(self, clusterer: Any, points: ClassPoints) -> Ints:
+        X = ldexp(to_host(points.X), self._samples.coordinates.exponent)
+        return cluster_class(clusterer, X, self._samples.classes.tolist()[self._index])
+
+    def _keep_form(self, settings: ClassSettings, form: WithinForm) -> None:
+        self._form = None
+        if self._memory is None or self._memory.admit_form(form.nbytes):
+            self._form = settings, form
+
+
+def _partition_key(settings: ClassSettings) -> tuple[Any, int, Any]:
+    return settings.partition, settings.partition_neighbors, settings.neighbor_search
+
+
+@dataclass(frozen=True)
+class _ClassGeometry:
+    """A class with its graph and its tangent spaces.
+
+    sample_graph : the neighbour graph of the samples
+    graph : W, on the samples or on the patch means (anchors)
+    patch_of_vertex : (n_vertices,) the patch of each vertex of W
+    bases : the tangent spaces of the patches
+    partition : None where every sample has its own tangent space
+    """
+
+    sample_graph: EmbeddedGraph
+    graph: EmbeddedGraph
+    patch_of_vertex: Ints
+    bases: TangentBases
+    partition: Partition | None
+
+
+def _patch_means(X: Array, labels: Ints) -> Array:
+    """Return the mean of each patch (n_patches, d)."""
+    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(labels)
+    total = zeros((sizes.size, X.shape[1]), X)
+    total = add_segments(total, to_device(labels[order], X), take(X, to_device(order, X)))
+    return total / to_device(sizes[:, None].astype(float), X)
+
+
+class StageMemory:
+    """Limit on the bytes of forms and neighbour lists that the stages of all classes keep."""
+
+    def __init__(self, form_bytes: int = _FORM_BYTES, list_bytes: int = _LIST_BYTES) -> None:
+        self._form_bytes = form_bytes
+        self._list_bytes = list_bytes
+        self._lock = threading.Lock()
+
+    def admit_form(self, n_bytes: int) -> bool:
+        """Return True, and count the bytes, if a form of this size may be kept."""
+        with self._lock:
+            self._form_bytes -= n_bytes
+            return self._form_bytes >= 0
+
+    def admit_lists(self, n_bytes: int) -> bool:
+        """Return True, and count the bytes, if neighbour lists of this size may be kept."""
+        with self._lock:
+            self._list_bytes -= n_bytes
+            return self._list_bytes >= 0
+
+
+class ClassPool(Protocol):
+    """The stages of all classes, in the memory of this machine or on a cluster."""
+
+    def map(
+        self,
+        title: str,
+        work: Callable[Concatenate[ClassStages, Arguments], Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Iterator[Result]:
+        """Yield ``work(stages, *args)`` for each class, in order."""
+
+
+class LocalClasses:
+    """The stages of all classes in the memory of this machine.
+
+    Parameters
+    ----------
+    samples : LabelledSamples
+    patch_labels : ndarray of shape (n_samples,), default=None
+        Patches given by the user.
+    max_neighbors : int, default=0
+        Largest number of neighbours that will be asked for.
+    keep_all : bool, default=False
+        Set to True to keep every stage, for a search.
+    n_jobs : int, default=None
+        Number of classes that are worked on at a time, in threads. With None, large classes use as
+        many threads as BLAS would.
+    progress : str, default=None
+        Name under which progress goes to stderr.
+    """
+
+    def __init__(
+        self,
+        samples: LabelledSamples,
+        *,
+        patch_labels: Ints | None = None,
+        max_neighbors: int = 0,
+        keep_all: bool = False,
+        n_jobs: int | None = None,
+        progress: str | None = None,
+    ) -> None:
+        on_host = isinstance(samples.X, np.ndarray)
+        memory = None
+        if not keep_all:
+            memory = StageMemory() if on_host else StageMemory(*_DEVICE_BYTES)
+        self.stages = [
+            ClassStages(
+                samples,
+                index,
+                patch_labels=None if patch_labels is None else patch_labels[members],
+                max_neighbors=max_neighbors,
+                memory=memory,
+            )
+            for index, members in enumerate(samples.members)
+        ]
+        self._progress = progress
+        self.n_threads = 1
+        n_large = sum(members.size >= LARGE_CLASS for members in samples.members)
+        if on_host and (n_jobs not in (None, 1) or (n_jobs is None and n_large > 1)):
+            n_classes = len(self.stages) if n_jobs else n_large
+            self.n_threads = min(count_threads(n_jobs), n_classes)
+
+    def map(
+        self,
+        title: str,
+        work: Callable[Concatenate[ClassStages, Arguments], Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Iterator[Result]:
+        """Yield ``work(stages, *args)`` for each class, in order."""
+        results: Iterator[Result]
+        if self.n_threads == 1:
+            results = (work(stages, *args, **kwargs) for stages in self.stages)
+        else:
+            results = self._map_threads(work, *args, **kwargs)
+        if self._progress is None:
+            return results
+        return report_progress(results, len(self.stages), f"{self._progress}, {title}", "classes")
+
+    def _map_threads(
+        self,
+        work: Callable[Concatenate[ClassStages, Arguments], Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Iterator[Result]:
+        """Yield the results in order; at most one class for each thread is under way."""
+        with (
+            THREADS.limit(limits=1, user_api="blas"),
+            ThreadPoolExecutor(self.n_threads, initializer=limit_openmp, initargs=(1,)) as threads,
+        ):
+            pending: list[Any] = []
+            for stages in self.stages:
+                if len(pending) == self.n_threads:
+                    yield pending.pop(0).result()
+                pending.append(threads.submit(work, stages, *args, **kwargs))
+            for future in pending:
+                yield future.result()
+
+
+@dataclass(frozen=True)
+class ClassSums:
+    """Sums over classes, to which classes can be added.
+
+    Attributes
+    ----------
+    between : BetweenClassSums
+    within : array of shape (r, r)
+        Sum of S_tt.
+    schur_complement : array of shape (r, r)
+        Sum of S_tv (S_vv + beta I)^-1 S_tv' over the classes whose tangent vectors are eliminated.
+    n_edges : int
+        Number of edges of W.
+    tangent_trace : float
+        Trace of the first-order part of S_vv.
+    tangent_size : int
+        Number of entries of v.
+    """
+
+    between: BetweenClassSums
+    within: Array
+    schur_complement: Array
+    n_edges: int = 0
+    tangent_trace: float = 0.0
+    tangent_size: int = 0
+
+    @classmethod
+    def empty_like(cls, matrix: Array) -> ClassSums:
+        """Return the sums over no class, for matrices such as this one (r, r)."""
+        zero = zeros(matrix.shape, matrix)
+        return cls(BetweenClassSums.empty(matrix.shape[0], matrix), zero, zero)
+
+    def units(self, n_varying: int, one: float) -> Units:
+        """Return the relative units.
+
+        Parameters
+        ----------
+        n_varying : int
+            Number of features that are not constant.
+        one : float
+            1 in squared units of X, which replaces a unit that is 0.
+        """
+        trace = float(array_namespace(self.within).linalg.trace(self.within))
+        return Units(
+            gamma=trace / (2 * self.n_edges) if trace > 0.0 else one,
+            alpha=trace / n_varying if trace > 0.0 else one,
+            beta=self.tangent_trace / self.tangent_size if self.tangent_trace > 0.0 else one,
+        )
+
+    def add(self, contribution: ClassContribution) -> ClassSums:
+        """Return the sums with one more class."""
+        schur_complement = self.schur_complement
+        if contribution.elimination is not None:
+            schur_complement = schur_complement + contribution.elimination.taken
+        return ClassSums(
+            self.between + contribution.scatter,
+            self.within + contribution.within,
+            schur_complement,
+            self.n_edges + contribution.n_edges,
+            self.tangent_trace + contribution.tangent_trace,
+            self.tangent_size + contribution.tangent_size,
+        )
+
+    def rotate_back(self, basis: Array) -> ClassSums:
+        """Return the sums in the axes in which the present coordinates have this basis (d, r)."""
+
+        def rotate(matrix: Array) -> Array:
+            product = basis @ matrix @ basis.T
+            return 0.5 * (product + product.T)
+
+        between = replace(
+            self.between,
+            means=self.between.means @ basis.T,
+            distant_scatter=rotate(self.between.distant_scatter),
+            mean_distant_scatter=rotate(self.between.mean_distant_scatter),
+        )
+        schur_complement = rotate(self.schur_complement)
+        return replace(
+            self, between=between, within=rotate(self.within), schur_complement=schur_complement
+        )
+
+
+def sum_contributions(
+    classes: ClassPool,
+    settings: ClassSettings,
+    strengths: Strengths | None = None,
+    sums: ClassSums | None = None,
+) -> tuple[ClassSums, list[ClassSummary]]:
+    """Add the contributions of all classes to the sums.
+
+    Parameters
+    ----------
+    classes : ClassPool
+    settings : ClassSettings
+    strengths : Strengths, default=None
+        With them the Schur complements are added too.
+    sums : ClassSums, default=None
+        Sums over earlier classes.
+
+    Returns
+    -------
+    sums : ClassSums
+    summaries : list of ClassSummary
+    """
+    title = "graphs and forms (1/2)" if strengths is None else "graphs, forms, Schur complements"
+    summaries = []
+    for contribution in classes.map(title, ClassStages.contribute, settings, strengths):
+        sums = ClassSums.empty_like(contribution.within) if sums is None else sums
+        sums = sums.add(contribution)
+        summaries.append(contribution.summary)
+    assert sums is not None  # there is at least one class
+    return sums, summaries

@@ -1,0 +1,120 @@
+"""The parameters of a fit, checked, and the units of gamma, alpha and beta."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mpda.partition.rules import PartitionRule
+
+# Products of larger numbers with matrices of some thousand rows could overflow.
+LARGEST_STRENGTH = 1e303
+
+
+@dataclass(frozen=True)
+class ClassSettings:
+    """Parameters of a fit that the stages of a class depend on.
+
+    Attributes
+    ----------
+    n_neighbors : int
+        k of the within-class graph W and of the affinity A.
+    tangent_energy : float
+        Share of the variance that a tangent space keeps.
+    full_affinity : bool
+        True if A joins all pairs of a class, False if only neighbours.
+    neighbor_search : object
+        How neighbours are searched.
+    partition : PartitionRule, clusterer or None
+        How a class is cut into patches. None gives every sample a tangent space of its own (PMPDA).
+    partition_neighbors : int
+        k' of the neighbour lists that the partition uses.
+    anchors : bool
+        True if W joins the means of patches instead of samples.
+    """
+
+    n_neighbors: int
+    tangent_energy: float
+    full_affinity: bool
+    neighbor_search: Any = "auto"
+    partition: PartitionRule | Any | None = None
+    partition_neighbors: int = 0
+    anchors: bool = False
+
+
+@dataclass(frozen=True)
+class Strengths:
+    """The weight gamma and the ridges alpha on t and beta on v, in squared units of the points."""
+
+    gamma: float
+    alpha: float
+    beta: float
+
+
+@dataclass(frozen=True)
+class Units:
+    """Units of gamma, alpha and beta, in squared units of the points.
+
+    Attributes
+    ----------
+    gamma : float
+        Mean squared length of the edges of W.
+    alpha : float
+        trace(S_tt) / d, where d counts the features that vary.
+    beta : float
+        Mean diagonal of the first-order part of S_vv.
+    """
+
+    gamma: float
+    alpha: float
+    beta: float
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """Weight and ridges as the user sets them.
+
+    Attributes
+    ----------
+    gamma, alpha : float
+    tangent_alpha : float or None
+        None means beta = alpha.
+    relative : bool
+        True if they are multiples of units that follow from the samples, False if they are in
+        squared units of X.
+    """
+
+    gamma: float
+    alpha: float
+    tangent_alpha: float | None
+    relative: bool
+
+    def resolve(self, units: Units) -> Strengths:
+        """Return the weight and the ridges in squared units of the points."""
+        alpha = self.alpha * units.alpha
+        beta = alpha if self.tangent_alpha is None else self.tangent_alpha * units.beta
+        strengths = Strengths(self.gamma * units.gamma, alpha, beta)
+        if max(strengths.gamma, strengths.alpha, strengths.beta) > LARGEST_STRENGTH:
+            raise ValueError(
+                f"gamma={self.gamma:g}, alpha={self.alpha:g} or tangent_alpha={self.tangent_alpha} "
+                "is too large for samples of this scale: products with it leave the range of "
+                "floating-point numbers. Set a smaller value."
+            )
+        return strengths
+
+
+@dataclass(frozen=True)
+class DiscriminantSettings:
+    """All parameters that the directions of MPDA or PMPDA depend on.
+
+    Attributes
+    ----------
+    classes : ClassSettings
+    penalties : Penalties
+    two_stage : bool
+        True if t is sought in the range of S' only.
+    """
+
+    classes: ClassSettings
+    penalties: Penalties
+    two_stage: bool

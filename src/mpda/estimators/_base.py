@@ -1,0 +1,235 @@
+"""The base class of all methods: a linear map, and the interface that searches use.
+
+Every method learns ``components_`` (r, d) and ``mean_`` (d,), and maps a sample x to
+components_ (x - mean_).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from mpda._lib.array_types import Array, ArrayLike
+from mpda._lib.arrays import (
+    array_namespace,
+    astype,
+    describe_library,
+    detach,
+    is_device_array,
+    is_numpy,
+    iter_slices,
+    least_squares,
+    move_to,
+)
+from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
+from mpda._lib.validation import is_dask_collection, refuse_dask
+
+# Entries of X that are mapped at a time: 16 MB, so that the centred copy stays small.
+_BLOCK_ENTRIES = 2_000_000
+
+
+@dataclass(frozen=True)
+class ComponentPath:
+    """Components of one parameter set, for a range of numbers of components.
+
+    Attributes
+    ----------
+    index : int
+        Number of the parameter set.
+    components : array of shape (n_components, n_features) or None
+        The first r rows are the components of a fit with ``n_components=r``, for every r from
+        ``first`` to the number of rows. None where the method has no answer.
+    first : int
+        Smallest number of components for which that holds.
+    failure : str or None
+        Why there is no answer.
+    """
+
+    index: int
+    components: Array | None
+    first: int = 1
+    failure: str | None = None
+
+
+class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A linear map that is learnt from samples.
+
+    Subclasses set ``components_`` of shape (n_components, n_features) and ``mean_`` of shape
+    (n_features,) in ``fit``.
+    """
+
+    # True if a fit computes on device arrays.
+    _computes_on_devices = False
+
+    components_: Array
+    mean_: Array
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Map samples to the learnt space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples. A Dask collection is mapped lazily; a device array stays on its device.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Mapped samples, in the precision of X.
+        """
+        check_is_fitted(self, "components_")
+        if is_dask_collection(X):
+            from mpda.parallel.dask_blocks import map_blocks
+
+            self._refuse_containers()
+            work = partial(_apply_map, mean=self.mean_, components=self.components_)
+            return map_blocks(self, X, work, self.components_.shape[0])
+        self._refuse_other_device(X, "transform")
+        X = validate_data(self, detach(X), reset=False, dtype=_float_types(X))
+        return _apply_map(X, self.mean_, self.components_)
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Find samples that are mapped to given points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Mapped samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Of all samples that are mapped to X, those nearest to the training mean.
+        """
+        check_is_fitted(self, "components_")
+        refuse_dask(self, X)
+        self._refuse_other_device(X, "inverse_transform")
+        X = check_array(detach(X), dtype=_float_types(X))
+        n_components = self.components_.shape[0]
+        if X.shape[1] != n_components:
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but {type(self).__name__} maps to {n_components} "
+                "components: give what transform returned."
+            )
+        components, mean = move_to(self.components_, X), move_to(self.mean_, X)
+        dtype = array_namespace(X).result_type(X, components)
+        components = astype(components, dtype)
+        # Rows of unit length: the lengths of components do not decide which are independent.
+        lengths = _row_lengths(components)
+        offsets = least_squares(components / lengths[:, None], (astype(X, dtype) / lengths).T).T
+        return astype(offsets + mean, X.dtype)
+
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
+    ) -> Iterator[ComponentPath]:
+        """Fit the method with each of several parameter sets.
+
+        This is the interface that ``DiscriminantSearchCV`` uses. Methods whose components are
+        nested solve one eigenproblem for all numbers of components and share the work that
+        parameter sets have in common. The estimator itself is not changed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        parameter_sets : sequence of dict
+            Parameters and their values. They must not contain ``n_components``.
+        n_components : sequence of int, default=None
+            Numbers of components that are needed. None stands for all.
+
+        Yields
+        ------
+        ComponentPath
+            One or several for each parameter set, in the order in which work is shared best.
+        """
+        X = np.asarray(X)
+        rank = int(np.linalg.matrix_rank(X - X.mean(axis=0, dtype=np.float64)))
+        for index, parameters in enumerate(parameter_sets):
+            for r in n_components or range(1, rank + 1):
+                if r <= rank:
+                    method = clone(self).set_params(**parameters, n_components=r)
+                    yield ComponentPath(index, method.fit(X, y).components_, first=r)
+
+    def _with_parameters(self, parameters: Mapping[str, Any]) -> Any:
+        """Return a shallow copy with other parameters; values that are objects stay the same."""
+        return copy(self).set_params(**parameters)
+
+    @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that are searched inside each class, None if there is no such."""
+        return None
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.components_.shape[0]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.array_api_support = self._computes_on_devices
+        return tags
+
+    def _refuse_other_device(self, X: Any, method: str) -> None:
+        """With array API dispatch, X must lie on the device of the components."""
+        refuse_accelerator(X)
+        library = describe_library(X) if is_device_array(X) else "numpy"
+        if get_config()["array_api_dispatch"] and library != describe_library(self.components_):
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same namespace "
+                f"and the same device as those passed to fit(): X is of {library}, the components "
+                f"are of {describe_library(self.components_)}. Move X there; or, without "
+                "array_api_dispatch, everything is converted to NumPy arrays."
+            )
+
+    def _refuse_containers(self) -> None:
+        """Raise an error if transform should return data frames of Dask collections."""
+        config = getattr(self, "_sklearn_output_config", {})
+        if config.get("transform", get_config()["transform_output"]) != "default":
+            raise ValueError(
+                "set_output and transform_output need samples in memory: for Dask collections "
+                'leave them at "default", which gives a Dask array.'
+            )
+
+
+def _float_types(X: Any) -> list[Any]:
+    """Return the types that are used as they are; other types become the first."""
+    xp = array_namespace(X) if is_dispatched(X) else np
+    return [xp.float64, xp.float32]
+
+
+def _apply_map(X: Array, mean: Array, components: Array) -> Array:
+    """Return (X - mean) components' in the precision of X, in blocks of rows."""
+    if not is_numpy(X):
+        offsets = X - move_to(mean, X)
+        # Not every library multiplies matrices of different precision.
+        components = astype(move_to(components, X), offsets.dtype)
+        return astype(offsets @ components.T, X.dtype)
+    X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    mapped = np.empty((X.shape[0], components.shape[0]), dtype=X.dtype)
+    for rows in iter_slices(X.shape[0], _BLOCK_ENTRIES // X.shape[1]):
+        mapped[rows] = (X[rows] - mean) @ components.T
+    return mapped
+
+
+def _row_lengths(components: Array) -> Array:
+    """Return the length of each row (r,), 1 for a row of zeros; squares stay in range."""
+    xp = array_namespace(components)
+    largest = xp.max(xp.abs(components), axis=1)
+    largest = xp.where(largest > 0.0, largest, 1.0)
+    lengths = largest * xp.linalg.vector_norm(components / largest[:, None], axis=1)
+    return xp.where(lengths > 0.0, lengths, 1.0)
