@@ -361,14 +361,14 @@ def test_without_dispatch_arrays_become_those_of_numpy():
 def test_arrays_that_are_elsewhere_need_the_dispatch(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     X, y = digits()
-    monkeypatch.setattr("mpda.estimators._inputs.is_on_accelerator", lambda X: True)
+    monkeypatch.setattr("mpda._lib.device_inputs.is_on_accelerator", lambda X: True)
     with pytest.raises(TypeError, match=r"set_config\(array_api_dispatch=True\)"):
         MPDA(3).fit(strict.asarray(X), y)
 
 
 def test_devices_without_double_precision_are_refused(library, monkeypatch):
     X, y = digits()
-    monkeypatch.setattr("mpda.estimators._inputs.has_double_precision", lambda X: False)
+    monkeypatch.setattr("mpda._lib.device_inputs.has_double_precision", lambda X: False)
     for method in (MPDA(3), LFDA(3), GramPCA(3)):
-        with pytest.raises(TypeError, match="works in double precision, which"):
+        with pytest.raises(TypeError, match="computes in double precision, which"):
             method.fit(library(X), y)

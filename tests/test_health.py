@@ -1,6 +1,7 @@
 """What a fit measures of itself, and the one warning about it."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,10 @@ from mpda.discriminant.eigenproblem import (
     solve_smallest_eigenproblem,
 )
 from mpda.discriminant.schur_complement import eliminate_tangents
+from mpda.discriminant.tangents import neighborhood_tangents
+from mpda.discriminant.within_form import tangent_form
 from mpda.exceptions import NumericalWarning, SingularFormError
+from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
 
 X, Y = bent_classes()
 METHODS = [
@@ -145,11 +149,12 @@ def test_class_residuals_come_from_the_solver(monkeypatch):
 
 def test_a_sparse_factor_is_measured_and_corrected(monkeypatch):
     """What it leaves is told, and taken into account as after any other solver."""
-    from mpda.discriminant.class_contribution import Plan, class_contribution
 
-    plan = Plan(5, 6, 0.95, full_affinity=False, anchors=False)
-    part = class_contribution(X[Y == 0], X[Y == 0], plan, None)
-    expected = eliminate_tangents(part.form, 0.1, 0.5).taken
+    points = X[Y == 0]
+    graph = build_class_graph(ClassPoints(points), 5)
+    bases = neighborhood_tangents(points, graph.neighbors, 0.95)
+    form = tangent_form(EmbeddedGraph(points, graph), np.arange(len(points)), bases)
+    expected = eliminate_tangents(form, 0.1, 0.5).taken
     monkeypatch.setattr("mpda.discriminant.schur_complement._DENSE_LIMIT", 1)
     monkeypatch.setattr("mpda.discriminant.schur_complement._attempts", lambda C, d: iter(()))
     rough = {"by": 0.0}
@@ -163,28 +168,24 @@ def test_a_sparse_factor_is_measured_and_corrected(monkeypatch):
             return (1.0 + rough["by"]) * self._factor.solve(sides)
 
     monkeypatch.setattr("mpda.discriminant.schur_complement.splu", Rough)
-    found = eliminate_tangents(part.form, 0.1, 0.5)
+    found = eliminate_tangents(form, 0.1, 0.5)
     assert found.solver == "sparse"
     assert found.residual < 1e-12
     np.testing.assert_allclose(found.taken, expected, rtol=1e-9, atol=1e-12)
     rough["by"] = 1e-4
-    found = eliminate_tangents(part.form, 0.1, 0.5)
+    found = eliminate_tangents(form, 0.1, 0.5)
     assert found.residual == pytest.approx(1e-4, rel=1e-6)
     np.testing.assert_allclose(found.taken, expected, rtol=1e-7, atol=1e-9)
 
 
-def test_a_bad_solution_of_a_class_is_warned_of(monkeypatch):
-    monkeypatch.setattr(
-        "mpda.discriminant.passes.Passes._take", lambda self, part: _taken(self, part, residual=0.1)
-    )
+def test_large_residual_of_a_class_gives_a_warning(monkeypatch):
+    # No data are known on which every solver fails, so the residual is replaced.
+    def eliminate_badly(form, gamma, beta):
+        return replace(eliminate_tangents(form, gamma, beta), residual=0.1)
+
+    monkeypatch.setattr("mpda.discriminant.class_stages.eliminate_tangents", eliminate_badly)
     with pytest.warns(NumericalWarning, match="only up to 0.01"):
         MPDA(n_neighbors=5).fit(X, Y)
-
-
-def _taken(passes, part, residual):
-    passes.taken = passes.taken + part.taken
-    passes.solvers.append(part.solver)
-    passes.residuals.append(residual)
 
 
 @pytest.mark.parametrize("method", [MPDA, LFDA])

@@ -23,10 +23,10 @@ from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscrimin
 from mpda.discriminant import many_ridges as ridges
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
-from mpda.model_selection.grid import SearchGrid, _away, _ordered, _places
+from mpda.model_selection.grid import build_grid
 from mpda.model_selection.selection_rules import (
     RULES,
-    Choice,
+    Selection,
 )
 
 # Folds of small data have small classes, and LSDR is given five iterations here; both warnings have
@@ -316,25 +316,25 @@ def test_progress_inside_a_long_fold(capsys, monkeypatch):
     clock = itertools.count(step=0.7)
     monkeypatch.setattr("mpda.model_selection.fold_scores.time.perf_counter", lambda: next(clock))
     DiscriminantSearchCV(LFDA(), {"alpha": [0.1, 0.2, 0.3]}, verbose=1, refit=False).fit(X, Y)
-    assert "fold 3: 2/3 grid points" in capsys.readouterr().err
+    assert "fold 3: 3/3 grid points" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("values", "usual", "places", "steps"),
+    ("name", "values", "positions", "steps"),
     [
-        ([0.01, 0.1, 0.2, 1.0], 0.2, [0, 1, 2, 3], [2, 1, 0, 1]),
-        ([1.0, 0.01, 0.1], 0.5, [2, 0, 1], [0, 2, 1]),  # by ratio, and in any order
-        ([0.0, 0.5], 0.2, [0, 1], [0, 1]),  # a zero has no ratio
-        ([5, 10, 5], None, [0, 1, 0], [0, 0, 0]),
-        ([None, 0.1], 0.3, [0, 2], [0, 0]),  # no order, so nothing is next to anything
-        (["class", "global"], None, [0, 2], [0, 0]),
-        ([False, True], None, [0, 2], [0, 0]),
+        ("alpha", [0.01, 0.1, 0.2, 1.0], [0, 1, 2, 3], [2, 1, 0, 1]),
+        ("alpha", [1.0, 0.01, 0.1], [2, 0, 1], [1, 1, 0]),  # nearest by ratio, in any order
+        ("alpha", [0.0, 0.5], [0, 1], [0, 1]),  # zero has no ratio
+        ("max_patch_size", [5, 10, 5], [0, 1, 0], [0, 0, 0]),  # no usual value
+        ("tangent_alpha", [None, 0.1], [0, 2], [0, 0]),  # no order: no value is next to another
+        ("affinity", ["knn", "full"], [0, 2], [0, 0]),
+        ("anchors", [False, True], [0, 2], [0, 0]),
     ],
 )
-def test_places_of_values_and_steps_from_the_usual_one(values, usual, places, steps):
-    ordered = _ordered("p", [{"p": values}])
-    np.testing.assert_array_equal(_places(values, ordered), places)
-    np.testing.assert_array_equal(_away(values, ordered, usual), steps)
+def test_grid_has_positions_of_values_and_steps_from_usual_ones(name, values, positions, steps):
+    grid = build_grid(MPDA(), {name: values})
+    np.testing.assert_array_equal(grid.axes[0][0], positions)
+    np.testing.assert_array_equal(grid.steps, steps)
 
 
 def test_steps_of_grid_points_add_up_over_their_parameters():
@@ -343,16 +343,16 @@ def test_steps_of_grid_points_add_up_over_their_parameters():
         "eigenvalue_power": [0.0, 0.25, 0.5],
         "tangent_energy": [0.9, 1.0],
     }
-    grid = SearchGrid.of(MPDA(n_neighbors=10), values)
+    grid = build_grid(MPDA(n_neighbors=10), values)
     for point, steps in zip(grid.points, grid.steps, strict=True):
         k = abs([5, 10, 20].index(point["n_neighbors"]) - 2)
         p = abs([0.0, 0.25, 0.5].index(point["eigenvalue_power"]) - 1)
         assert steps == k + p
     # A value counts among those of all grids.
-    grid = SearchGrid.of(MPDA(), [{"alpha": [0.2, 1.0]}, {"alpha": [1000.0]}])
+    grid = build_grid(MPDA(), [{"alpha": [0.2, 1.0]}, {"alpha": [1000.0]}])
     np.testing.assert_array_equal(grid.steps, [0, 1, 2])
     # Where no study says what is usual, nothing is away from it.
-    assert not SearchGrid.of(LFDA(), {"alpha": [0.0, 1.0]}).steps.any()
+    assert not build_grid(LFDA(), {"alpha": [0.0, 1.0]}).steps.any()
 
 
 @pytest.mark.parametrize("rule", list(RULES))
@@ -420,7 +420,7 @@ def test_the_curve_checks_its_labels():
 
 def test_neighbours_in_the_grid_are_those_of_the_points():
     values = {"n_neighbors": [4, 6, 8], "alpha": [0.1, 1.0]}
-    grid = SearchGrid.of(MPDA(), values)
+    grid = build_grid(MPDA(), values)
     assert [[places.size for places in axes] for axes in grid.axes] == [[2, 3]]
     points = np.array([(p["alpha"], p["n_neighbors"]) for p in grid.points]).reshape(2, 3, 2)
     np.testing.assert_array_equal(points[:, :, 0], [[0.1] * 3, [1.0] * 3])
@@ -431,6 +431,6 @@ def test_neighbours_in_the_grid_are_those_of_the_points():
 def test_rules_have_names():
     assert set(RULES) == {"robust", "minimum", "pooled", "one-standard-error"}
     search = DiscriminantSearchCV(
-        LFDA(), {"alpha": [0.1, 1.0]}, selection=lambda grid: Choice(1, 2)
+        LFDA(), {"alpha": [0.1, 1.0]}, selection=lambda grid: Selection(1, 2)
     ).fit(X, Y)
     assert search.best_params_ == {"alpha": 1.0, "n_components": 3}

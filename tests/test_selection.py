@@ -1,4 +1,4 @@
-"""The rules that choose a grid point and a number of components."""
+"""Rules that select a grid point and a number of components."""
 
 from dataclasses import replace
 
@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from mpda.model_selection.selection_rules import (
-    Choice,
     GridScores,
-    one_standard_error,
-    pooled,
-    robust,
-    smallest_error,
+    Selection,
+    select_minimum,
+    select_one_standard_error,
+    select_pooled,
+    select_robust,
 )
 
 
@@ -27,18 +27,18 @@ def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=N
 
 def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
     grid = grid_scores([[0.5, 0.9, 0.9], [0.5, 0.9, 0.8]], [(2,)], ridges=[0.1, 1.0])
-    assert smallest_error(grid) == Choice(1, 1)
+    assert select_minimum(grid) == Selection(1, 1)
     grid = grid_scores([[0.5, 0.9, 0.91], [0.5, 0.9, 0.8]], [(2,)])
-    assert smallest_error(grid) == Choice(0, 2)
+    assert select_minimum(grid) == Selection(0, 2)
     grid = grid_scores([[0.5, np.nan, 0.6]], [(1,)])
-    assert smallest_error(grid) == Choice(0, 2)
+    assert select_minimum(grid) == Selection(0, 2)
 
 
 def test_one_standard_error_takes_the_simplest_that_is_near():
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.03)
-    assert one_standard_error(grid) == Choice(0, 1)
+    assert select_one_standard_error(grid) == Selection(0, 1)
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.01)
-    assert one_standard_error(grid) == Choice(0, 2)
+    assert select_one_standard_error(grid) == Selection(0, 2)
 
 
 def test_the_standard_error_is_that_of_the_spread_over_splits_whatever_is_repeated():
@@ -52,18 +52,18 @@ def test_the_standard_error_is_that_of_the_spread_over_splits_whatever_is_repeat
 
 
 def test_robust_leaves_the_usual_parameters_only_for_a_gain():
-    def chosen(gain, away):
+    def selected_point(gain, away):
         # One dimension, and grids of their own: nothing to pool.
         means = [[0.8], [0.8 + gain]]
-        return robust(grid_scores(means, [(1,), (1,)], spread=0.1, steps=[0, away])).point
+        return select_robust(grid_scores(means, [(1,), (1,)], spread=0.1, steps=[0, away])).point
 
-    assert chosen(0.02, 1) == 0
-    assert chosen(0.04, 1) == 1
-    assert chosen(0.04, 2) == 0
-    assert chosen(0.07, 2) == 1
+    assert selected_point(0.02, 1) == 0
+    assert selected_point(0.04, 1) == 1
+    assert selected_point(0.04, 2) == 0
+    assert selected_point(0.07, 2) == 1
     # The number of components has no usual value.
     curve = [[0.5, 0.8, 0.8, 0.801, 0.801, 0.801]]
-    assert robust(grid_scores(curve, [(1,)], spread=0.1)).place > 2
+    assert select_robust(grid_scores(curve, [(1,)], spread=0.1)).dimension > 2
 
 
 def test_pooled_prefers_a_broad_top_to_a_lonely_one():
@@ -71,18 +71,18 @@ def test_pooled_prefers_a_broad_top_to_a_lonely_one():
     means[0] = 0.95  # alone
     means[3:] = 0.93
     means[1] = 0.5
-    assert pooled(grid_scores(means, [(5,)])).point == 4
+    assert select_pooled(grid_scores(means, [(5,)])).point == 4
     curve = [[0.5, 0.5, 0.5, 0.95, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9, 0.9, 0.9]]
-    assert pooled(grid_scores(curve, [(1,)])).place in (9, 10, 11)
+    assert select_pooled(grid_scores(curve, [(1,)])).dimension in (9, 10, 11)
 
 
 def test_pooled_does_not_mix_grids_of_a_list():
     means = np.array([[0.9], [0.2], [0.9], [0.88]])
-    assert pooled(grid_scores(means, [(2,), (2,)])).point == 2
+    assert select_pooled(grid_scores(means, [(2,), (2,)])).point == 2
 
 
 def test_pooled_takes_nothing_that_a_fold_lacks():
     grid = grid_scores([[0.9, 0.9, np.nan, 0.5]], [(1,)])
-    assert pooled(grid).place < 2
+    assert select_pooled(grid).dimension < 2
     lonely = grid_scores([[np.nan, 0.5, np.nan], [0.9, np.nan, 0.9], [0.9, np.nan, 0.9]], [(3,)])
-    assert np.isfinite(lonely.means[pooled(lonely).point, pooled(lonely).place])
+    assert np.isfinite(lonely.means[select_pooled(lonely).point, select_pooled(lonely).dimension])

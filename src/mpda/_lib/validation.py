@@ -232,6 +232,8 @@ def scale_exponent(low: Array, high: Array) -> int:
     """Return the binary exponent by which samples within these bounds are scaled."""
     xp = _namespace(low)
     magnitude = max(abs(float(xp.min(low))), abs(float(xp.max(high))))
+    if magnitude == 0.0:
+        return _SMALLEST_EXPONENT
     exponent = int(np.frexp(magnitude)[1])
     return 0 if abs(exponent) <= _UNSCALED_EXPONENTS else max(exponent, _SMALLEST_EXPONENT)
 

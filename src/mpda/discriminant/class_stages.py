@@ -179,7 +179,8 @@ class ClassStages:
             summary = summary.with_elimination(elimination)
         else:
             self._keep_form(settings, form)
-        trace = array_namespace(blocks[1]).linalg.diagonal(blocks[1]).sum()
+        xp = array_namespace(blocks[1])
+        trace = xp.sum(xp.linalg.diagonal(blocks[1]))
         return ClassContribution(
             scatter=class_scatter(samples.coordinates, affinity.distant),
             within=graph_scatter(geometry.graph),

@@ -220,6 +220,7 @@ def _apply_map(X: Array, mean: Array, components: Array) -> Array:
         components = astype(move_to(components, X), offsets.dtype)
         return astype(offsets @ components.T, X.dtype)
     X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    mean, components = move_to(mean, X), move_to(components, X)
     mapped = np.empty((X.shape[0], components.shape[0]), dtype=X.dtype)
     for rows in iter_slices(X.shape[0], _BLOCK_ENTRIES // X.shape[1]):
         mapped[rows] = (X[rows] - mean) @ components.T

@@ -16,7 +16,7 @@ _LARGEST_CONDITION = 1e12
 _LARGEST_RESIDUAL = 1e-6
 
 
-def warn_of_trouble(residual: float, condition: float) -> None:
+def warn_of_trouble(residual: float, condition: float, stacklevel: int = 4) -> None:
     """Say if few digits are right, on the line that called fit; called by what fit calls."""
     if condition > _LARGEST_CONDITION:
         trouble = (
@@ -32,7 +32,7 @@ def warn_of_trouble(residual: float, condition: float) -> None:
         )
     else:
         return
-    warnings.warn(trouble, NumericalWarning, stacklevel=4)
+    warnings.warn(trouble, NumericalWarning, stacklevel=stacklevel)
 
 
 def narrowed(components: Array, dtype: Any) -> Array:

@@ -26,6 +26,7 @@ from mpda._lib.validation import (
     check_number,
     check_option,
     is_dask_collection,
+    load_class,
     validate_labelled,
     warn_small_classes,
 )
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 # Samples that are added to a fit may be larger than those of the first call by 2^400 at most:
 # fourth powers of them must stay finite.
 _LARGEST_EXPONENT = 400
+# Class means that differ by less, relative to the largest, are equal up to rounding.
+_EQUAL_MEANS = 1e-9
 
 
 def check_settings(estimator: Any, classes: ClassSettings) -> DiscriminantSettings:
@@ -139,14 +142,11 @@ def add_to_tangent_method(
         samples = _gather_by_class(estimator, X, y, patches, settings, reset=False)
     else:
         samples = validate_labelled(estimator, X, y, reset=False, devices=True)
-    _check_new_classes(estimator, samples)
+    _check_addition(estimator, samples)
     state = estimator._state.without_rotation()
-    if samples.coordinates.exponent > state.coordinates.exponent + _LARGEST_EXPONENT:
-        raise ValueError(
-            "X is larger than the samples of earlier calls by more than a factor of 1e120: call "
-            "fit with all samples."
-        )
     samples = samples.in_coordinates(state.coordinates)
+    if _is_repeated_call(estimator, samples, state):
+        return
     classes = _build_classes(estimator, samples, patches)
     sizes = [members.size for members in samples.members]
     warn_small_classes(samples.classes, sizes, settings.classes.n_neighbors, stacklevel=4)
@@ -223,8 +223,8 @@ def _gather_by_class(
     return gather_by_class(estimator, X, y, reset=reset)
 
 
-def _check_new_classes(estimator: Any, samples: LabelledSamples | ClusterSamples) -> None:
-    """Raise an error unless samples can be added to the fit of an estimator."""
+def _check_addition(estimator: Any, samples: LabelledSamples | ClusterSamples) -> None:
+    """Raise an error if samples do not fit those of earlier calls."""
     library = describe_library(samples.X) if isinstance(samples, LabelledSamples) else "numpy"
     expected = describe_library(estimator.components_)
     if library != expected:
@@ -232,19 +232,46 @@ def _check_new_classes(estimator: Any, samples: LabelledSamples | ClusterSamples
             f"X must be of the array library of earlier calls, {expected}, got {library}: the sums "
             "over classes are kept there."
         )
-    known_labels = to_host(estimator.classes_)
-    if _label_kind(samples.classes) != _label_kind(known_labels):
+    fitted = to_host(estimator.classes_)
+    if _label_kind(samples.classes) != _label_kind(fitted):
         raise TypeError(
             f"y must hold labels of one kind in all calls, got {samples.classes[:1].tolist()} "
-            f"after {known_labels[:1].tolist()}."
+            f"after {fitted[:1].tolist()}."
         )
-    repeated = samples.classes[np.isin(samples.classes, known_labels)].tolist()
-    if repeated:
+    if samples.coordinates.exponent > estimator._state.coordinates.exponent + _LARGEST_EXPONENT:
         raise ValueError(
-            f"y holds classes of an earlier call: {repeated[:5]}. A class cannot be learnt in "
-            "pieces, because its neighbours and patches depend on all its samples: give all "
-            "samples of a class in one call, or call fit with everything."
+            "X is larger than the samples of earlier calls by more than a factor of 1e120: call "
+            "fit with all samples."
         )
+
+
+def _is_repeated_call(
+    estimator: Any, samples: LabelledSamples | ClusterSamples, state: FitState
+) -> bool:
+    """Return True if all classes were added before with the same samples.
+
+    Any other class of an earlier call is an error. Samples are compared by the size and the mean of
+    their class, which the state has. (scikit-learn's checks call partial_fit after fit with the
+    same samples, so that must not be an error.)
+    """
+    labels = estimator._class_order
+    positions = [labels.index(label) for label in samples.classes.tolist() if label in labels]
+    if not positions:
+        return False
+    if len(positions) == samples.classes.size and isinstance(samples, LabelledSamples):
+        counts, means = state.sums.between.counts, to_host(state.sums.between.means)
+        coordinates = [load_class(samples, c).coordinates for c in range(len(positions))]
+        new_means = np.stack([to_host(array_namespace(Z).mean(Z, axis=0)) for Z in coordinates])
+        scale = np.abs(means).max() + np.abs(new_means).max()
+        same_sizes = samples.sizes == counts[positions].tolist()
+        if same_sizes and np.abs(new_means - means[positions]).max() <= _EQUAL_MEANS * scale:
+            return True
+    repeated = [labels[position] for position in positions]
+    raise ValueError(
+        f"y holds classes of an earlier call: {repeated[:5]}. A class cannot be learnt in pieces, "
+        "because its neighbours and patches depend on all its samples: give all samples of a "
+        "class in one call, or call fit with everything."
+    )
 
 
 def _label_kind(labels: Labels) -> str:
@@ -277,6 +304,8 @@ def _set_attributes(
     is_first = not hasattr(estimator, "classes_")
     if settings.classes.partition is not None:
         _set_patch_attributes(estimator, samples, classes, settings, fit)
+    earlier_labels = [] if is_first else estimator._class_order
+    estimator._class_order = [*earlier_labels, *labels.tolist()]
     if not is_first:
         labels = np.concatenate([to_host(estimator.classes_), labels])
         solvers = estimator.class_solvers_ + solvers
@@ -301,7 +330,8 @@ def _set_attributes(
     if estimator.verbose:
         _report_fallbacks(type(estimator).__name__, samples.classes.tolist(), fit)
     # The Schur complement has the square of the residual as relative error.
-    warn_of_trouble(max(fit.residual, residuals.max() ** 2), fit.directions.condition)
+    residual = max(fit.residual, residuals.max() ** 2)
+    warn_of_trouble(residual, fit.directions.condition, stacklevel=5)
 
 
 def _set_patch_attributes(

@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda.estimators._base import ComponentPath, LinearMap
@@ -94,6 +95,7 @@ def score_fold(task: FoldTask) -> FoldScores:
         X_test = earlier_steps.transform(X_test)
     method = clone(last_step(task.estimator)).set_params(n_components=None)
     points = task.grid.points
+    X_train, y_train = check_X_y(X_train, y_train, dtype=[np.float64, np.float32], estimator=method)
     paths = method.fit_many(X_train, y_train, points, task.n_components)
     X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
     sweep = _Sweep(X_train, y_train, X_test, y_test, task.scorer)
