@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
-from mpda.discriminant.class_contribution import Plan, Totals, class_contribution
 
 import oracles
 from cases import largest_angle, uncoupled_form, unequal_classes
+from mpda import PMPDA
+from mpda._lib.validation import validate_labelled
 from mpda.discriminant import scatter
 from mpda.discriminant import schur_complement as reduction
 from mpda.discriminant import within_form as forms
+from mpda.discriminant.class_stages import ClassStages, LocalClasses, sum_contributions
 from mpda.discriminant.scatter import full_affinity_scatter, graph_scatter
 from mpda.discriminant.schur_complement import eliminate_tangents
+from mpda.discriminant.settings import ClassSettings
 from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
 from mpda.discriminant.within_form import WithinForm, tangent_form
 from mpda.neighbors import graph as graphs
@@ -223,10 +226,8 @@ def test_elimination_squares_the_error_of_a_loose_solve(monkeypatch):
 def test_between_form_is_the_sum_over_pairs(seed, full, monkeypatch):
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 60)
     X, y = unequal_classes(seed)
-    plan = Plan(5, 0, 0.9, full_affinity=full, anchors=False)
-    totals = Totals.empty(X.shape[1], X)
-    for c in np.unique(y):
-        totals += class_contribution(X[y == c], X[y == c], plan, None)
+    classes = LocalClasses(validate_labelled(PMPDA(), X, y))
+    totals, _ = sum_contributions(classes, ClassSettings(5, 0.9, full_affinity=full))
     expected = oracles.between_form(X, y, 5, full)
     np.testing.assert_allclose(totals.between.form(), expected, atol=1e-13 * np.abs(expected).max())
 
@@ -294,11 +295,12 @@ def test_pmpda_is_mpda_with_one_sample_per_patch_and_neighbourhood_tangents():
     bundle = neighborhood_tangents(X, graph.neighbors, 0.9)
     alone = known_partition(None, np.full(len(X), -1))
     by_patch = tangent_form(EmbeddedGraph(X, graph), alone.labels, bundle)
-    plan = Plan(5, 0, 0.9, full_affinity=False, anchors=False)
-    by_sample = class_contribution(X, X, plan, None).form
-    np.testing.assert_array_equal(by_patch.cross, by_sample.cross)
-    np.testing.assert_array_equal(
-        by_patch.tangent_block(0.1, 1.0), by_sample.tangent_block(0.1, 1.0)
+    samples = validate_labelled(PMPDA(), np.vstack([X, X + 9.0]), np.arange(2 * len(X)) // len(X))
+    stages = ClassStages(samples, 0)
+    by_sample = stages.within_form(ClassSettings(5, 0.9, full_affinity=False))
+    np.testing.assert_allclose(by_patch.cross, by_sample.cross, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        by_patch.tangent_block(0.1, 1.0), by_sample.tangent_block(0.1, 1.0), rtol=1e-9, atol=1e-9
     )
 
 

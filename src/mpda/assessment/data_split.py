@@ -15,8 +15,8 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from mpda._lib.array_types import Floats, Labels
-from mpda._lib.coordinates import scale_exponent
 from mpda._lib.threads import one_blas_thread
+from mpda._lib.validation import feature_range, scale_exponent
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 
 # Share of the variance that PCA keeps, and the number of features above which it is used: both
@@ -150,7 +150,9 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
     if len(X) > _MAX_JUDGES:
         drawn = np.sort(np.random.default_rng(seed).choice(len(X), _MAX_JUDGES, replace=False))
         X, y = X[drawn], y[drawn]
-    X = np.ldexp(X, -scale_exponent(X))  # squared distances stay in the floating-point range
+    X = np.ldexp(
+        X, -scale_exponent(*feature_range(X))
+    )  # squared distances stay in the floating-point range
     return _leave_one_out_errors(StandardScaler().fit_transform(X), y) < _leave_one_out_errors(X, y)
 
 

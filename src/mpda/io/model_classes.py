@@ -30,16 +30,19 @@ _ESTIMATORS = {
 ESTIMATORS = tuple(f"{m}:{name}" for m, names in _ESTIMATORS.items() for name in names.split())
 # Dataclasses in fitted attributes: the partition tree and the sums that ``partial_fit`` updates.
 DATACLASSES = (
-    "mpda.partition.tree:SplitTree",
-    "mpda.discriminant.fit:Sums",
-    "mpda.discriminant.fit:Strengths",
-    "mpda.discriminant.fit:Penalties",
-    "mpda.discriminant.class_contribution:Totals",
-    "mpda.discriminant.class_contribution:Plan",
+    "mpda._lib.samples:Coordinates",
+    "mpda.discriminant.class_stages:ClassSums",
+    "mpda.discriminant.fit:FitState",
     "mpda.discriminant.scatter:BetweenClassSums",
+    "mpda.discriminant.settings:ClassSettings",
+    "mpda.discriminant.settings:DiscriminantSettings",
+    "mpda.discriminant.settings:Penalties",
+    "mpda.discriminant.settings:Strengths",
+    "mpda.partition.rules:PartitionRule",
+    "mpda.partition.tree:SplitTree",
 )
 # Dictionaries of functions. A parameter may hold such a function in place of its name.
-FUNCTIONS = ("mpda.model_selection.selection_rules:RULES", "mpda.model_selection.search_cv:SCORES")
+FUNCTIONS = ("mpda.model_selection.selection_rules:RULES", "mpda.model_selection.search_cv:SCORERS")
 # Fitted attributes that are not saved: search trees of neighbour models, which are rebuilt, and the
 # random generator of NeighborhoodComponentsAnalysis, which is not part of the result.
 TRANSIENT_ATTRIBUTES = ("_tree", "random_state_")

@@ -81,7 +81,7 @@ class ModelEncoder:
         if kind in (np.ndarray, np.memmap) and value.dtype.kind in _ARRAY_KINDS:
             self.arrays.append(np.asarray(value, order="C"))
             return {"array": len(self.arrays) - 1}
-        if callable(value):
+        if callable(value) and find_path(kind, DATACLASSES) is None:
             return _encode_function(value, where)
         return self._encode_object(value, where)
 
