@@ -40,10 +40,10 @@ def connect(scheduler: str | None) -> AbstractContextManager[object]:
     """
     if scheduler is None:
         return nullcontext()
-    from mpda.parallel import dask_engine
+    from mpda.parallel import import_dask_cluster
 
     try:
-        return dask_engine().workers_of(scheduler)
+        return import_dask_cluster().connect_workers(scheduler)
     except (ImportError, OSError, ValueError) as error:
         stop(f"mpda: --scheduler {scheduler}: {error}", 1)
 
