@@ -24,11 +24,20 @@ def unequal_classes(seed, sizes=(23, 14, 9, 1), d=6, duplicates=3):
     return np.concatenate(classes)[order], y[order]
 
 
-def uncoupled_form(cross, first_order):
-    """Return a within form without couplings between patches, from (P, d, m) and (P, m, m)."""
-    P, _, m = cross.shape
-    turning, pairs = np.zeros((P, m, m)), np.empty((0, 2), dtype=int)
-    return WithinForm(cross, first_order, turning, pairs, turning[:0], np.ones((P, m), dtype=bool))
+def coupled_class(seed, n=30, d=7, n_patches=6):
+    """One class with duplicate points and labels of patches of unequal size."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.arange(1, d + 1)
+    X[-4:] = X[:4]
+    labels = np.concatenate([np.arange(n_patches), rng.integers(0, n_patches - 2, n - n_patches)])
+    return X, labels
+
+
+def uncoupled_form(off_diagonal, first_order):
+    """A form from blocks (P, d, m) and (P, m, m) in which no two patches are joined."""
+    P, _, m = off_diagonal.shape
+    zeros, pairs, mask = np.zeros((P, m, m)), np.empty((0, 2), dtype=int), np.ones((P, m), bool)
+    return WithinForm(off_diagonal, first_order, zeros, pairs, zeros[:0], mask)
 
 
 def largest_angle(A, B):

@@ -1,11 +1,16 @@
-"""The within-class form of one class over (t, v), in blocks.
+"""The within-class form of one class over (t, v), in blocks (withinPatchObj).
 
     S(t, v) = sum_ij W_ij [ (t'd_ij - v_pi(j)' T_pi(j)' d_ij)^2
                             + gamma |v_pi(i) - T_pi(i)' T_pi(j) v_pi(j)|^2 ]
 
-over ordered pairs (withinPatchObj in the paper). S_tt, the part without v, is an edge scatter; the
-blocks with v are here. They are affine in gamma, so they are made once and serve every gamma and
-every ridge.
+over ordered pairs. With A_pq = T_p'T_q and w_pq the number of edges between patches p and q
+
+    S_tv[:, p] = - sum_{j in p} sum_i W_ij d_ij (T_p'd_ij)'
+    S_vv[p, p] =   sum_{j in p} sum_i W_ij (T_p'd_ij)(T_p'd_ij)' + gamma sum_q w_pq (I + A_pq A_pq')
+    S_vv[p, q] = - 2 gamma w_pq A_pq                                                      (p != q)
+
+``scatter.graph_scatter`` has S_tt. The blocks are affine in gamma, so one form serves every gamma
+and every ridge. Depends on the graph W, the patches and their tangent bases.
 """
 
 from __future__ import annotations
@@ -13,7 +18,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import bsr_array, csr_array, vstack
 
 from mpda._lib.array_types import Array, Bools, Floats, Ints
 from mpda._lib.arrays import (
@@ -23,13 +27,11 @@ from mpda._lib.arrays import (
     array_namespace,
     block_entries,
     eye,
-    is_numpy,
     iter_slices,
     nbytes,
     safe_divide,
     set_at,
     take,
-    take_nd,
     to_device,
     to_host,
     zeros,
@@ -37,123 +39,152 @@ from mpda._lib.arrays import (
 from mpda.discriminant.tangents import TangentBases
 from mpda.neighbors.graph import EmbeddedGraph
 
-# Blocks that stay in the cache; larger ones cost more in fresh memory than they save in calls.
+# Numbers in a block: 1 MB, which stays in the cache of a core; larger blocks cost more in fresh
+# memory than they save in calls.
 _BLOCK_ENTRIES = 128_000
-# Up to this many samples products with all of them are faster than sums over edges.
+# Up to this many samples products with dense n x n matrices are faster than sums over edges: 2.4
+# times with 100 samples in 15 patches, which is a sixth of a fit.
 _VERTEX_LIMIT = 400
-# Up to this many tangent directions all their products at once are faster than pair by pair.
-_DENSE_LIMIT = 1000
-# Patches whose rows of S_vv are made at a time.
-_ROWS = 256
-# Forms of up to this size are kept as they are.
-_SMALL_BYTES = 2**21
+# Edges of one patch in a piece: fewer would leave matrix products too small, more would pad small
+# patches with empty edges.
+_MIN_PIECE, _MAX_PIECE = 8, 256
 
 
 @dataclass(frozen=True)
 class WithinForm:
-    """The blocks of S with v for one class; v stands as (P, m) with unused entries beyond m_p.
+    """Blocks of S with tangent vectors, for one class; v is padded to (P, m).
 
-    cross : (P, d, m) -S_tv, one block per patch
-    first_order : (P, m, m) the diagonal blocks of S_vv at gamma = 0
-    turning : (P, m, m) what gamma multiplies in the diagonal blocks of S_vv
-    pairs : (q, 2) patches joined by an edge of W, lower number first
-    couplings : (q, m, m) what gamma multiplies in block (p, q) of S_vv
-    used : (P, m) which entries of v exist
+    Parameters
+    ----------
+    off_diagonal : array of shape (P, d, m)
+        -S_tv, the block between t and v, patch by patch.
+    first_order : array of shape (P, m, m)
+        Diagonal blocks of S_vv at gamma = 0.
+    coupling_diagonal : array of shape (P, m, m)
+        Factor of gamma in the diagonal blocks of S_vv.
+    pairs : array of shape (q, 2)
+        Patches that are joined by an edge of W, lower index first.
+    couplings : array of shape (q, m, m)
+        Factor of gamma in block (p, q) of S_vv.
+    mask : array of shape (P, m)
+        Entries of v that exist; the others are padding.
     """
 
-    cross: Array
+    off_diagonal: Array
     first_order: Array
-    turning: Array
+    coupling_diagonal: Array
     pairs: Array
     couplings: Array
-    used: Bools
+    mask: Bools
 
     @property
     def size(self) -> int:
-        """The number of entries of v, sum_p m_p."""
-        return int(np.count_nonzero(self.used))
+        """Number of entries of v, sum_p m_p."""
+        return int(np.count_nonzero(self.mask))
 
     @property
     def dimensions(self) -> Ints:
-        """m_p (P,)."""
-        return self.used.sum(axis=1)
+        """Tangent dimensions m_p (P,)."""
+        return self.mask.sum(axis=1)
+
+    @property
+    def first_order_trace(self) -> float:
+        """Trace of S_vv at gamma = 0, which defines the unit of the ridge on v."""
+        xp = array_namespace(self.first_order)
+        return float(xp.sum(xp.linalg.diagonal(self.first_order)))
 
     @property
     def nbytes(self) -> int:
-        """The memory that the blocks take."""
-        return sum(map(nbytes, (self.cross, self.first_order, self.turning, self.couplings)))
+        """Memory of the blocks in bytes."""
+        blocks = self.off_diagonal, self.first_order, self.coupling_diagonal, self.couplings
+        return sum(map(nbytes, blocks))
 
-    def __sizeof__(self) -> int:  # by which a cluster decides what to move to disk
+    def __sizeof__(self) -> int:  # by which Dask decides what to move to disk
         return self.nbytes
 
-    def packed(self) -> WithinForm | PackedForm:
-        """The same without the places of unused entries, where that saves memory worth the time."""
-        if self.nbytes <= _SMALL_BYTES or not is_numpy(self.cross):
-            return self
-        low, high = self.pairs.T
-        return PackedForm(
-            self.cross_columns(),
-            self.first_order[_squares(self.used, self.used)],
-            self.turning[_squares(self.used, self.used)],
-            self.pairs.astype(np.int32),
-            self.couplings[_squares(self.used[low], self.used[high])],
-            self.used,
-        )
+    def off_diagonal_matrix(self, scaling: Array | None = None) -> Array:
+        """Return -S_tv, or -S_tv F for a block-diagonal scaling F, as one matrix.
 
-    def cross_columns(self) -> Array:
-        """-S_tv as a matrix (d, sum m_p)."""
-        columns = array_namespace(self.cross).permute_dims(self.cross, (0, 2, 1))
-        return columns[to_device(self.used, self.cross)].T
+        Parameters
+        ----------
+        scaling : array of shape (P, m, m), default=None
+            Symmetric blocks F_p, as ``block_jacobi`` returns them.
+
+        Returns
+        -------
+        array of shape (d, sum m_p)
+            Columns of all patches, without padding.
+        """
+        blocks = self.off_diagonal if scaling is None else self.off_diagonal @ scaling
+        columns = array_namespace(blocks).permute_dims(blocks, (0, 2, 1))
+        return columns[to_device(self.mask, blocks)].T
 
     def diagonal_blocks(self, gamma: float, beta: float) -> Array:
-        """The diagonal blocks (P, m, m) of S_vv + beta I; 1 at unused entries of the diagonal."""
-        added = to_device(np.where(self.used, beta, 1.0), self.cross)
-        return self.first_order + gamma * self.turning + _diagonal(added)
+        """Return the diagonal blocks of S_vv + beta I.
 
-    def balanced(self, gamma: float, beta: float) -> WithinForm:
-        """The same in coordinates of v in which S_vv + beta I has identities on its diagonal.
+        Parameters
+        ----------
+        gamma : float
+            Weight of the second term of S.
+        beta : float
+            Ridge on v.
 
-        That is S_vv of the answer at gamma = 1 and without a ridge. Eliminating v takes the same
-        off S_tt; where a diagonal block is singular, v is held to its range.
+        Returns
+        -------
+        array of shape (P, m, m)
+            Diagonal blocks, with 1 on the diagonal of the padding.
         """
-        xp = array_namespace(self.cross)
-        m = self.used.shape[1]
-        used = to_device(self.used, self.cross)
-        blocks = self.first_order + gamma * self.turning
-        diagonal = xp.where(used, xp.linalg.diagonal(blocks) + beta, 0.0)
-        # Unused entries must be no larger than used ones, beside which rounding is told.
-        whole = xp.where(used, diagonal, xp.max(diagonal, axis=1, keepdims=True))
-        blocks = blocks + _diagonal(whole - xp.linalg.diagonal(blocks))
+        ridge = to_device(np.where(self.mask, beta, 1.0), self.off_diagonal)
+        return self.first_order + gamma * self.coupling_diagonal + _diagonal(ridge)
+
+    def block_jacobi(self, gamma: float, beta: float) -> Array:
+        """Return the inverse square roots of the diagonal blocks of S_vv + beta I.
+
+        Parameters
+        ----------
+        gamma : float
+            Weight of the second term of S.
+        beta : float
+            Ridge on v.
+
+        Returns
+        -------
+        array of shape (P, m, m)
+            Symmetric blocks F_p. F S_vv F has identities on its diagonal, or projections where a
+            diagonal block is singular.
+        """
+        blocks = self.diagonal_blocks(gamma, beta)
+        xp, m = array_namespace(blocks), self.mask.shape[1]
+        # Padding must not exceed other entries, because rounding is relative to the largest.
+        mask, diagonal = to_device(self.mask, blocks), xp.linalg.diagonal(blocks)
+        padding = xp.max(xp.where(mask, diagonal, 0.0), axis=1, keepdims=True)
+        blocks = blocks + _diagonal(xp.where(mask, 0.0, padding - 1.0))
         values, vectors = xp.linalg.eigh(blocks)
-        kept = xp.where(values > m * EPSILON * values[:, -1:], values, 0.0)
-        roots = xp.sqrt(safe_divide(1.0, kept, xp.zeros_like(kept)))
-        sides = (vectors * roots[:, None, :]) @ xp.matrix_transpose(vectors)
-        couplings = xp.empty_like(self.couplings)
-        for block in iter_slices(
-            couplings.shape[0], block_entries(blocks, _BLOCK_ENTRIES) // (m * m)
-        ):
-            part = gamma * self.couplings[block, :, :]
-            low, high = self.pairs[block, 0], self.pairs[block, 1]
-            couplings[block, :, :] = take(sides, low) @ part @ take(sides, high)
-        return WithinForm(
-            self.cross @ sides,
-            sides @ blocks @ sides,
-            xp.zeros_like(blocks),
-            self.pairs,
-            couplings,
-            self.used,
-        )
+        values = xp.where(values > m * EPSILON * values[:, -1:], values, 0.0)
+        roots = xp.sqrt(safe_divide(1.0, values, xp.zeros_like(values)))
+        return (vectors * roots[:, None, :]) @ xp.matrix_transpose(vectors)
 
     def tangent_block(self, gamma: float, beta: float) -> Array:
-        """S_vv + beta I, dense (sum m_p, sum m_p)."""
-        xp = array_namespace(self.cross)
-        size = self.size
-        # The number of each entry of v; those that do not exist all go to one place at the end.
-        numbers = np.full(self.used.shape, -1)
-        numbers[self.used] = np.arange(size)
-        number = to_device(numbers, self.cross)
-        square = zeros((size * size + 1,), self.cross)
-        patches = arange(len(self.used), self.pairs)
+        """Return S_vv + beta I as a dense matrix.
+
+        Parameters
+        ----------
+        gamma : float
+            Weight of the second term of S.
+        beta : float
+            Ridge on v.
+
+        Returns
+        -------
+        array of shape (sum m_p, sum m_p)
+            Symmetric matrix without padding.
+        """
+        xp, size = array_namespace(self.off_diagonal), self.size
+        indices = np.full(self.mask.shape, -1)
+        indices[self.mask] = np.arange(size)
+        index = to_device(indices, self.off_diagonal)
+        matrix = zeros((size * size + 1,), self.off_diagonal)  # padding goes to the last entry
+        patches = arange(len(self.mask), self.pairs)
         low, high = self.pairs[:, 0], self.pairs[:, 1]
         couplings = gamma * self.couplings
         for p, q, blocks in (
@@ -161,240 +192,116 @@ class WithinForm:
             (low, high, couplings),
             (high, low, xp.matrix_transpose(couplings)),
         ):
-            row, column = take(number, p)[:, :, None], take(number, q)[:, None, :]
-            place = xp.where((row < 0) | (column < 0), size * size, row * size + column)
-            square = set_at(square, xp.reshape(place, (-1,)), xp.reshape(blocks, (-1,)))
-        return xp.reshape(square[:-1], (size, size))
-
-    def sparse_tangent_block(self, gamma: float, beta: float) -> csr_array:
-        """S_vv + beta I, sparse (sum m_p, sum m_p).
-
-        Rows are made from some patches at a time, because blocks with unused entries take several
-        times the memory of what is left of them.
-        """
-        n_patches, m = self.used.shape
-        layout = self.layout()
-        diagonal = self.diagonal_blocks(gamma, beta)
-        used = self.used.ravel().nonzero()[0]
-        parts = []
-        for begin in range(0, n_patches, _ROWS):
-            end = min(begin + _ROWS, n_patches)
-            starts = layout.starts[begin : end + 1]
-            entries = slice(starts[0], starts[-1])
-            part = bsr_array(
-                (
-                    self.blocks_at(layout.blocks[entries], diagonal, gamma),
-                    layout.columns[entries],
-                    starts - starts[0],
-                ),
-                shape=((end - begin) * m, n_patches * m),
-            )
-            inside = self.used[begin:end].ravel().nonzero()[0]
-            parts.append(part.tocsr()[inside][:, used])
-        return csr_array(vstack(parts, format="csr"))
-
-    def layout(self) -> BlockLayout:
-        """Where the blocks of S_vv stand."""
-        patches = np.arange(len(self.used))
-        low, high = to_host(self.pairs).T
-        rows = np.concatenate([patches, low, high])
-        columns = np.concatenate([patches, high, low])
-        order = np.lexsort((columns, rows))
-        starts = np.searchsorted(rows[order], np.arange(len(patches) + 1))
-        return BlockLayout(starts, columns[order], order)
-
-    def blocks_at(self, numbers: Ints, diagonal: Array, gamma: float) -> Array:
-        """The blocks (b, m, m) with these numbers in the layout, given those of the diagonal."""
-        n_patches, n_pairs = len(self.used), self.pairs.shape[0]
-        xp = array_namespace(diagonal)
-        blocks = zeros((numbers.size, *diagonal.shape[1:]), diagonal)
-        for first, last, source, turned in (
-            (0, n_patches, diagonal, False),
-            (n_patches, n_patches + n_pairs, self.couplings, False),
-            (n_patches + n_pairs, n_patches + 2 * n_pairs, self.couplings, True),
-        ):
-            places = np.flatnonzero((first <= numbers) & (numbers < last))
-            found = take(source, to_device(numbers[places] - first, source))
-            if source is not diagonal:
-                found *= gamma
-            found = xp.matrix_transpose(found) if turned else found
-            blocks = set_at(blocks, to_device(places, diagonal), found)
-        return blocks
-
-
-@dataclass(frozen=True)
-class BlockLayout:
-    """The blocks of S_vv that are not zero, row by row.
-
-    starts : (P + 1,) where the blocks of each patch begin
-    columns : (b,) the patch of the column of each block
-    blocks : (b,) its number: the diagonal ones first, then those of the pairs, then these mirrored
-    """
-
-    starts: Ints
-    columns: Ints
-    blocks: Ints
-
-
-@dataclass(frozen=True)
-class PackedForm:
-    """A form without the places of unused entries: what is kept takes half the memory.
-
-    cross : (d, sum m_p) the columns that are used; the other parts are their used entries in a row
-    """
-
-    cross: Floats
-    first_order: Floats
-    turning: Floats
-    pairs: Ints
-    couplings: Floats
-    used: Bools
-
-    @property
-    def nbytes(self) -> int:
-        """The memory that the form takes."""
-        parts = (self.cross, self.first_order, self.turning, self.pairs, self.couplings, self.used)
-        return sum(part.nbytes for part in parts)
-
-    def __sizeof__(self) -> int:
-        return self.nbytes
-
-    def unpacked(self) -> WithinForm:
-        """The form with its blocks."""
-        n_patches, m = self.used.shape
-        d = len(self.cross)
-        cross = np.zeros((d, n_patches * m))
-        cross[:, self.used.ravel()] = self.cross
-        low, high = self.pairs.T
-        inside = _squares(self.used, self.used)
-        joined = _squares(self.used[low], self.used[high])
-        return WithinForm(
-            cross.reshape(d, n_patches, m).transpose(1, 0, 2),
-            _spread(self.first_order, inside),
-            _spread(self.turning, inside),
-            self.pairs.astype(np.intp),
-            _spread(self.couplings, joined),
-            self.used,
-        )
+            row, column = take(index, p)[:, :, None], take(index, q)[:, None, :]
+            flat = xp.where((row < 0) | (column < 0), size * size, row * size + column)
+            matrix = set_at(matrix, xp.reshape(flat, (-1,)), xp.reshape(blocks, (-1,)))
+        return xp.reshape(matrix[:-1], (size, size))
 
 
 def _diagonal(entries: Array) -> Array:
-    """Diagonal blocks (P, m, m) from their entries (P, m)."""
+    """Return diagonal blocks (P, m, m) from their entries (P, m)."""
     return eye(entries.shape[1], entries) * entries[:, None, :]
 
 
-def _squares(rows: Bools, columns: Bools) -> Bools:
-    """Which entries of blocks (b, m, m) exist, from their rows and columns (b, m)."""
-    return rows[:, :, None] & columns[:, None, :]
+def build_within_form(embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases) -> WithinForm:
+    """Compute the blocks of S with tangent vectors.
 
+    Parameters
+    ----------
+    embedded : EmbeddedGraph
+        Graph W of the class and the coordinates of its samples.
+    patches : array of shape (n,)
+        Patch of each sample, 0 to P - 1.
+    tangents : TangentBases
+        Tangent spaces of the patches.
 
-def _spread(values: Floats, places: Bools) -> Floats:
-    """Values at their places, and 0 elsewhere."""
-    blocks = np.zeros(places.shape)
-    blocks[places] = values
-    return blocks
-
-
-def tangent_form(placed: EmbeddedGraph, patches: Ints, bundle: TangentBases) -> WithinForm:
-    """The blocks with v of one class.
-
-    The graph is W, patches (n,) the patch of each sample and bundle the tangent spaces of the
-    patches.
+    Returns
+    -------
+    WithinForm
+        All blocks but S_tt.
     """
-    return coupled_form(placed, patches, bundle, first_order_blocks(placed, patches, bundle))
+    if embedded.Z.shape[0] <= _VERTEX_LIMIT and not embedded.edges_are_short:
+        first_order, Z = _blocks_from_products, embedded.offsets
+    else:
+        first_order, Z = _blocks_from_differences, embedded.Z
+    off_diagonal, tangent = first_order(Z, embedded.graph.edges, patches, tangents)
+    pairs, weights = _count_edges(embedded.graph.edges, patches, tangents.dimensions.size)
+    diagonal, couplings = _coupling_blocks(pairs, weights, tangents)
+    return WithinForm(off_diagonal, tangent, diagonal, pairs, couplings, tangents.mask)
 
 
-def first_order_blocks(
-    placed: EmbeddedGraph, patches: Ints, bundle: TangentBases
+def _blocks_from_products(
+    Z: Floats, edges: Ints, patches: Ints, tangents: TangentBases
 ) -> tuple[Array, Array]:
-    """-S_tv (P, d, m) and the part of S_vv without gamma (P, m, m)."""
-    if placed.Z.shape[0] <= _VERTEX_LIMIT and not placed.edges_are_short:
-        return _blocks_from_vertices(placed.offsets, placed.graph.edges, patches, bundle)
-    return _blocks_from_differences(placed.Z, placed.graph.edges, patches, bundle)
-
-
-def coupled_form(
-    placed: EmbeddedGraph, patches: Ints, bundle: TangentBases, blocks: tuple[Array, Array]
-) -> WithinForm:
-    """The form of which these are the first-order blocks."""
-    pairs, weights = _joined_patches(placed.graph.edges, patches, bundle.dimensions.size)
-    turning, couplings = _coupling_blocks(pairs, weights, bundle)
-    return WithinForm(*blocks, turning, pairs, couplings, bundle.mask)
-
-
-def _blocks_from_vertices(
-    Z: Floats, edges: Ints, patches: Ints, bundle: TangentBases
-) -> tuple[Floats, Floats]:
-    """-S_tv and the first-order part of S_vv by products of matrices with n rows.
+    """Return -S_tv (P, d, m) and S_vv at gamma = 0 (P, m, m) by products of matrices with n rows.
 
     With Y_p = Z T_p the sums over edges are Z'(Q_p Y_p) and Y_p'(Q_p Y_p), where Q_p is the
     Laplacian of the edges that end in patch p, and
 
         (Q_p Y_p)_i = sum_{j in p} W_ij (y_i - y_j) + [i in p] sum_j W_ij (y_i - y_j).
     """
-    n_patches, d, m = bundle.bases.shape
+    n_patches, d, m = tangents.bases.shape
     n = len(Z)
     W = np.zeros((n, n))
     W[edges[:, 0], edges[:, 1]] = W[edges[:, 1], edges[:, 0]] = 1.0
     samples = np.arange(n)
-    inside = np.zeros((n, n_patches))
-    inside[samples, patches] = 1.0
-    Y = (Z @ bundle.bases.transpose(1, 0, 2).reshape(d, -1)).reshape(n, n_patches, m)
-    own = np.zeros_like(Y)
-    own[samples, patches] = Y[samples, patches]
-    QY = (W @ inside)[:, :, None] * Y
-    QY -= (W @ own.reshape(n, -1)).reshape(Y.shape)
-    around = (W @ Y.reshape(n, -1)).reshape(Y.shape)[samples, patches]
-    QY[samples, patches] += W.sum(axis=1)[:, None] * Y[samples, patches] - around
-    cross = (Z.T @ QY.reshape(n, -1)).reshape(d, n_patches, m).transpose(1, 0, 2)
-    first_order = Y.transpose(1, 2, 0) @ QY.transpose(1, 0, 2)
-    return cross, 0.5 * (first_order + first_order.transpose(0, 2, 1))
+    membership = np.zeros((n, n_patches))
+    membership[samples, patches] = 1.0
+    Y = (Z @ tangents.bases.transpose(1, 0, 2).reshape(d, -1)).reshape(n, n_patches, m)
+    Y_member = np.zeros_like(Y)
+    Y_member[samples, patches] = Y[samples, patches]
+    QY = (W @ membership)[:, :, None] * Y
+    QY -= (W @ Y_member.reshape(n, -1)).reshape(Y.shape)
+    neighbor_sums = (W @ Y.reshape(n, -1)).reshape(Y.shape)[samples, patches]
+    QY[samples, patches] += W.sum(axis=1)[:, None] * Y[samples, patches] - neighbor_sums
+    off_diagonal = (Z.T @ QY.reshape(n, -1)).reshape(d, n_patches, m).transpose(1, 0, 2)
+    tangent = Y.transpose(1, 2, 0) @ QY.transpose(1, 0, 2)
+    return off_diagonal, 0.5 * (tangent + tangent.transpose(0, 2, 1))
 
 
 def _blocks_from_differences(
-    Z: Array, edges: Array, patches: Ints, bundle: TangentBases
+    Z: Array, edges: Array, patches: Ints, tangents: TangentBases
 ) -> tuple[Array, Array]:
-    """sum_{j in p} sum_i W_ij d_ij (T_p'd_ij)' and sum (T_p'd_ij)(T_p'd_ij)' for each patch p.
+    """Return -S_tv (P, d, m) and S_vv at gamma = 0 (P, m, m) as sums over ordered edges (i, j).
 
-    The ordered edges are sorted by the patch of j and cut into pieces of equal length, so that one
+    The edges are sorted by the patch of j and cut into pieces of equal length, so that one batched
     product serves many patches whatever their sizes.
     """
     xp = array_namespace(Z)
-    n_patches, d, m = bundle.bases.shape
-    cross = zeros((n_patches, d, m), Z)
-    first_order = zeros((n_patches, m, m), Z)
+    n_patches, d, m = tangents.bases.shape
+    off_diagonal, tangent = zeros((n_patches, d, m), Z), zeros((n_patches, m, m), Z)
     if m == 0 or edges.shape[0] == 0:
-        return cross, first_order
+        return off_diagonal, tangent
     low, high = edges[:, 0], edges[:, 1]
     tails, heads = xp.concat([low, high]), xp.concat([high, low])
-    owners = take(to_device(patches, edges), heads)
-    order = xp.argsort(owners, stable=True)
+    edge_patch = take(to_device(patches, edges), heads)
+    order = xp.argsort(edge_patch, stable=True)
     tails, heads = take(tails, order), take(heads, order)
-    counts = np.bincount(to_host(owners), minlength=n_patches)
-    length = int(np.clip(counts.sum() // np.count_nonzero(counts), 8, 256))
+    counts = np.bincount(to_host(edge_patch), minlength=n_patches)
+    length = int(np.clip(counts.sum() // np.count_nonzero(counts), _MIN_PIECE, _MAX_PIECE))
     n_pieces = -(-counts // length)
-    owner = np.repeat(np.arange(n_patches), n_pieces)
-    place = np.arange(owner.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
-    begin = (np.cumsum(counts) - counts)[owner] + place * length
-    end = np.cumsum(counts)[owner]
-    for piece in iter_slices(owner.size, block_entries(Z, _BLOCK_ENTRIES) // (length * d)):
-        edge = to_device(begin[piece, None] + np.arange(length), edges)
-        limit = to_device(end[piece, None], edges)
-        # A place beyond the last edge of a patch takes j for i: a difference of 0.
+    piece_patch = np.repeat(np.arange(n_patches), n_pieces)
+    rank = np.arange(piece_patch.size) - np.repeat(np.cumsum(n_pieces) - n_pieces, n_pieces)
+    begin = (np.cumsum(counts) - counts)[piece_patch] + rank * length
+    end = np.cumsum(counts)[piece_patch]
+    for pieces in iter_slices(piece_patch.size, block_entries(Z, _BLOCK_ENTRIES) // (length * d)):
+        edge = to_device(begin[pieces, None] + np.arange(length), edges)
+        limit = to_device(end[pieces, None], edges)
+        # Beyond the last edge of a patch j stands for i: a difference of 0.
         last = xp.minimum(edge, limit - 1)
         j = take(heads, last)
         i = xp.where(edge < limit, take(tails, last), j)
-        gap = take(Z, i)
-        gap -= take(Z, j)
-        owns = to_device(owner[piece], edges)
-        along = gap @ take(bundle.bases, owns)
-        cross = add_segments(cross, owns, xp.matrix_transpose(gap) @ along)
-        first_order = add_segments(first_order, owns, xp.matrix_transpose(along) @ along)
-    return cross, first_order
+        gaps = take(Z, i)
+        gaps -= take(Z, j)
+        p = to_device(piece_patch[pieces], edges)
+        projected = gaps @ take(tangents.bases, p)
+        off_diagonal = add_segments(off_diagonal, p, xp.matrix_transpose(gaps) @ projected)
+        tangent = add_segments(tangent, p, xp.matrix_transpose(projected) @ projected)
+    return off_diagonal, tangent
 
 
-def _joined_patches(edges: Array, patches: Ints, n_patches: int) -> tuple[Array, Array]:
-    """The pairs (q, 2) of different patches that edges join, and w_pq, the edges of each pair."""
+def _count_edges(edges: Array, patches: Ints, n_patches: int) -> tuple[Array, Array]:
+    """Return the pairs (q, 2) of different patches that edges join, and w_pq (q,)."""
     xp = array_namespace(edges)
     labels = to_device(patches, edges)
     tails, heads = take(labels, edges[:, 0]), take(labels, edges[:, 1])
@@ -403,41 +310,23 @@ def _joined_patches(edges: Array, patches: Ints, n_patches: int) -> tuple[Array,
     return xp.stack([keys // n_patches, keys % n_patches], axis=1), xp.astype(weights, xp.float64)
 
 
-def _coupling_blocks(pairs: Array, weights: Array, bundle: TangentBases) -> tuple[Array, Array]:
-    """The parts of S_vv that gamma multiplies, by A_pq = T_p'T_q.
-
-    Diagonal: sum_q w_pq (I + A_pq A_pq'); block (p, q): -2 w_pq A_pq, since w_pq = w_qp.
-    """
-    xp = array_namespace(bundle.bases)
-    n_patches, d, m = bundle.bases.shape
-    couplings = xp.empty((pairs.shape[0], m, m), dtype=xp.float64, device=bundle.bases.device)
-    degrees = zeros((n_patches,), bundle.bases)
-    turning = zeros((n_patches, m, m), bundle.bases)
-    for block in iter_slices(
-        pairs.shape[0], block_entries(bundle.bases, _BLOCK_ENTRIES) // max(1, d * m)
-    ):
-        low, high = pairs[block, 0], pairs[block, 1]
-        weight = weights[block]
-        w = weight[:, None, None]
-        A = _inner_products(bundle.bases, low, high)
-        couplings[block, :, :] = -2.0 * w * A
-        turned = xp.matrix_transpose(A)
-        degrees = add_segments(degrees, low, weight)
-        turning = add_segments(turning, low, w * (A @ turned))
-        order = xp.argsort(high, stable=True)
-        by_high = take(high, order)
-        degrees = add_segments(degrees, by_high, take(weight, order))
-        turning = add_segments(turning, by_high, take(w * (turned @ A), order))
-    used = to_device(bundle.mask.astype(float), bundle.bases)
-    return turning + degrees[:, None, None] * _diagonal(used), couplings
-
-
-def _inner_products(bases: Array, low: Array, high: Array) -> Array:
-    """A_pq = T_p'T_q (q, m, m) for pairs of patches."""
+def _coupling_blocks(pairs: Array, weights: Array, tangents: TangentBases) -> tuple[Array, Array]:
+    """Return sum_q w_pq (I + A_pq A_pq') (P, m, m) and -2 w_pq A_pq (q, m, m)."""
+    bases = tangents.bases
     xp = array_namespace(bases)
     n_patches, d, m = bases.shape
-    if n_patches <= 2 * low.shape[0] and n_patches * m <= _DENSE_LIMIT:
-        columns = xp.reshape(xp.permute_dims(bases, (1, 0, 2)), (d, n_patches * m))
-        products = xp.reshape(columns.T @ columns, (n_patches, m, n_patches, m))
-        return take_nd(products, (low, slice(None), high))
-    return xp.matrix_transpose(take(bases, low)) @ take(bases, high)
+    couplings = zeros((pairs.shape[0], m, m), bases)
+    degrees, diagonal = zeros((n_patches,), bases), zeros((n_patches, m, m), bases)
+    for block in iter_slices(pairs.shape[0], block_entries(bases, _BLOCK_ENTRIES) // max(1, d * m)):
+        low, high, w = pairs[block, 0], pairs[block, 1], weights[block][:, None, None]
+        A = xp.matrix_transpose(take(bases, low)) @ take(bases, high)
+        A_transposed = xp.matrix_transpose(A)
+        couplings[block, :, :] = -2.0 * w * A
+        order = xp.argsort(high, stable=True)
+        high = take(high, order)
+        degrees = add_segments(degrees, low, weights[block])
+        degrees = add_segments(degrees, high, take(weights[block], order))
+        diagonal = add_segments(diagonal, low, w * (A @ A_transposed))
+        diagonal = add_segments(diagonal, high, take(w * (A_transposed @ A), order))
+    mask = to_device(tangents.mask * 1.0, bases)
+    return diagonal + degrees[:, None, None] * _diagonal(mask), couplings

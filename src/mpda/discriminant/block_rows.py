@@ -1,0 +1,192 @@
+"""S_vv as an operator for iterative solvers: the rows of each patch as one dense block.
+
+A row of patch p has entries only in the columns of p and of the patches joined to p. Gathered into
+one dense block, the rows multiply many right-hand sides by dense products, which are 1.2 (MPDA) to
+2 times (PMPDA) as fast as those of SciPy's CSR matrices and run on devices too.
+``schur_complement`` and ``many_ridges`` iterate with it; LPFE converts it to CSR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from mpda._lib.array_types import Array, Floats, Ints
+from mpda._lib.arrays import (
+    array_namespace,
+    as_contiguous,
+    as_float,
+    is_numpy,
+    iter_slices,
+    set_at,
+    take,
+    to_device,
+    to_host,
+    zeros,
+)
+from mpda.discriminant.within_form import WithinForm
+
+# Patches in a group: on the host rows and columns stay in the cache, on a device the number of
+# kernel calls counts.
+_GROUP_SIZE, _DEVICE_GROUP_SIZE = 8, 4096
+
+
+class RowGroup(NamedTuple):
+    """Rows of g patches of one dimension m, with entries in at most w columns.
+
+    Parameters
+    ----------
+    rows : array of shape (g, m)
+        Row indices.
+    columns : array of shape (g, w)
+        Column indices; a shorter row is padded by column 0 with entries 0.
+    entries : array of shape (g, m, w)
+        Matrix entries.
+    """
+
+    rows: Array
+    columns: Array
+    entries: Array
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """Symmetric block-sparse matrix for products with many columns.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows.
+    groups : list of RowGroup
+        All rows.
+    """
+
+    size: int
+    groups: list[RowGroup]
+
+    @property
+    def nnz(self) -> int:
+        """Number of stored entries."""
+        return sum(int(np.prod(group.entries.shape)) for group in self.groups)
+
+    def __matmul__(self, X: Array) -> Array:
+        product = array_namespace(X).empty_like(X)
+        for rows, columns, entries in self.groups:
+            product = set_at(product, rows, entries @ take(X, columns))
+        return product
+
+    def to_single(self) -> BlockRows:
+        """Return the matrix in single precision.
+
+        Returns
+        -------
+        BlockRows
+            Entries rounded to float32.
+        """
+        groups = [g._replace(entries=as_float(g.entries, single=True)) for g in self.groups]
+        return BlockRows(self.size, groups)
+
+    def to_array(self) -> Floats:
+        """Return the matrix as a dense NumPy array.
+
+        Returns
+        -------
+        ndarray of shape (size, size)
+            All entries, in the precision of the groups.
+        """
+        dense = np.zeros((self.size, self.size), dtype=to_host(self.groups[0].entries).dtype)
+        for group in self.groups:
+            rows, columns, entries = map(to_host, group)
+            dense[rows[:, :, None], columns[:, None, :]] = entries
+            # Padding has overwritten column 0. A row that has column 0 has it first.
+            dense[rows, columns[:, :1]] = entries[:, :, 0]
+        return dense
+
+    def to_csr(self) -> csr_array:
+        """Return the matrix in SciPy's CSR format, on the host.
+
+        Returns
+        -------
+        csr_array of shape (size, size)
+            Entries other than zero.
+        """
+        triplets = []
+        for group in self.groups:
+            rows, columns, entries = map(to_host, group)
+            indices = np.broadcast_arrays(rows[:, :, None], columns[:, None])
+            triplets.append([array.ravel() for array in (entries, *indices)])
+        data, row, column = map(np.concatenate, zip(*triplets, strict=True))
+        matrix = coo_array((data, (row, column)), shape=(self.size, self.size)).tocsr()
+        matrix.eliminate_zeros()
+        return matrix
+
+
+def build_block_rows(
+    form: WithinForm, gamma: float, beta: float = 0.0, scaling: Array | None = None
+) -> BlockRows:
+    """Gather the rows of C = S_vv + beta I, or of F C F for a block-diagonal scaling F.
+
+    Parameters
+    ----------
+    form : WithinForm
+        Blocks of one class with sum m_p > 0.
+    gamma : float
+        Weight of the second term of S.
+    beta : float, default=0.0
+        Ridge on v.
+    scaling : array of shape (P, m, m), default=None
+        Symmetric blocks F_p, as ``WithinForm.block_jacobi`` returns them.
+
+    Returns
+    -------
+    BlockRows
+        Patches of one dimension and of similar row length form a group.
+    """
+    xp, n_patches, dimensions = array_namespace(form.couplings), len(form.mask), form.dimensions
+    # Blocks in storage: the diagonal ones, then one of each pair. Blocks of the matrix: these, and
+    # the transposed ones of the pairs; sorted by row and column.
+    stored = xp.concat([form.diagonal_blocks(gamma, beta), form.couplings])
+    stored[n_patches:, :, :] *= gamma
+    low, high = to_host(form.pairs).T
+    patches, pairs = np.arange(n_patches), n_patches + np.arange(low.size)
+    row_patch = np.concatenate([patches, low, high])
+    column_patch = np.concatenate([patches, high, low])
+    order = np.lexsort((column_patch, row_patch))
+    row_patch, column_patch = row_patch[order], column_patch[order]
+    source = np.concatenate([patches, pairs, pairs])[order]
+    transposed = (order >= n_patches + low.size)[:, None, None]
+    starts = np.searchsorted(row_patch, np.arange(n_patches + 1))
+    widths = np.add.reduceat(dimensions[column_patch], starts[:-1])
+    indices = (np.cumsum(dimensions) - dimensions)[:, None] + np.arange(form.mask.shape[1])
+    groups = []
+    for members in _iter_groups(dimensions, widths, is_numpy(stored)):
+        entries = np.concatenate([np.arange(*starts[p : p + 2]) for p in members])
+        p, q = (to_device(patch[entries], stored) for patch in (row_patch, column_patch))
+        blocks = take(stored, to_device(source[entries], stored))
+        flipped = to_device(transposed[entries], stored)
+        blocks = xp.where(flipped, xp.matrix_transpose(blocks), blocks)
+        if scaling is not None:
+            blocks = take(scaling, p) @ blocks @ take(scaling, q)
+        m, mask = dimensions[members[0]], form.mask[column_patch[entries]]
+        present = np.arange(widths[members].max()) < widths[members, None]
+        columns = np.zeros(present.shape, dtype=np.intp)
+        columns[present] = indices[column_patch[entries]][mask]
+        by_column = xp.permute_dims(blocks[:, :m, :], (0, 2, 1))[to_device(mask, blocks)]
+        padded = set_at(zeros((*present.shape, m), blocks), to_device(present, blocks), by_column)
+        entries_by_row = as_contiguous(xp.permute_dims(padded, (0, 2, 1)))
+        rows, columns = (to_device(a, blocks) for a in (indices[members, :m], columns))
+        groups.append(RowGroup(rows, columns, entries_by_row))
+    return BlockRows(form.size, groups)
+
+
+def _iter_groups(dimensions: Ints, widths: Ints, on_host: bool) -> Iterator[Ints]:
+    """Yield patches of one dimension > 0 and of similar width, a group at a time."""
+    order = np.lexsort((widths, dimensions))
+    order = order[dimensions[order] > 0]
+    for members in np.split(order, np.flatnonzero(np.diff(dimensions[order])) + 1):
+        for group in iter_slices(members.size, _GROUP_SIZE if on_host else _DEVICE_GROUP_SIZE):
+            yield members[group]
