@@ -309,16 +309,16 @@ def _other_precisions(X: Array, y: Array) -> Iterator[tuple[str, Array]]:
     reductions._FACTOR_LIMIT = 0
     yield "tangent vectors solved for by single-precision iterations, corrected", fitted(X)
     reductions._DENSE_LIMIT, reductions._FACTOR_LIMIT = kept
-    dense = reductions._eliminated_dense
+    dense = reductions._eliminate_dense
 
     def uncorrected(C: Array, B: Array) -> Any:
-        found = np.linalg.solve(C.astype(np.float32), B.T.astype(np.float32))
-        taken = (B.astype(np.float32) @ found).astype(float)
-        return reductions.EliminationResult(0.5 * (taken + taken.T), "dense")
+        X = np.linalg.solve(C.astype(np.float32), B.T.astype(np.float32))
+        matrix = (B.astype(np.float32) @ X).astype(float)
+        return reductions.EliminationResult(0.5 * (matrix + matrix.T), "dense")
 
-    reductions._eliminated_dense = uncorrected
-    yield "the same without corrections (not done)", fitted(X)
-    reductions._eliminated_dense = dense
+    reductions._eliminate_dense = uncorrected
+    yield "tangent vectors solved for in single precision, not corrected", fitted(X)
+    reductions._eliminate_dense = dense
 
 
 def _seconds(action: Callable[[], Any]) -> float:

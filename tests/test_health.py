@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import mpda
 from cases import bent_classes, unequal_classes
 from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, MPDA, PMPDA, GraphDiscriminant
 from mpda.discriminant.eigenproblem import (
@@ -16,10 +15,7 @@ from mpda.discriminant.eigenproblem import (
     solve_smallest_eigenproblem,
 )
 from mpda.discriminant.schur_complement import eliminate_tangents
-from mpda.discriminant.tangents import neighborhood_tangents
-from mpda.discriminant.within_form import tangent_form
 from mpda.exceptions import NumericalWarning, SingularFormError
-from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
 
 X, Y = bent_classes()
 METHODS = [
@@ -145,37 +141,6 @@ def test_class_residuals_come_from_the_solver(monkeypatch):
     added = MPDA(n_neighbors=5).partial_fit(X[Y < 2], Y[Y < 2]).partial_fit(X[Y == 2], Y[Y == 2])
     assert added.class_residuals_.shape == (3,)
     assert added.condition_ == pytest.approx(model.condition_, rel=0.5)
-
-
-def test_a_sparse_factor_is_measured_and_corrected(monkeypatch):
-    """What it leaves is told, and taken into account as after any other solver."""
-
-    points = X[Y == 0]
-    graph = build_class_graph(ClassPoints(points), 5)
-    bases = neighborhood_tangents(points, graph.neighbors, 0.95)
-    form = tangent_form(EmbeddedGraph(points, graph), np.arange(len(points)), bases)
-    expected = eliminate_tangents(form, 0.1, 0.5).taken
-    monkeypatch.setattr("mpda.discriminant.schur_complement._DENSE_LIMIT", 1)
-    monkeypatch.setattr("mpda.discriminant.schur_complement._attempts", lambda C, d: iter(()))
-    rough = {"by": 0.0}
-    factor = mpda.discriminant.schur_complement.splu
-
-    class Rough:
-        def __init__(self, matrix):
-            self._factor = factor(matrix)
-
-        def solve(self, sides):
-            return (1.0 + rough["by"]) * self._factor.solve(sides)
-
-    monkeypatch.setattr("mpda.discriminant.schur_complement.splu", Rough)
-    found = eliminate_tangents(form, 0.1, 0.5)
-    assert found.solver == "sparse"
-    assert found.residual < 1e-12
-    np.testing.assert_allclose(found.taken, expected, rtol=1e-9, atol=1e-12)
-    rough["by"] = 1e-4
-    found = eliminate_tangents(form, 0.1, 0.5)
-    assert found.residual == pytest.approx(1e-4, rel=1e-6)
-    np.testing.assert_allclose(found.taken, expected, rtol=1e-7, atol=1e-9)
 
 
 def test_large_residual_of_a_class_gives_a_warning(monkeypatch):

@@ -22,6 +22,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from mpda._lib.array_types import Floats
 from mpda._lib.samples import FitSamples
 from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.block_rows import build_block_rows
 from mpda.discriminant.eigenproblem import (
     Directions,
     fix_signs,
@@ -31,7 +32,7 @@ from mpda.discriminant.eigenproblem import (
 from mpda.discriminant.scatter import graph_scatter, symmetrize
 from mpda.discriminant.solutions import Solution, add_ridge, check_n_directions
 from mpda.discriminant.tangents import neighborhood_tangents
-from mpda.discriminant.within_form import WithinForm, tangent_form
+from mpda.discriminant.within_form import WithinForm, build_within_form
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
 from mpda.neighbors.neighbor_lists import ClassPoints
 
@@ -199,7 +200,7 @@ def class_fields(
     """
     graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors))
     bases = neighborhood_tangents(Z, graph.graph.neighbors, tangent_energy)
-    form = tangent_form(graph, np.arange(len(points)), bases)
+    form = build_within_form(graph, np.arange(len(points)), bases)
     coupling = replace(form, first_order=np.zeros_like(form.first_order))
     q = min(n_fields + 1, form.size)
     energies, fields = _smallest_eigenvectors(coupling, q)
@@ -209,7 +210,7 @@ def class_fields(
     q = _complete_eigenspace(energies, n_fields)
     return VectorFields(
         energies=np.maximum(energies[:q], 0.0),
-        right_hand_sides=form.cross_columns() @ fields[:, :q],
+        right_hand_sides=form.off_diagonal_matrix() @ fields[:, :q],
         normal_matrix=graph_scatter(graph),
         n_total=form.size,
     )
@@ -244,7 +245,7 @@ def _smallest_eigenvectors(form: WithinForm, q: int) -> tuple[Floats, Floats]:
     if size <= max(_DENSE_SIZE, min(_DENSE_RATIO * q, _MAX_DENSE_SIZE)):
         block = form.tangent_block(1.0, 0.0)
         return eigh(block, subset_by_index=[0, q - 1], check_finite=False)
-    C = form.sparse_tangent_block(1.0, 0.0)
+    C = build_block_rows(form, 1.0).to_csr()
     start = np.random.default_rng(0).normal(size=size)
     try:
         values, vectors = eigsh(C, k=q, which="SA", v0=start, ncv=min(size, max(2 * q + 20, 60)))

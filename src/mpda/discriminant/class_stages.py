@@ -41,7 +41,7 @@ from mpda.discriminant.scatter import (
 from mpda.discriminant.schur_complement import EliminationResult, eliminate_tangents
 from mpda.discriminant.settings import ClassSettings, Strengths, Units
 from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patch_tangents
-from mpda.discriminant.within_form import WithinForm, coupled_form, first_order_blocks, tangent_form
+from mpda.discriminant.within_form import WithinForm, build_within_form
 from mpda.neighbors.approximate_search import search_neighbors
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, symmetric_graph
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists
@@ -168,8 +168,7 @@ class ClassStages:
             affinity = full_affinity_scatter(geometry.sample_graph, samples.points)
         else:
             affinity = neighbor_affinity_scatter(geometry.sample_graph)
-        blocks = first_order_blocks(geometry.graph, geometry.patch_of_vertex, geometry.bases)
-        form = coupled_form(geometry.graph, geometry.patch_of_vertex, geometry.bases, blocks)
+        form = build_within_form(geometry.graph, geometry.patch_of_vertex, geometry.bases)
         summary = ClassSummary(np.empty(0, dtype=np.intp), np.empty(0))
         if geometry.partition is not None:
             summary = ClassSummary(geometry.bases.dimensions, geometry.partition.linearity)
@@ -179,14 +178,12 @@ class ClassStages:
             summary = summary.with_elimination(elimination)
         else:
             self._keep_form(settings, form)
-        xp = array_namespace(blocks[1])
-        trace = xp.sum(xp.linalg.diagonal(blocks[1]))
         return ClassContribution(
             scatter=class_scatter(samples.coordinates, affinity.distant),
             within=graph_scatter(geometry.graph),
             n_edges=geometry.graph.graph.edges.shape[0],
             tangent_size=int(geometry.bases.dimensions.sum()),
-            tangent_trace=float(trace),
+            tangent_trace=form.first_order_trace,
             summary=summary,
             elimination=elimination,
         )
@@ -202,7 +199,7 @@ class ClassStages:
         if self._form is not None and self._form[0] == settings:
             return self._form[1]
         geometry = self._build_geometry(load_class(self._samples, self._index), settings)
-        form = tangent_form(geometry.graph, geometry.patch_of_vertex, geometry.bases)
+        form = build_within_form(geometry.graph, geometry.patch_of_vertex, geometry.bases)
         self._keep_form(settings, form)
         return form
 
@@ -467,7 +464,7 @@ class ClassSums:
         """Return the sums with one more class."""
         schur_complement = self.schur_complement
         if contribution.elimination is not None:
-            schur_complement = schur_complement + contribution.elimination.taken
+            schur_complement = schur_complement + contribution.elimination.matrix
         return ClassSums(
             self.between + contribution.scatter,
             self.within + contribution.within,

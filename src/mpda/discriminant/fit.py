@@ -31,7 +31,7 @@ from mpda.discriminant.eigenproblem import (
     solve_eigenproblem,
     solve_two_stage,
 )
-from mpda.discriminant.many_ridges import eliminated_at
+from mpda.discriminant.many_ridges import eliminate_at_ridges
 from mpda.discriminant.scatter import symmetrize
 from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Strengths, Units
 from mpda.discriminant.solutions import Eigenproblem, check_n_directions
@@ -135,7 +135,7 @@ def fit_discriminant(
     results: list[ClassSummary] = []
     title = "Schur complements (2/2)"
     for elimination in classes.map(title, ClassStages.eliminate, settings.classes, strengths):
-        schur_complement = schur_complement + elimination.taken
+        schur_complement = schur_complement + elimination.matrix
         results.append(summaries[len(results)].with_elimination(elimination))
     state = FitState(replace(sums, schur_complement=schur_complement), strengths, coordinates)
     return solve_fit(state, results, settings.two_stage, n_components)
@@ -202,7 +202,7 @@ def _sum_complements(
 def _complements(
     stages: ClassStages, settings: ClassSettings, gamma: float, betas: tuple[float, ...]
 ) -> Sequence[Array]:
-    return eliminated_at(stages.within_form(settings), gamma, betas)
+    return eliminate_at_ridges(stages.within_form(settings), gamma, betas)
 
 
 def _try_solve(state: FitState, two_stage: bool) -> Directions | SingularFormError:
