@@ -1,4 +1,4 @@
-"""What a fit measures of itself, and the one warning about it."""
+"""Residuals and condition numbers that a fit reports, and the warning about them."""
 
 import warnings
 from dataclasses import replace
@@ -31,20 +31,20 @@ METHODS = [
 
 
 def nearly_collinear(scale):
-    """Samples of which the last feature is the first but for noise of this size."""
+    """Add a feature that is the first one plus noise of this scale."""
     noise = scale * np.random.default_rng(1).normal(size=len(X))
     return np.column_stack([X, X[:, 0] + noise])
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda each: type(each).__name__)
-def test_a_healthy_fit_says_so(method):
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_healthy_fit_reports_small_residual_and_condition(method):
     model = method.fit(X, Y)
     assert 0.0 <= model.residual_ < 1e-10
     assert 1.0 <= model.condition_ < 1e6
 
 
 @pytest.mark.parametrize("method", [LFDA, MFA, LSDA, LLTSA, LPFE, GraphDiscriminant])
-def test_trouble_is_warned_of_where_fit_was_called(method):
+def test_nearly_singular_matrix_gives_a_warning_at_the_call_of_fit(method):
     with pytest.warns(NumericalWarning, match="nearly singular.*A larger alpha.*PCA") as caught:
         model = method().fit(nearly_collinear(7e-7), Y)
     assert model.condition_ > 1e12
@@ -52,7 +52,7 @@ def test_trouble_is_warned_of_where_fit_was_called(method):
 
 
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
-def test_trouble_of_tangent_methods(method):
+def test_nearly_singular_form_without_ridge_gives_a_warning(method):
     hard = nearly_collinear(3e-7)
     with pytest.warns(NumericalWarning, match="nearly singular") as caught:
         method(n_neighbors=5, alpha=0.0).fit(hard, Y)
@@ -60,7 +60,7 @@ def test_trouble_of_tangent_methods(method):
     assert method(n_neighbors=5).fit(hard, Y).condition_ < 1e6
 
 
-def test_components_close_to_rounding_are_warned_of():
+def test_components_close_to_rounding_give_a_warning():
     """Far apart pieces of a class hide what is inside them."""
     far = X + 1e5 * (np.arange(len(X)) % 5)[:, None]
     with pytest.warns(NumericalWarning, match="close to rounding.*A smaller n_components"):
@@ -70,7 +70,7 @@ def test_components_close_to_rounding_are_warned_of():
     assert model.residual_ < 1e-6
 
 
-def test_the_condition_is_that_of_the_scaled_matrix():
+def test_condition_number_is_that_of_the_equilibrated_matrix():
     rng = np.random.default_rng(0)
     half = rng.normal(size=(40, 6))
     M = half.T @ half
@@ -78,32 +78,32 @@ def test_the_condition_is_that_of_the_scaled_matrix():
     scaled = M / np.sqrt(np.outer(np.diag(M), np.diag(M)))
     expected = np.linalg.cond(scaled)
     between = np.outer(units, units) * np.eye(6)
-    for found in (
+    for condition in (
         solve_eigenproblem(between, np.outer(units, units) * M).condition,
         solve_smallest_eigenproblem(between, np.outer(units, units) * M).condition,
         solve_least_squares(np.outer(units, units) * M, units[:, None])[1],
     ):
-        assert expected / 3.0 < found < 3.0 * expected
+        assert expected / 3.0 < condition < 3.0 * expected
 
 
-def test_a_matrix_that_is_not_seen_whole_is_measured_on_its_range():
+def test_condition_number_of_a_singular_matrix_is_that_on_its_range():
     M = np.diag([4.0, 4.0, 0.0])
     assert solve_eigenproblem(np.diag([1.0, 2.0, 0.0]), M).condition == pytest.approx(1.0)
 
 
-def test_a_difference_is_right_to_the_size_of_what_it_is_a_difference_of():
+def test_rounding_of_a_difference_is_relative_to_the_minuend():
     """1 - (1 - 1e-13) has three digits, and its condition number says so; 1 - 1 has none."""
-    between, whole = np.diag([2.0, 1.0]), np.eye(2)
-    found = solve_eigenproblem(between, 1e-13 * np.eye(2), minuend=whole)
-    assert found.condition == pytest.approx(1e13)
+    between, minuend = np.diag([2.0, 1.0]), np.eye(2)
+    solution = solve_eigenproblem(between, 1e-13 * np.eye(2), minuend=minuend)
+    assert solution.condition == pytest.approx(1e13)
     with pytest.raises(SingularFormError, match="rank 0 of 2"):
-        solve_eigenproblem(between, 1e-16 * np.eye(2), minuend=whole)
+        solve_eigenproblem(between, 1e-16 * np.eye(2), minuend=minuend)
     assert solve_eigenproblem(between, 1e-16 * np.eye(2)).condition == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
 @pytest.mark.parametrize("gamma", [0.0, 0.1])
-def test_tangents_that_explain_everything_leave_a_singular_form(method, gamma):
+def test_tangents_that_explain_all_variation_leave_a_singular_form(method, gamma):
     """Flat classes, all directions of them tangent, nothing punished: every ratio is infinite."""
     rng = np.random.default_rng(0)
     flat = [rng.normal(size=(40, 2)) @ rng.normal(size=(2, 5)) + c for c in range(3)]
@@ -112,22 +112,23 @@ def test_tangents_that_explain_everything_leave_a_singular_form(method, gamma):
         free.fit(np.concatenate(flat), np.repeat(range(3), 40))
 
 
-def test_entries_that_are_wrong_show_as_negative_eigenvalues():
+def test_negative_eigenvalues_measure_the_error_of_the_entries():
     """What is below twice the most negative eigenvalue cannot be told from the error there."""
     M = np.diag([1.0, 1.5e-6, -1e-6])
-    whole = np.eye(3)
+    minuend = np.eye(3)
     with pytest.raises(SingularFormError, match="rank 1 of 3"):
-        solve_eigenproblem(np.diag([1.0, 1.0, 0.0]), M, minuend=whole)
-    assert solve_eigenproblem(np.diag([1.0, 0.0, 0.0]), M, minuend=whole).eigenvalues.shape == (1,)
+        solve_eigenproblem(np.diag([1.0, 1.0, 0.0]), M, minuend=minuend)
+    solution = solve_eigenproblem(np.diag([1.0, 0.0, 0.0]), M, minuend=minuend)
+    assert solution.eigenvalues.size == 1
 
 
-def test_a_ridge_that_is_nothing_is_none():
+def test_subnormal_ridge_counts_as_zero():
     between = np.diag([2.0, 1.0, 0.0])
     with pytest.raises(SingularFormError):
         solve_eigenproblem(between, np.diag([1.0, 0.0, 0.0]), ridge=5e-324)
     M = np.diag([1.0, 1e-290, 1.0])
-    found = solve_eigenproblem(between, M, ridge=1e-290)
-    assert np.isfinite(found.eigenvalues).all()
+    solution = solve_eigenproblem(between, M, ridge=1e-290)
+    assert np.isfinite(solution.eigenvalues).all()
 
 
 def test_class_residuals_come_from_the_solver(monkeypatch):
@@ -154,7 +155,7 @@ def test_large_residual_of_a_class_gives_a_warning(monkeypatch):
 
 
 @pytest.mark.parametrize("method", [MPDA, LFDA])
-def test_components_that_single_precision_cannot_hold_are_refused(method):
+def test_components_beyond_the_range_of_single_precision_are_refused(method):
     tiny = (X * 1e-41).astype(np.float32)
     with pytest.raises(ValueError, match=r"more than float32 can hold.*double precision.*multiply"):
         method(n_neighbors=5).fit(tiny, Y)
@@ -163,21 +164,21 @@ def test_components_that_single_precision_cannot_hold_are_refused(method):
 
 
 @pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
-def test_with_fewer_samples_than_features_it_is_solved_in_the_range_or_refused():
-    few, labels = unequal_classes(0, sizes=(8, 7), d=60)
+def test_fewer_samples_than_features_are_solved_in_their_span_or_refused():
+    X_small, labels = unequal_classes(0, sizes=(8, 7), d=60)
     for method in (LFDA(), MFA(), GraphDiscriminant(), MPDA(alpha=0.0)):
         with pytest.raises(SingularFormError, match="Set a larger alpha"):
-            method.fit(few, labels)
+            method.fit(X_small, labels)
     for method in (LFDA(alpha=0.1), MFA(alpha=0.1), MPDA(), PMPDA(), LSDA(), LLTSA(), LPFE()):
         with warnings.catch_warnings():
             warnings.simplefilter("error", NumericalWarning)
-            model = method.fit(few, labels)
-        offsets = few - few.mean(axis=0)
+            model = method.fit(X_small, labels)
+        offsets = X_small - X_small.mean(axis=0)
         outside = model.components_ - model.components_ @ np.linalg.pinv(offsets) @ offsets
         lengths = np.linalg.norm(model.components_, axis=1)
         assert (np.linalg.norm(outside, axis=1) < 1e-8 * lengths).all()
 
 
 def test_directions_keep_their_condition():
-    found = Directions(np.array([2.0, 1.0]), np.eye(2), 7.0)
-    assert found.first(1).condition == 7.0
+    solution = Directions(np.array([2.0, 1.0]), np.eye(2), 7.0)
+    assert solution.first(1).condition == 7.0
