@@ -13,7 +13,8 @@ from mpda.discriminant.many_ridges import eliminate_at_ridges
 from mpda.discriminant.schur_complement import eliminate_tangents
 from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
 from mpda.discriminant.within_form import build_within_form
-from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
+from mpda.neighbors.neighbor_lists import ClassPoints
 
 
 def build_form(X, labels, energy=0.9, n_neighbors=4):

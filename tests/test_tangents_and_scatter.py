@@ -16,7 +16,8 @@ from mpda.discriminant.scatter import (
 )
 from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
 from mpda.neighbors import graph as graphs
-from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
+from mpda.neighbors.neighbor_lists import ClassPoints
 
 
 def embed(X, n_neighbors=4):

@@ -10,7 +10,8 @@ from mpda.discriminant import within_form as within_form_module
 from mpda.discriminant.block_rows import build_block_rows
 from mpda.discriminant.tangents import patch_tangents
 from mpda.discriminant.within_form import build_within_form
-from mpda.neighbors.graph import ClassPoints, EmbeddedGraph, build_class_graph
+from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
+from mpda.neighbors.neighbor_lists import ClassPoints
 
 
 def build_form(X, labels, energy=0.9):

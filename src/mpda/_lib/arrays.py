@@ -368,30 +368,8 @@ def gram(A: Array) -> Array:
     return product
 
 
-def multiply_into(X: Array, factor: Array, out: Array) -> Array:
-    """Return X times a factor, written into ``out`` with NumPy: warm memory is faster."""
-    return np.multiply(X, factor, out=out) if is_numpy(X) else X * factor
-
-
 def column_dots(A: Array, B: Array) -> Array:
     """Return the inner products (r,) of the columns of A and B (n, r)."""
     if is_numpy(A):
         return np.asarray(np.einsum("ij,ij->j", A, B))
     return array_namespace(A).sum(A * B, axis=0)
-
-
-def bits(X: Array) -> Array:
-    """The bits of X in double precision, as integers."""
-    X = as_contiguous(as_float(X))
-    if is_torch(X):
-        return X.view(array_namespace(X).int64)
-    if is_numpy(X) or is_cupy(X):
-        return X.view(np.int64)
-    return to_device(to_host(X).view(np.int64), X)
-
-
-def take_nd(X: Array, places: tuple[Any, ...]) -> Array:
-    """X[places] for arrays of indices, and slices among them."""
-    if is_numpy(X) or is_torch(X) or is_cupy(X):
-        return X[places]
-    return to_device(to_host(X)[tuple(to_host(p) if is_device_array(p) else p for p in places)], X)
