@@ -12,7 +12,6 @@ def test_index_arrays_read_and_write(library):
     np.testing.assert_array_equal(to_host(arrays.take(library(X), library(rows))), X[rows])
     index = np.array([1, 3]), slice(None), np.array([0, 1])
     device_index = library(index[0]), index[1], library(index[2])
-    np.testing.assert_array_equal(to_host(arrays.take_nd(library(X), device_index)), X[index])
     expected = X.copy()
     expected[index] = -1.0
     np.testing.assert_array_equal(to_host(arrays.set_at(library(X), device_index, -1.0)), expected)
