@@ -1,15 +1,17 @@
 """Every scatter and alignment matrix against its definition, written out with loops."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from mpda._lib.coordinates import build_coordinates
 from scipy.sparse import coo_array
 from scipy.spatial.distance import cdist
 
 import oracles
 from cases import unequal_classes
+from mpda import LFDA, LLTSA
+from mpda._lib.validation import load_class, validate_labelled, validate_unlabelled
 from mpda.baselines.alignment import alignment_problem, alignment_scatter, energy_dimension
 from mpda.baselines.graph_methods import (
     intrinsic_scatter,
@@ -21,7 +23,6 @@ from mpda.baselines.graph_methods import (
 )
 from mpda.baselines.training_data import TrainingData
 from mpda.baselines.vector_fields import class_fields, smoothest_fields
-from mpda.parallel import map_ordered
 
 
 def grid_points(seed):
@@ -43,14 +44,18 @@ NAMES = [f"{name}{seed}" for name in ("duplicates", "grid", "wide") for seed in 
 cases = pytest.mark.parametrize(("X", "y"), CASES, ids=NAMES)
 
 
-def training_data(X, y, **options):
-    classes = [np.flatnonzero(y == c) for c in np.unique(y)]
-    return TrainingData(build_coordinates(X), classes, map_ordered, **options)
+def training_data(X, y=None, **options):
+    if y is None or len(np.unique(y)) == 1:  # of one class, which no estimator accepts
+        samples = validate_unlabelled(LLTSA(), X)
+        samples = replace(samples, y=np.zeros(len(X)), members=[np.arange(len(X))])
+    else:
+        samples = validate_labelled(LFDA(), X, y)
+    return TrainingData(samples, **options)
 
 
 def assert_scatter_equals(scatter, data, expected):
     """Compare a matrix over the coordinates of a fit with one over the features."""
-    coords = data.coords
+    coords = data.samples.coordinates
     basis = np.eye(scatter.shape[0]) if coords.basis is None else coords.basis
     in_features = np.ldexp(basis @ scatter @ basis.T, 2 * coords.exponent)
     np.testing.assert_allclose(in_features, expected, rtol=0, atol=1e-10 * np.abs(expected).max())
@@ -76,7 +81,7 @@ def test_full_affinity_of_a_class_larger_than_a_block(gap):
     A = np.exp(-(D**2) / np.outer(sigma, sigma))
     differences = X[:, None] - X
     expected = np.einsum("ij,ijk,ijl->kl", A, differences, differences) / (2 * len(X))
-    data = training_data(X, np.zeros(len(X)))
+    data = training_data(X)
     assert_scatter_equals(local_fisher_problem(data, 5, "full").denominator, data, expected)
 
 
@@ -160,10 +165,9 @@ def test_energy_dimension_of_noisy_planes():
     rng = np.random.default_rng(6)
     plane = rng.normal(size=(200, 2)) @ rng.normal(size=(2, 9))
     noisy = plane + 1e-3 * rng.normal(size=plane.shape)
-    neighbors = training_data(noisy, np.zeros(200)).neighbors(10).indices
-    assert energy_dimension(noisy, neighbors, 0.95) == 2
-    assert energy_dimension(noisy, neighbors, 1.0) == 9
-    assert energy_dimension(plane, neighbors, 1.0) == 2
+    assert energy_dimension(training_data(noisy), 10, 0.95) == 2
+    assert energy_dimension(training_data(noisy), 10, 1.0) == 9
+    assert energy_dimension(training_data(plane), 10, 1.0) == 2
 
 
 @pytest.mark.parametrize("n", [12, 200])  # a dense eigenproblem, and Lanczos
@@ -199,7 +203,8 @@ def test_smoothest_fields_are_eigenvectors_of_their_energy(n):
 
 def test_fields_of_all_classes_are_sorted_by_energy():
     data = training_data(*unequal_classes(8))
-    energies = [class_fields(*data.coords.part(c), 4, 0.9, 100).energies for c in data.classes]
+    classes = [load_class(data.samples, index) for index in range(4)]
+    energies = [class_fields(c.points, c.coordinates, 4, 0.9, 100).energies for c in classes]
     fields = smoothest_fields(data, 4, 0.9, 5)
     np.testing.assert_allclose(fields.energies, np.sort(np.concatenate(energies))[:5], rtol=1e-10)
 

@@ -80,15 +80,15 @@ def alignment_scatter(Z: Floats, neighbors: Ints, dimension: int) -> Floats:
     return symmetrize(total)
 
 
-def energy_dimension(Z: Floats, neighbors: Ints, energy: float) -> int:
+def energy_dimension(data: TrainingData, n_neighbors: int, energy: float) -> int:
     """Find the fewest dimensions that hold a share of the variance of neighbourhoods on average.
 
     Parameters
     ----------
-    Z : ndarray of shape (n, d)
-        Coordinates of all samples.
-    neighbors : ndarray of shape (m, k)
-        Indices of the samples of each neighbourhood.
+    data : TrainingData
+        The samples.
+    n_neighbors : int
+        k, the size of a neighbourhood.
     energy : float
         The share, from 0 to 1.
 
@@ -97,6 +97,7 @@ def energy_dimension(Z: Floats, neighbors: Ints, energy: float) -> int:
     int
         The dimension, at least 1.
     """
+    Z, neighbors = data.local_samples.all_coordinates, data.neighbors(n_neighbors).indices
     shares = np.zeros(neighbors.shape[1])
     for offsets, axes in _local_axes(Z, neighbors):
         variances = ((axes.transpose(0, 2, 1) @ offsets) ** 2).sum(axis=2)

@@ -124,7 +124,8 @@ def _solve_normal_equations(samples: FitSamples, fields: VectorFields, alpha: fl
     columns = _independent_columns(t)
     vectors = fix_signs(samples.coordinates.rotate_back(t[:, columns]))
     directions = Directions(fields.energies[columns], vectors, condition)
-    return Solution(directions, samples.coordinates.to_squared_units(ridge), residual)
+    ridge = samples.coordinates.to_squared_units(ridge)
+    return Solution(directions, ridge, residual, increasing=True)
 
 
 def _independent_columns(vectors: Floats) -> list[int]:

@@ -1,6 +1,6 @@
 """From the matrices of a graph method to directions for its samples.
 
-A method is a generalized eigenproblem S t = lambda M t in the coordinates of a fit. This step adds
+A method is a generalized eigenproblem A t = lambda B t in the coordinates of a fit. This step adds
 the ridge, solves the problem, selects the directions and converts them to the units of the samples.
 Depends on ``discriminant.eigenproblem``.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from mpda._lib.array_types import Array
-from mpda._lib.arrays import array_namespace, eye
+from mpda._lib.arrays import array_namespace, eye, safe_divide
 from mpda._lib.samples import FitSamples
 from mpda.discriminant.eigenproblem import (
     Directions,
@@ -25,16 +25,16 @@ from mpda.discriminant.settings import LARGEST_STRENGTH
 
 @dataclass(frozen=True)
 class Eigenproblem:
-    """Generalized eigenproblem S t = lambda M t.
+    """Generalized eigenproblem A t = lambda B t.
 
     Attributes
     ----------
     numerator : array of shape (d, d)
-        S.
+        A.
     denominator : array of shape (d, d)
-        M.
+        B.
     minuend : array of shape (d, d) or None
-        Matrix from which M was computed by subtraction; M is accurate relative to it. None where M
+        Matrix from which B was computed by subtraction; B is accurate relative to it. None where B
         is no difference.
     """
 
@@ -55,11 +55,14 @@ class Solution:
         Ridge that was added, in squared units of the samples.
     residual : float
         Relative residual of the problem.
+    increasing : bool
+        True if the smallest eigenvalues come first.
     """
 
     directions: Directions
     ridge: float
     residual: float
+    increasing: bool = False
 
     def first(self, r: int) -> Solution:
         """Return the solution with the first r directions.
@@ -78,58 +81,68 @@ class Solution:
 
 
 def solve_largest(
-    samples: FitSamples, problem: Eigenproblem, alpha: float, n_components: int | None
+    samples: FitSamples,
+    problem: Eigenproblem,
+    alpha: float,
+    n_components: int | None,
+    *,
+    unit_length: bool = False,
 ) -> Solution:
-    """Solve S t = lambda (M + ridge I) t for the largest eigenvalues.
+    """Solve A t = lambda (B + ridge I) t for the largest eigenvalues.
 
     Parameters
     ----------
     samples : FitSamples
         The samples of the fit.
     problem : Eigenproblem
-        S and M.
+        A and B.
     alpha : float
-        Ridge in units of the mean diagonal of M.
+        Ridge in units of the mean diagonal of B.
     n_components : int or None
         Number of directions; None keeps all above 1e-10 of the largest eigenvalue.
+    unit_length : bool, default=False
+        Scale directions to length 1 instead of t'(B + ridge I) t = 1.
 
     Returns
     -------
     Solution
         By decreasing eigenvalue.
     """
-    ridge, M = add_ridge(problem.denominator, alpha, samples)
-    directions = solve_eigenproblem(problem.numerator, M, ridge)
-    directions = _select(directions, n_components)
-    residual = eigenpair_residual(problem.numerator, M, directions)
-    return _convert(samples, directions, ridge, residual)
+    ridge, B = add_ridge(problem.denominator, alpha, samples)
+    directions = _select(solve_eigenproblem(problem.numerator, B, ridge), n_components)
+    residual = eigenpair_residual(problem.numerator, B, directions)
+    solution = _convert(samples, directions, ridge, residual)
+    if not unit_length:
+        return solution
+    vectors = normalize_columns(solution.directions.vectors)
+    return replace(solution, directions=replace(solution.directions, vectors=vectors))
 
 
 def solve_smallest(
     samples: FitSamples, problem: Eigenproblem, alpha: float, n_components: int | None
 ) -> Solution:
-    """Solve (S + ridge I) t = lambda M t for the smallest eigenvalues.
+    """Solve (A + ridge I) t = lambda B t for the smallest eigenvalues.
 
     Parameters
     ----------
     samples : FitSamples
         The samples of the fit.
     problem : Eigenproblem
-        S and M.
+        A and B.
     alpha : float
-        Ridge in units of the mean diagonal of S, which is minimised.
+        Ridge in units of the mean diagonal of A, which is minimised.
     n_components : int or None
-        Number of directions; None keeps one for each dimension of the range of M.
+        Number of directions; None keeps one for each dimension of the range of B.
 
     Returns
     -------
     Solution
         By increasing eigenvalue.
     """
-    ridge, S = add_ridge(problem.numerator, alpha, samples)
-    directions = _select(solve_smallest_eigenproblem(S, problem.denominator), n_components)
-    residual = normwise_residual(S, problem.denominator, directions)
-    return _convert(samples, directions, ridge, residual)
+    ridge, A = add_ridge(problem.numerator, alpha, samples)
+    directions = _select(solve_smallest_eigenproblem(A, problem.denominator), n_components)
+    residual = normwise_residual(A, problem.denominator, directions)
+    return replace(_convert(samples, directions, ridge, residual), increasing=True)
 
 
 def add_ridge(M: Array, alpha: float, samples: FitSamples) -> tuple[float, Array]:
@@ -206,3 +219,24 @@ def _convert(
     vectors = fix_signs(coordinates.to_components(directions.vectors))
     ridge = coordinates.to_squared_units(ridge)
     return Solution(replace(directions, vectors=vectors), ridge, residual)
+
+
+def normalize_columns(vectors: Array) -> Array:
+    """Scale columns to length 1.
+
+    Parameters
+    ----------
+    vectors : array of shape (d, r)
+        Columns of any scale; their squares may leave the range of floating-point numbers.
+
+    Returns
+    -------
+    array of shape (d, r)
+        Unit columns; columns of zeros stay zero.
+    """
+    xp = array_namespace(vectors)
+    if vectors.shape[1] == 0:
+        return vectors
+    vectors = safe_divide(vectors, xp.max(xp.abs(vectors), axis=0), xp.zeros_like(vectors))
+    lengths = xp.linalg.vector_norm(vectors, axis=0)
+    return safe_divide(vectors, lengths, xp.zeros_like(vectors))

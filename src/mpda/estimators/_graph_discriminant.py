@@ -1,16 +1,15 @@
-"""Discriminant analysis by any two graphs."""
+"""Discriminant analysis by the Laplacians of any two graphs (section 2 of the paper)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy.sparse import coo_array, issparse
 
-from mpda._lib.array_types import Floats
-from mpda._lib.samples import LabelledSamples
-from mpda._lib.validation import check_count, check_option
+from mpda._lib.array_types import ArrayLike, Floats
+from mpda._lib.validation import check_count, check_option, validate_labelled
 from mpda.baselines.graph_methods import (
     PENALTIES,
     intrinsic_scatter,
@@ -19,15 +18,26 @@ from mpda.baselines.graph_methods import (
     weighted_scatter,
 )
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._eigen_method import EigenMethod, Memo
+from mpda.discriminant.solutions import Eigenproblem, Solution, solve_largest
+from mpda.estimators._base import LinearMap
+from mpda.estimators._eigen_fit import (
+    check_eigen_parameters,
+    fit_eigen_method,
+    fit_many_eigen_methods,
+)
 
-_LARGEST_WEIGHT = 1e100
 _WITHIN = ("fisher", "local", "neighbors")
 _BETWEEN = ("fisher", "local", "pairs")
+_AFFINITIES = {"fisher": "ones", "local": "full"}
+# Larger weights could overflow in sums over all pairs of samples with squared distances up to 1e60.
+_MAX_WEIGHT = 1e100
+# Weights of a symmetric graph may differ by rounding, relative to the largest.
+_SYMMETRY_TOLERANCE = 1e-10
+# An eigenvalue of the within scatter is negative below this share of the largest, else rounding.
+_NEGATIVE_TOLERANCE = 1e-8
 
 
-class GraphDiscriminant(EigenMethod):
+class GraphDiscriminant(LinearMap):
     """Discriminant analysis by the Laplacians of two graphs.
 
     The framework of the paper's section 2: one graph says which samples should be near each other,
@@ -143,57 +153,86 @@ class GraphDiscriminant(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check(self) -> None:
-        for name, graph, options in (
-            ("within", self.within, _WITHIN),
-            ("between", self.between, _BETWEEN),
-        ):
-            if not callable(graph):
-                check_option(name, graph, options, also=", or a callable")
-        check_count("n_neighbors", self.n_neighbors)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from labelled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self.check_parameters()
+        fit_eigen_method(self, validate_labelled(self, X, y))
+        return self
+
+    fit_many = fit_many_eigen_methods
+
+    def check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_eigen_parameters(self)
+        if not callable(self.within):
+            check_option("within", self.within, _WITHIN, also=", or a callable")
+        if not callable(self.between):
+            check_option("between", self.between, _BETWEEN, also=", or a callable")
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
-        super()._check()
 
     @property
     def class_neighbors(self) -> int | None:
-        """Number of neighbours that are searched inside each class."""
-        if self.within in ("local", "neighbors") or self.between == "local":
-            return self.n_neighbors
-        return None
+        """Number of neighbours that are searched inside each class, None if there are none."""
+        uses_neighbors = self.within in ("local", "neighbors") or self.between == "local"
+        return self.n_neighbors if uses_neighbors else None
 
-    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(samples, memo)
-        affinities = {"fisher": "ones", "local": "full"}
+    def solve(self, data: TrainingData) -> Solution:
+        """Compute the directions.
+
+        Parameters
+        ----------
+        data : TrainingData
+            The samples, with the stages that were computed before.
+
+        Returns
+        -------
+        Solution
+            By decreasing eigenvalue.
+        """
         if callable(self.within):
-            within = _weights_form(data, samples, self.within, "within")
-            _refuse_indefinite(within)
+            within = _custom_scatter(data, self.within, "within")
+            _check_semidefinite(within)
         elif self.within == "neighbors":
             within = data.cached(intrinsic_scatter, self.n_neighbors)
         else:
-            affinity = affinities[self.within]
+            affinity = _AFFINITIES[self.within]
             within = data.cached(local_fisher_problem, self.n_neighbors, affinity).denominator
         if callable(self.between):
-            between = _weights_form(data, samples, self.between, "between")
+            between = _custom_scatter(data, self.between, "between")
         elif self.between == "pairs":
             between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
         else:
-            affinity = affinities[self.between]
+            affinity = _AFFINITIES[self.between]
             between = data.cached(local_fisher_problem, self.n_neighbors, affinity).numerator
-        return Eigenproblem(between, within)
+        problem = Eigenproblem(between, within)
+        return solve_largest(data.samples, problem, self.alpha, self.n_components)
 
 
-def _weights_form(
-    data: TrainingData, samples: LabelledSamples, graph: Callable[..., Any], name: str
-) -> Floats:
-    """The form of the weights that a callable returns, which are checked."""
-    weights = graph(samples.X.astype(np.float64), samples.y.copy())
+def _custom_scatter(data: TrainingData, graph: Callable[..., Any], name: str) -> Floats:
+    """Return the scatter (d, d) of the weights of a callable, which are checked."""
+    samples = data.local_samples
+    X = np.ldexp(samples.points, samples.coordinates.exponent)  # a copy in the units of the user
+    weights = graph(X, samples.y.copy())
     if not issparse(weights):
         try:
             weights = np.asarray(weights)
         except ValueError as error:
             raise ValueError(f"{name} must return weights as one matrix: {error}.") from error
-    n = len(samples.X)
+    n = len(X)
     if weights.shape != (n, n):
         raise ValueError(
             f"{name} must return weights of shape ({n}, {n}), one row and column per sample, got "
@@ -203,26 +242,25 @@ def _weights_form(
         raise TypeError(f"{name} must return weights that are numbers, got {weights.dtype}.")
     adjacency = coo_array(weights, dtype=float)
     adjacency.sum_duplicates()
-    largest_weight = np.abs(adjacency.data).max(initial=0.0)
-    if not largest_weight < _LARGEST_WEIGHT:
+    largest = np.abs(adjacency.data).max(initial=0.0)
+    if not largest < _MAX_WEIGHT:
         raise ValueError(
-            f"{name} must return finite weights below {_LARGEST_WEIGHT:g} in magnitude, got "
-            f"{largest_weight:g}."
+            f"{name} must return finite weights below {_MAX_WEIGHT:g}, got {largest:g} in magnitude."
         )
-    skew = abs(adjacency - adjacency.T)
-    if skew.max() > 1e-10 * largest_weight:
+    asymmetry = abs(adjacency - adjacency.T).max()
+    if asymmetry > _SYMMETRY_TOLERANCE * largest:
         raise ValueError(
             f"{name} must return symmetric weights, but W and its transpose differ by up to "
-            f"{skew.max():g}. Return for example W.maximum(W.T) or (W + W.T) / 2."
+            f"{asymmetry:g}. Return for example W.maximum(W.T) or (W + W.T) / 2."
         )
     return weighted_scatter(data, adjacency)
 
 
-def _refuse_indefinite(within: Floats) -> None:
+def _check_semidefinite(within: Floats) -> None:
     values = np.linalg.eigvalsh(within)
-    if values[0] < -1e-8 * np.abs(values).max():
+    if values[0] < -_NEGATIVE_TOLERANCE * np.abs(values).max():
         raise ValueError(
-            "within must return weights whose form X'L_w X has no negative eigenvalue, but it has "
-            f"{values[0]:g} beside {values[-1]:g}: some directions would be the better the farther "
-            "apart these samples are. Put what should be apart into between."
+            "within must return weights whose scatter X'L_w X has no negative eigenvalue, but it "
+            f"has {values[0]:g}, with {values[-1]:g} as the largest: larger distances between some "
+            "samples would count as better. Put pairs that should be apart into between."
         )

@@ -1,15 +1,24 @@
-"""Local Fisher Discriminant Analysis."""
+"""Local Fisher Discriminant Analysis (Sugiyama 2007)."""
 
 from __future__ import annotations
 
-from mpda._lib.samples import LabelledSamples
-from mpda._lib.validation import check_count, check_option
+from typing import Self
+
+from mpda._lib.array_types import ArrayLike
+from mpda._lib.validation import check_option, is_dask_collection, validate_labelled
 from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
-from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._eigen_method import EigenMethod, Memo
+from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.solutions import Solution, solve_largest
+from mpda.estimators._base import LinearMap
+from mpda.estimators._eigen_fit import (
+    check_eigen_parameters,
+    fit_eigen_method,
+    fit_many_eigen_methods,
+)
+from mpda.parallel import import_dask_cluster
 
 
-class LFDA(EigenMethod):
+class LFDA(LinearMap):
     """Local Fisher Discriminant Analysis.
 
     Fisher's discriminant analysis in which samples of a class that are far apart count less, so
@@ -108,16 +117,52 @@ class LFDA(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check(self) -> None:
-        check_count("n_neighbors", self.n_neighbors)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from labelled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples, as an array, device array or Dask collection.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self.check_parameters()
+        if is_dask_collection(X):
+            fit_eigen_method(self, import_dask_cluster().gather_by_class(self, X, y))
+        else:
+            fit_eigen_method(self, validate_labelled(self, X, y, devices=True))
+        return self
+
+    fit_many = fit_many_eigen_methods
+
+    def check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_eigen_parameters(self)
         check_option("affinity", self.affinity, AFFINITIES)
-        super()._check()
 
     @property
     def class_neighbors(self) -> int | None:
-        """Number of neighbours that are searched inside each class."""
-        return self.n_neighbors if self.affinity != "ones" else None
+        """Number of neighbours that are searched inside each class, None if there are none."""
+        return None if self.affinity == "ones" else self.n_neighbors
 
-    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(samples, memo)
-        return data.cached(local_fisher_problem, self.n_neighbors, self.affinity)
+    def solve(self, data: TrainingData) -> Solution:
+        """Compute the directions.
+
+        Parameters
+        ----------
+        data : TrainingData
+            The samples, with the stages that were computed before.
+
+        Returns
+        -------
+        Solution
+            By decreasing eigenvalue.
+        """
+        problem = data.cached(local_fisher_problem, self.n_neighbors, self.affinity)
+        return solve_largest(data.samples, problem, self.alpha, self.n_components)

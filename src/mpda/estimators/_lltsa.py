@@ -1,28 +1,31 @@
-"""Linear Local Tangent Space Alignment."""
+"""Linear Local Tangent Space Alignment (Zhang et al. 2007)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.samples import LabelledSamples
-from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import check_count, validate_unlabelled
 from mpda.baselines.alignment import alignment_problem, energy_dimension
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import numerical_rank
-from mpda.discriminant.solutions import Eigenproblem, Solution, solve_smallest
-from mpda.estimators._base import ComponentPath
-from mpda.estimators._eigen_method import EigenMethod, Memo
+from mpda.discriminant.solutions import Solution, solve_smallest
+from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._eigen_fit import (
+    check_eigen_parameters,
+    fit_eigen_method,
+    fit_many_eigen_methods,
+    solve_nested,
+)
 from mpda.neighbors.graph import center
 
+# Share of the variance of neighbourhoods in their tangent spaces, as tangent_energy of MPDA.
 _ENERGY = 0.95
 
 
-class LLTSA(EigenMethod):
+class LLTSA(LinearMap):
     """Linear Local Tangent Space Alignment, which does not look at labels.
 
     Finds the linear map in which every neighbourhood is, as nearly as possible, an affine image of
@@ -97,8 +100,6 @@ class LLTSA(EigenMethod):
     (150, 2)
     """
 
-    _increasing = True
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -121,65 +122,90 @@ class LLTSA(EigenMethod):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Learn the map from the samples X (n_samples, n_features); y is not used."""
-        self._check()
-        samples = validate_unlabelled(self, X)
-        with one_blas_thread(samples.coordinates.dimension <= SMALL):
-            forms = self._forms(samples, {})
-            solution = self._solution(samples, forms)
-        self.tangent_dimension_ = forms.dimension
-        self._keep(samples, solution)
+        """Learn the map from samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : object, default=None
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self.check_parameters()
+        data = fit_eigen_method(self, validate_unlabelled(self, X))
+        self.tangent_dimension_ = self._tangent_dimension(data)
         return self
 
-    def _paths(
-        self, index: int, samples: LabelledSamples, memo: Memo, n_rows: int | None
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
     ) -> Iterator[ComponentPath]:
-        """Yield the components for every number of them.
+        """Fit with each of several parameter sets and share their work.
 
         If the dimension of the tangent spaces follows the number of components, each number has an
         eigenproblem of its own, up to the largest dimension that is allowed.
-        """
-        if self.tangent_dimension is not None:
-            yield from super()._paths(index, samples, memo, n_rows)
-            return
-        r = 0
-        while n_rows is None or r < n_rows:
-            r += 1
-            forms = copy(self).set_params(n_components=r)._forms(samples, memo)
-            directions = self._solution(samples, forms).directions
-            is_last = forms.dimension < r
-            rows = directions.first(n_rows or directions.eigenvalues.size if is_last else r)
-            yield ComponentPath(index, self._scale_directions(rows), first=r)
-            if is_last or r >= directions.eigenvalues.size:
-                return
 
-    def _check(self) -> None:
-        check_count("n_neighbors", self.n_neighbors, least=3)
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        parameter_sets : sequence of dict
+            Parameters and their values.
+        n_components : sequence of int, default=None
+            Numbers of components that are needed. None stands for all.
+
+        Returns
+        -------
+        iterator of ComponentPath
+            One or several for each parameter set.
+        """
+        return fit_many_eigen_methods(self, X, y, parameter_sets, n_components, _solve_path)
+
+    def check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_eigen_parameters(self, min_neighbors=3)
         if self.tangent_dimension is not None:
             check_count("tangent_dimension", self.tangent_dimension)
-        super()._check()
 
-    def _forms(self, samples: LabelledSamples, memo: Memo) -> _Forms:
-        data = self._training_data(samples, memo)
-        r = self._dimension(data)
-        return _Forms(data.cached(alignment_problem, self.n_neighbors, r), r)
+    def solve(self, data: TrainingData) -> Solution:
+        """Compute the directions.
 
-    def _solution(self, samples: LabelledSamples, forms: _Forms) -> Solution:
-        return solve_smallest(samples, forms.pencil, self.alpha, self.n_components)
+        Parameters
+        ----------
+        data : TrainingData
+            The samples, with the stages that were computed before.
 
-    def _dimension(self, data: TrainingData) -> int:
-        """r, the dimension of the tangent spaces of neighbourhoods."""
-        Z, lists = data.local_samples.all_coordinates, data.neighbors(self.n_neighbors).indices
-        offsets = center(Z)
-        n_dimensions = numerical_rank(offsets.T @ offsets)
-        most = max(1, min(lists.shape[1] - 2, n_dimensions - 1))
-        if self.tangent_dimension is None:
-            return min(self.n_components or energy_dimension(Z, lists, _ENERGY), most)
+        Returns
+        -------
+        Solution
+            By increasing eigenvalue.
+        """
+        problem = data.cached(alignment_problem, self.n_neighbors, self._tangent_dimension(data))
+        return solve_smallest(data.samples, problem, self.alpha, self.n_components)
+
+    def _tangent_dimension(self, data: TrainingData) -> int:
+        """Return r, the dimension of the tangent spaces."""
+        k = data.neighbors(self.n_neighbors).indices.shape[1]
+        rank = data.cached(_samples_rank)
+        largest = max(1, min(k - 2, rank - 1))
         r = self.tangent_dimension
-        if r > most:
+        if r is None:
+            r = self.n_components or data.cached(energy_dimension, self.n_neighbors, _ENERGY)
+            return min(r, largest)
+        if r > largest:
             raise ValueError(
-                f"tangent_dimension must be below n_neighbors - 1, here {lists.shape[1] - 1}, and "
-                f"below the dimensions that the samples span, here {n_dimensions}, got {r}."
+                f"tangent_dimension must be below n_neighbors - 1, here {k - 1}, and below the "
+                f"dimensions that the samples span, here {rank}, got {r}."
             )
         return r
 
@@ -189,9 +215,23 @@ class LLTSA(EigenMethod):
         return tags
 
 
-@dataclass(frozen=True)
-class _Forms:
-    """The pencil and r, the dimension of the tangent spaces that it is made with."""
+def _samples_rank(data: TrainingData) -> int:
+    """Return the number of dimensions that the samples span."""
+    offsets = center(data.local_samples.all_coordinates)
+    return numerical_rank(offsets.T @ offsets)
 
-    pencil: Eigenproblem
-    dimension: int
+
+def _solve_path(
+    method: LLTSA, data: TrainingData, max_components: int | None
+) -> list[tuple[int, Solution]]:
+    """Return solutions for all numbers of components, and the smallest number for each."""
+    if method.tangent_dimension is not None:
+        return solve_nested(method, data, max_components)
+    limit = max_components or data.samples.coordinates.dimension
+    largest = copy(method).set_params(n_components=limit)._tangent_dimension(data)
+    solutions = [
+        (r, copy(method).set_params(n_components=r).solve(data)) for r in range(1, largest)
+    ]
+    # From the largest dimension on, all numbers of components have the same eigenproblem.
+    method = copy(method).set_params(tangent_dimension=largest)
+    return [*solutions, (largest, solve_nested(method, data, max_components)[0][1])]

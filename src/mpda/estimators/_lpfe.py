@@ -1,16 +1,23 @@
-"""Linearised Parallel Field Embedding on a supervised graph."""
+"""Linearised Parallel Field Embedding on a supervised graph (Lin et al. 2013)."""
 
 from __future__ import annotations
 
-from mpda._lib.samples import LabelledSamples
-from mpda._lib.validation import check_count, check_number
+from typing import Self
+
+from mpda._lib.array_types import ArrayLike
+from mpda._lib.validation import check_number, validate_labelled
 from mpda.baselines.training_data import TrainingData
 from mpda.baselines.vector_fields import follow_fields
 from mpda.discriminant.solutions import Solution
-from mpda.estimators._eigen_method import EigenMethod, Memo
+from mpda.estimators._base import LinearMap
+from mpda.estimators._eigen_fit import (
+    check_eigen_parameters,
+    fit_eigen_method,
+    fit_many_eigen_methods,
+)
 
 
-class LPFE(EigenMethod):
+class LPFE(LinearMap):
     """Linearised Parallel Field Embedding on the within-class graph.
 
     First the vector fields along the classes that turn least from sample to sample: the unit
@@ -90,8 +97,6 @@ class LPFE(EigenMethod):
     (150, 2)
     """
 
-    _increasing = True
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -113,20 +118,49 @@ class LPFE(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check(self) -> None:
-        check_count("n_neighbors", self.n_neighbors)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from labelled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self.check_parameters()
+        fit_eigen_method(self, validate_labelled(self, X, y))
+        return self
+
+    fit_many = fit_many_eigen_methods
+
+    def check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_eigen_parameters(self)
         check_number("tangent_energy", self.tangent_energy, most=1.0)
-        super()._check()
 
     @property
     def class_neighbors(self) -> int | None:
-        """Number of neighbours that are searched inside each class."""
+        """Number of neighbours that are searched inside each class, None if there are none."""
         return self.n_neighbors
 
-    def _forms(self, samples: LabelledSamples, memo: Memo) -> TrainingData:
-        return self._training_data(samples, memo)
+    def solve(self, data: TrainingData) -> Solution:
+        """Compute the directions.
 
-    def _solution(self, samples: LabelledSamples, forms: TrainingData) -> Solution:
-        return follow_fields(
-            forms, self.n_neighbors, self.tangent_energy, self.alpha, self.n_components
-        )
+        Parameters
+        ----------
+        data : TrainingData
+            The samples, with the stages that were computed before.
+
+        Returns
+        -------
+        Solution
+            By increasing energy of the vector fields.
+        """
+        options = self.n_neighbors, self.tangent_energy, self.alpha, self.n_components
+        return follow_fields(data, *options)

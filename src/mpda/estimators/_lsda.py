@@ -1,15 +1,23 @@
-"""Locality Sensitive Discriminant Analysis."""
+"""Locality Sensitive Discriminant Analysis (Cai et al. 2007)."""
 
 from __future__ import annotations
 
-from mpda._lib.samples import LabelledSamples
-from mpda._lib.validation import check_count, check_number
+from typing import Self
+
+from mpda._lib.array_types import ArrayLike
+from mpda._lib.validation import check_number, validate_labelled
 from mpda.baselines.graph_methods import lsda_scatters
-from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._eigen_method import EigenMethod, Memo
+from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.solutions import Solution, solve_largest
+from mpda.estimators._base import LinearMap
+from mpda.estimators._eigen_fit import (
+    check_eigen_parameters,
+    fit_eigen_method,
+    fit_many_eigen_methods,
+)
 
 
-class LSDA(EigenMethod):
+class LSDA(LinearMap):
     """Locality Sensitive Discriminant Analysis.
 
     Near samples of one class stay near, and near samples of different classes come apart. The
@@ -78,8 +86,6 @@ class LSDA(EigenMethod):
     (150, 2)
     """
 
-    _unit_rows = True
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -99,12 +105,45 @@ class LSDA(EigenMethod):
         self.orthonormal = orthonormal
         self.verbose = verbose
 
-    def _check(self) -> None:
-        check_count("n_neighbors", self.n_neighbors)
-        check_number("between_share", self.between_share, below=1.0)
-        super()._check()
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from labelled samples.
 
-    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(samples, memo)
-        scatters = data.cached(lsda_scatters, self.n_neighbors)
-        return scatters.eigenproblem(self.between_share)
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self.check_parameters()
+        fit_eigen_method(self, validate_labelled(self, X, y))
+        return self
+
+    fit_many = fit_many_eigen_methods
+
+    def check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_eigen_parameters(self)
+        check_number("between_share", self.between_share, below=1.0)
+
+    def solve(self, data: TrainingData) -> Solution:
+        """Compute the directions.
+
+        Parameters
+        ----------
+        data : TrainingData
+            The samples, with the stages that were computed before.
+
+        Returns
+        -------
+        Solution
+            By decreasing eigenvalue, of unit length.
+        """
+        problem = data.cached(lsda_scatters, self.n_neighbors).eigenproblem(self.between_share)
+        options = self.alpha, self.n_components
+        return solve_largest(data.samples, problem, *options, unit_length=True)

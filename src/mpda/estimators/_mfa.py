@@ -1,15 +1,23 @@
-"""Marginal Fisher Analysis."""
+"""Marginal Fisher Analysis (Yan et al. 2007)."""
 
 from __future__ import annotations
 
-from mpda._lib.samples import LabelledSamples
-from mpda._lib.validation import check_count, check_option
+from typing import Self
+
+from mpda._lib.array_types import ArrayLike
+from mpda._lib.validation import check_count, check_option, validate_labelled
 from mpda.baselines.graph_methods import PENALTIES, intrinsic_scatter, penalty_scatter
-from mpda.discriminant.solutions import Eigenproblem
-from mpda.estimators._eigen_method import EigenMethod, Memo
+from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.solutions import Eigenproblem, Solution, solve_largest
+from mpda.estimators._base import LinearMap
+from mpda.estimators._eigen_fit import (
+    check_eigen_parameters,
+    fit_eigen_method,
+    fit_many_eigen_methods,
+)
 
 
-class MFA(EigenMethod):
+class MFA(LinearMap):
     """Marginal Fisher Analysis.
 
     Draws neighbours of a class together and pushes apart the pairs of different classes that are
@@ -84,8 +92,6 @@ class MFA(EigenMethod):
     (150, 2)
     """
 
-    _unit_rows = True
-
     def __init__(
         self,
         n_components: int | None = None,
@@ -109,18 +115,52 @@ class MFA(EigenMethod):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check(self) -> None:
-        check_count("n_neighbors", self.n_neighbors)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Learn the map from labelled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        self.check_parameters()
+        fit_eigen_method(self, validate_labelled(self, X, y))
+        return self
+
+    fit_many = fit_many_eigen_methods
+
+    def check_parameters(self) -> None:
+        """Raise an error if a parameter is invalid."""
+        check_eigen_parameters(self)
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
-        super()._check()
 
     @property
     def class_neighbors(self) -> int | None:
-        """Number of neighbours that are searched inside each class."""
+        """Number of neighbours that are searched inside each class, None if there are none."""
         return self.n_neighbors
 
-    def _forms(self, samples: LabelledSamples, memo: Memo) -> Eigenproblem:
-        data = self._training_data(samples, memo)
+    def solve(self, data: TrainingData) -> Solution:
+        """Compute the directions.
+
+        Parameters
+        ----------
+        data : TrainingData
+            The samples, with the stages that were computed before.
+
+        Returns
+        -------
+        Solution
+            By decreasing eigenvalue, of unit length.
+        """
         between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
-        return Eigenproblem(between, data.cached(intrinsic_scatter, self.n_neighbors))
+        problem = Eigenproblem(between, data.cached(intrinsic_scatter, self.n_neighbors))
+        options = self.alpha, self.n_components
+        return solve_largest(data.samples, problem, *options, unit_length=True)

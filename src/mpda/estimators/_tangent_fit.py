@@ -47,8 +47,7 @@ from mpda.discriminant.fit import (
 )
 from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
 from mpda.estimators._base import ComponentPath
-from mpda.estimators._health import narrowed, warn_of_trouble
-from mpda.estimators._scale import Scale
+from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.partition.rules import check_patch_labels
 
 if TYPE_CHECKING:
@@ -183,8 +182,8 @@ def fit_many_tangent_methods(
             for index in groups[settings[number]]:
                 if isinstance(result, Directions):
                     directions = result.first(n_rows or result.eigenvalues.shape[0])
-                    scale = Scale(methods[index].eigenvalue_power, unit=False, orthonormal=False)
-                    yield ComponentPath(index, scale.applied(directions).T)
+                    components = scale_directions(directions, methods[index].eigenvalue_power)
+                    yield ComponentPath(index, components)
                 else:
                     yield ComponentPath(index, None, failure=str(result))
 
@@ -315,8 +314,8 @@ def _set_attributes(
     estimator.classes_ = numbers_to_device(labels[order], origin)
     estimator.class_solvers_ = [solvers[index] for index in order]
     estimator.class_residuals_ = to_device(residuals[order], origin)
-    scale = Scale(estimator.eigenvalue_power, unit=False, orthonormal=False)
-    estimator.components_ = narrowed(scale.applied(fit.directions).T, dtype)
+    components = scale_directions(fit.directions, estimator.eigenvalue_power)
+    estimator.components_ = cast_components(components, dtype)
     estimator.eigenvalues_ = fit.directions.eigenvalues
     estimator.residual_ = fit.residual
     estimator.condition_ = fit.directions.condition
@@ -331,7 +330,7 @@ def _set_attributes(
         _report_fallbacks(type(estimator).__name__, samples.classes.tolist(), fit)
     # The Schur complement has the square of the residual as relative error.
     residual = max(fit.residual, residuals.max() ** 2)
-    warn_of_trouble(residual, fit.directions.condition, stacklevel=5)
+    warn_inaccurate(residual, fit.directions.condition)
 
 
 def _set_patch_attributes(
