@@ -35,7 +35,7 @@ PathSolver = Callable[[Any, TrainingData, int | None], list[tuple[int, Solution]
 """Returns solutions with the smallest number of components for which each holds."""
 
 
-def check_eigen_parameters(estimator: Any, min_neighbors: int = 1) -> None:
+def check_parameters(estimator: Any, min_neighbors: int = 1) -> None:
     """Check the parameters that all estimators of this module have.
 
     Parameters
@@ -54,7 +54,7 @@ def check_eigen_parameters(estimator: Any, min_neighbors: int = 1) -> None:
     check_jobs(getattr(estimator, "n_jobs", None))
 
 
-def fit_eigen_method(estimator: Any, samples: Any) -> TrainingData:
+def fit(estimator: Any, samples: Any) -> TrainingData:
     """Fit an estimator whose parameters were checked, and set its attributes.
 
     Parameters
@@ -88,7 +88,7 @@ def fit_eigen_method(estimator: Any, samples: Any) -> TrainingData:
     return data
 
 
-def fit_many_eigen_methods(
+def fit_many(
     estimator: Any,
     X: ArrayLike,
     y: ArrayLike,

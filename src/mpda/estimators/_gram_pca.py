@@ -1,14 +1,15 @@
-"""GramPCA."""
+"""Principal component analysis of samples that need not fit into memory."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from mpda._lib.array_types import ArrayLike, Floats
+from mpda._lib.array_types import Array, ArrayLike
 from mpda._lib.arrays import array_namespace, astype, ldexp, maximum, to_host
 from mpda._lib.validation import (
     check_count,
@@ -69,29 +70,54 @@ class GramPCA(LinearMap):
         self.n_components = n_components
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
-        """Learn the components from the samples X (n_samples, n_features); y is not used."""
-        _check_components(self.n_components)
-        if is_dask_collection(X):
-            n, dtype, mean, exponent, scatter = self._sum_over_cluster(X, y)
-        else:
-            samples = validate_unlabelled(self, X, devices=True)
-            n, dtype, mean = samples.X.shape[0], samples.dtype, samples.mean
-            exponent = samples.coordinates.exponent
-            scatter = total_scatter(samples.X, 0, ldexp(mean, -exponent))
-        xp = array_namespace(scatter)
-        values, vectors = xp.linalg.eigh(scatter)
+        """Learn the components from samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples, as an array, memory map, device array or Dask collection.
+        y : object, default=None
+            Not used.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        r = self.n_components
+        if isinstance(r, float | np.floating):
+            check_number("n_components", r, least=math.ulp(0.0), below=1.0)
+        elif r is not None:
+            check_count("n_components", r)
+        moments = self._cluster_moments(X, y) if is_dask_collection(X) else self._moments(X)
+        xp, exponent = array_namespace(moments.scatter), moments.exponent
+        values, vectors = xp.linalg.eigh(moments.scatter)
         values, vectors = maximum(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
         ratios = values / xp.sum(values)
-        kept = _number_kept(self.n_components, to_host(ratios), min(n, ratios.shape[0]))
-        self.n_components_ = kept
-        self.components_ = astype(fix_signs(vectors[:, :kept]).T, dtype)
-        self.explained_variance_ = ldexp(values[:kept] / (n - 1), 2 * exponent)
-        self.explained_variance_ratio_ = ratios[:kept]
-        self.mean_ = astype(mean, dtype)
+        largest = min(moments.n, ratios.shape[0])
+        if r is None:
+            r = largest
+        elif isinstance(r, float | np.floating):
+            n_below = np.searchsorted(np.cumsum(to_host(ratios)), r, side="right")
+            r = min(largest, int(n_below) + 1)
+        if r > largest:
+            raise ValueError(
+                f"n_components={r} is more than there is: {largest} at most for these samples."
+            )
+        self.n_components_ = r = int(r)
+        self.components_ = astype(fix_signs(vectors[:, :r]).T, moments.dtype)
+        self.explained_variance_ = ldexp(values[:r] / (moments.n - 1), 2 * exponent)
+        self.explained_variance_ratio_ = ratios[:r]
+        self.mean_ = astype(moments.mean, moments.dtype)
         return self
 
-    def _sum_over_cluster(self, X: Any, y: Any) -> tuple[int, Any, Floats, int, Floats]:
-        """Return n, dtype, mean, exponent and scatter of a Dask collection."""
+    def _moments(self, X: ArrayLike) -> _Moments:
+        samples = validate_unlabelled(self, X, devices=True)
+        exponent, mean = samples.coordinates.exponent, samples.mean
+        scatter = total_scatter(samples.X, 0, ldexp(mean, -exponent))
+        return _Moments(samples.X.shape[0], samples.dtype, mean, exponent, scatter)
+
+    def _cluster_moments(self, X: Any, y: Any) -> _Moments:
         if np.isscalar(y):
             raise TypeError(
                 f"y={y!r} is not used: GramPCA returns arrays, without columns for labels. Give X "
@@ -104,7 +130,7 @@ class GramPCA(LinearMap):
         check_not_constant(facts.low, facts.high)
         exponent = scale_exponent(facts.low, facts.high)
         scatter = cluster.sum_over_blocks(blocks, total_scatter, exponent, facts.mean)
-        return facts.n, blocks.kind.dtype, facts.mean, exponent, scatter
+        return _Moments(facts.n, blocks.kind.dtype, facts.mean, exponent, scatter)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -112,20 +138,15 @@ class GramPCA(LinearMap):
         return tags
 
 
-def _check_components(n_components: Any) -> None:
-    if isinstance(n_components, float | np.floating) and not isinstance(n_components, int):
-        check_number("n_components", n_components, least=math.ulp(0.0), below=1.0)
-    elif n_components is not None:
-        check_count("n_components", n_components)
+@dataclass(frozen=True)
+class _Moments:
+    """Number, mean (d,) and scatter (d, d) about the mean of samples; the scatter is scaled.
 
+    The scatter is that of the samples times 2^-exponent; dtype is the precision of the samples.
+    """
 
-def _number_kept(n_components: float | None, ratios: Floats, most: int) -> int:
-    if n_components is None:
-        return most
-    if isinstance(n_components, float | np.floating):
-        return min(most, int(np.searchsorted(np.cumsum(ratios), n_components, side="right")) + 1)
-    if n_components > most:
-        raise ValueError(
-            f"n_components={n_components} is more than there is: {most} at most for these samples."
-        )
-    return int(n_components)
+    n: int
+    dtype: Any
+    mean: Array
+    exponent: int
+    scatter: Array

@@ -19,16 +19,11 @@ from mpda.baselines.graph_methods import (
 )
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.solutions import Eigenproblem, Solution, solve_largest
+from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
-from mpda.estimators._eigen_fit import (
-    check_eigen_parameters,
-    fit_eigen_method,
-    fit_many_eigen_methods,
-)
 
 _WITHIN = ("fisher", "local", "neighbors")
 _BETWEEN = ("fisher", "local", "pairs")
-_AFFINITIES = {"fisher": "ones", "local": "full"}
 # Larger weights could overflow in sums over all pairs of samples with squared distances up to 1e60.
 _MAX_WEIGHT = 1e100
 # Weights of a symmetric graph may differ by rounding, relative to the largest.
@@ -169,14 +164,14 @@ class GraphDiscriminant(LinearMap):
             The fitted estimator.
         """
         self.check_parameters()
-        fit_eigen_method(self, validate_labelled(self, X, y))
+        _eigen_fit.fit(self, validate_labelled(self, X, y))
         return self
 
-    fit_many = fit_many_eigen_methods
+    fit_many = _eigen_fit.fit_many
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        check_eigen_parameters(self)
+        _eigen_fit.check_parameters(self)
         if not callable(self.within):
             check_option("within", self.within, _WITHIN, also=", or a callable")
         if not callable(self.between):
@@ -209,17 +204,19 @@ class GraphDiscriminant(LinearMap):
         elif self.within == "neighbors":
             within = data.cached(intrinsic_scatter, self.n_neighbors)
         else:
-            affinity = _AFFINITIES[self.within]
-            within = data.cached(local_fisher_problem, self.n_neighbors, affinity).denominator
+            within = self._fisher_problem(data, self.within).denominator
         if callable(self.between):
             between = _custom_scatter(data, self.between, "between")
         elif self.between == "pairs":
             between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
         else:
-            affinity = _AFFINITIES[self.between]
-            between = data.cached(local_fisher_problem, self.n_neighbors, affinity).numerator
+            between = self._fisher_problem(data, self.between).numerator
         problem = Eigenproblem(between, within)
         return solve_largest(data.samples, problem, self.alpha, self.n_components)
+
+    def _fisher_problem(self, data: TrainingData, graph: str) -> Eigenproblem:
+        affinity = {"fisher": "ones", "local": "full"}[graph]
+        return data.cached(local_fisher_problem, self.n_neighbors, affinity)
 
 
 def _custom_scatter(data: TrainingData, graph: Callable[..., Any], name: str) -> Floats:
@@ -245,7 +242,7 @@ def _custom_scatter(data: TrainingData, graph: Callable[..., Any], name: str) ->
     largest = np.abs(adjacency.data).max(initial=0.0)
     if not largest < _MAX_WEIGHT:
         raise ValueError(
-            f"{name} must return finite weights below {_MAX_WEIGHT:g}, got {largest:g} in magnitude."
+            f"{name} must return finite weights below {_MAX_WEIGHT:g}, got up to {largest:g}."
         )
     asymmetry = abs(adjacency - adjacency.T).max()
     if asymmetry > _SYMMETRY_TOLERANCE * largest:

@@ -9,12 +9,8 @@ from mpda._lib.validation import check_option, is_dask_collection, validate_labe
 from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.solutions import Solution, solve_largest
+from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
-from mpda.estimators._eigen_fit import (
-    check_eigen_parameters,
-    fit_eigen_method,
-    fit_many_eigen_methods,
-)
 from mpda.parallel import import_dask_cluster
 
 
@@ -134,16 +130,16 @@ class LFDA(LinearMap):
         """
         self.check_parameters()
         if is_dask_collection(X):
-            fit_eigen_method(self, import_dask_cluster().gather_by_class(self, X, y))
+            _eigen_fit.fit(self, import_dask_cluster().gather_by_class(self, X, y))
         else:
-            fit_eigen_method(self, validate_labelled(self, X, y, devices=True))
+            _eigen_fit.fit(self, validate_labelled(self, X, y, devices=True))
         return self
 
-    fit_many = fit_many_eigen_methods
+    fit_many = _eigen_fit.fit_many
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        check_eigen_parameters(self)
+        _eigen_fit.check_parameters(self)
         check_option("affinity", self.affinity, AFFINITIES)
 
     @property

@@ -12,13 +12,8 @@ from mpda.baselines.alignment import alignment_problem, energy_dimension
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import numerical_rank
 from mpda.discriminant.solutions import Solution, solve_smallest
+from mpda.estimators import _eigen_fit
 from mpda.estimators._base import ComponentPath, LinearMap
-from mpda.estimators._eigen_fit import (
-    check_eigen_parameters,
-    fit_eigen_method,
-    fit_many_eigen_methods,
-    solve_nested,
-)
 from mpda.neighbors.graph import center
 
 # Share of the variance of neighbourhoods in their tangent spaces, as tangent_energy of MPDA.
@@ -137,7 +132,7 @@ class LLTSA(LinearMap):
             The fitted estimator.
         """
         self.check_parameters()
-        data = fit_eigen_method(self, validate_unlabelled(self, X))
+        data = _eigen_fit.fit(self, validate_unlabelled(self, X))
         self.tangent_dimension_ = self._tangent_dimension(data)
         return self
 
@@ -169,11 +164,11 @@ class LLTSA(LinearMap):
         iterator of ComponentPath
             One or several for each parameter set.
         """
-        return fit_many_eigen_methods(self, X, y, parameter_sets, n_components, _solve_path)
+        return _eigen_fit.fit_many(self, X, y, parameter_sets, n_components, _solve_path)
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        check_eigen_parameters(self, min_neighbors=3)
+        _eigen_fit.check_parameters(self, min_neighbors=3)
         if self.tangent_dimension is not None:
             check_count("tangent_dimension", self.tangent_dimension)
 
@@ -226,7 +221,7 @@ def _solve_path(
 ) -> list[tuple[int, Solution]]:
     """Return solutions for all numbers of components, and the smallest number for each."""
     if method.tangent_dimension is not None:
-        return solve_nested(method, data, max_components)
+        return _eigen_fit.solve_nested(method, data, max_components)
     limit = max_components or data.samples.coordinates.dimension
     largest = copy(method).set_params(n_components=limit)._tangent_dimension(data)
     solutions = [
@@ -234,4 +229,4 @@ def _solve_path(
     ]
     # From the largest dimension on, all numbers of components have the same eigenproblem.
     method = copy(method).set_params(tangent_dimension=largest)
-    return [*solutions, (largest, solve_nested(method, data, max_components)[0][1])]
+    return [*solutions, (largest, _eigen_fit.solve_nested(method, data, max_components)[0][1])]

@@ -9,12 +9,8 @@ from mpda._lib.validation import check_number, validate_labelled
 from mpda.baselines.graph_methods import lsda_scatters
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.solutions import Solution, solve_largest
+from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
-from mpda.estimators._eigen_fit import (
-    check_eigen_parameters,
-    fit_eigen_method,
-    fit_many_eigen_methods,
-)
 
 
 class LSDA(LinearMap):
@@ -121,14 +117,14 @@ class LSDA(LinearMap):
             The fitted estimator.
         """
         self.check_parameters()
-        fit_eigen_method(self, validate_labelled(self, X, y))
+        _eigen_fit.fit(self, validate_labelled(self, X, y))
         return self
 
-    fit_many = fit_many_eigen_methods
+    fit_many = _eigen_fit.fit_many
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        check_eigen_parameters(self)
+        _eigen_fit.check_parameters(self)
         check_number("between_share", self.between_share, below=1.0)
 
     def solve(self, data: TrainingData) -> Solution:

@@ -17,10 +17,14 @@ from mpda._lib.validation import check_count, check_number, resolve_seed, valida
 from mpda.baselines.lsdr.subspace_search import SearchOptions, maximize_smi
 from mpda.estimators._base import LinearMap
 
+# Candidates of the cross-validation: a factor of two in width and of ten in ridge changes little.
 _WIDTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 _RIDGES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-# Below it, rounding would decide the weights of bases that nearly coincide.
-_LEAST_RIDGE = 1e-10
+# Gaussians of other widths, relative to the median distance, are constant or vanish at all samples.
+_WIDTH_RANGE = (1e-3, 1e3)
+# A smaller ridge leaves the weights of nearly equal basis functions to rounding, a larger one makes
+# all weights vanish.
+_RIDGE_RANGE = (1e-10, 1e10)
 
 
 class LSDR(LinearMap):
@@ -144,49 +148,61 @@ class LSDR(LinearMap):
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from the samples X (n_samples, n_features) and their class labels y."""
+        """Learn the map from labelled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         begin = time.monotonic()
         samples = validate_labelled(self, X, y)
         options = self._search_options(begin)
-        codes = np.searchsorted(samples.classes, samples.y)
         rng = np.random.default_rng(_seed(self.random_state))
-        subspace = maximize_smi(samples, codes, self.n_components, self.init, options, rng)
+        subspace = maximize_smi(samples, self.n_components, self.init, options, rng)
         self.classes_ = samples.classes
-        self.mean_ = subspace.mean.astype(samples.dtype, copy=False)
+        self.mean_ = samples.mean.astype(samples.dtype, copy=False)
         self.components_ = subspace.components.astype(samples.dtype, order="C")
         self.width_ = subspace.smoothing.width
         self.ridge_ = subspace.smoothing.ridge
         history = subspace.ascent.history
         self.history_ = {name: np.array(values) for name, values in history.items()}
         self.smi_ = history["objective"][-1]
-        # scikit-learn wants at least 1: the look that found nothing to gain counts.
+        # scikit-learn requires at least 1: a start that cannot be improved counts as an iteration.
         self.n_iter_ = max(len(history["step"]) - 1, 1)
         self.stop_reason_ = subspace.ascent.stop_reason
-        self._warn_if_cut_short()
+        self._warn_unconverged()
         return self
 
     def _search_options(self, begin: float) -> SearchOptions:
         unlimited = self.max_time is None or self.max_time == math.inf
-        time_given = math.inf if unlimited else check_number("max_time", self.max_time)
+        seconds = math.inf if unlimited else check_number("max_time", self.max_time)
         return SearchOptions(
             n_centers=check_count("n_centers", self.n_centers),
-            widths=_numbers("widths", self.widths, _WIDTHS, least=1e-3, most=1e3),
-            ridges=_numbers("ridges", self.ridges, _RIDGES, least=_LEAST_RIDGE, most=1e10),
+            widths=_check_candidates("widths", self.widths, _WIDTHS, _WIDTH_RANGE),
+            ridges=_check_candidates("ridges", self.ridges, _RIDGES, _RIDGE_RANGE),
             n_folds=check_count("n_folds", self.n_folds, least=2),
             max_iter=check_count("max_iter", self.max_iter),
             tol=check_number("tol", self.tol),
-            deadline=begin + time_given,
+            deadline=begin + seconds,
             verbose=bool(self.verbose),
         )
 
-    def _warn_if_cut_short(self) -> None:
-        cures = {
+    def _warn_unconverged(self) -> None:
+        advice = {
             "max_iter": f"max_iter={self.max_iter} iterations. Set a larger max_iter or tol",
             "max_time": f"max_time={self.max_time} seconds. Set a larger max_time",
         }
-        if self.stop_reason_ in cures:
+        if self.stop_reason_ in advice:
             warnings.warn(
-                f"LSDR stopped after {cures[self.stop_reason_]}, or take the subspace as it is: "
+                f"LSDR stopped after {advice[self.stop_reason_]}, or use the subspace as it is: "
                 f"the norm of the gradient was {self.history_['gradient_norm'][-1]:.2g}.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -200,12 +216,13 @@ def _seed(random_state: Any) -> int:
         raise ValueError(f"random_state cannot be a seed: {error}.") from error
 
 
-def _numbers(
-    name: str, values: Any, default: tuple[float, ...], *, least: float, most: float
+def _check_candidates(
+    name: str, values: Any, default: tuple[float, ...], limits: tuple[float, float]
 ) -> tuple[float, ...]:
-    """Checked candidates; ``default`` for None."""
+    """Return the candidates as a tuple, ``default`` for None."""
     if values is None:
         return default
     if np.ndim(values) != 1 or len(values) == 0:
         raise ValueError(f"{name} must be None or a sequence of numbers, got {values!r}.")
+    least, most = limits
     return tuple(check_number(f"each of {name}", v, least=least, most=most) for v in values)

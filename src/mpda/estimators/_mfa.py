@@ -9,12 +9,8 @@ from mpda._lib.validation import check_count, check_option, validate_labelled
 from mpda.baselines.graph_methods import PENALTIES, intrinsic_scatter, penalty_scatter
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.solutions import Eigenproblem, Solution, solve_largest
+from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
-from mpda.estimators._eigen_fit import (
-    check_eigen_parameters,
-    fit_eigen_method,
-    fit_many_eigen_methods,
-)
 
 
 class MFA(LinearMap):
@@ -131,14 +127,14 @@ class MFA(LinearMap):
             The fitted estimator.
         """
         self.check_parameters()
-        fit_eigen_method(self, validate_labelled(self, X, y))
+        _eigen_fit.fit(self, validate_labelled(self, X, y))
         return self
 
-    fit_many = fit_many_eigen_methods
+    fit_many = _eigen_fit.fit_many
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        check_eigen_parameters(self)
+        _eigen_fit.check_parameters(self)
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
 

@@ -92,8 +92,6 @@ class InformativeSubspace:
     ----------
     components : ndarray of shape (r, d)
         Orthonormal; principal axes of the mapped samples, by decreasing variance.
-    mean : ndarray of shape (d,)
-        Mean of the samples.
     smoothing : Smoothing
         Width, in the units of the samples, and ridge of the final ascent.
     ascent : Ascent
@@ -101,14 +99,12 @@ class InformativeSubspace:
     """
 
     components: Floats
-    mean: Floats
     smoothing: Smoothing
     ascent: Ascent
 
 
 def maximize_smi(
     samples: LabelledSamples,
-    codes: Ints,
     n_components: Any,
     init: Any,
     options: SearchOptions,
@@ -120,8 +116,6 @@ def maximize_smi(
     ----------
     samples : LabelledSamples
         Samples of the fit.
-    codes : ndarray of shape (n,)
-        Class of each sample, 0 to k - 1.
     n_components : int or None
         Dimension of the subspace, checked here.
     init : {"best", "pca", "random"} or array-like of shape (r, d)
@@ -137,7 +131,7 @@ def maximize_smi(
         The subspace and how it was reached.
     """
     order = np.lexsort(samples.X.T[::-1])
-    labels, first, codes = np.unique(codes[order], return_index=True, return_inverse=True)
+    labels, first, codes = np.unique(samples.y[order], return_index=True, return_inverse=True)
     codes = np.argsort(np.argsort(first))[codes]  # classes numbered by first appearance
     axes = _principal_axes(samples, order)
     r = _check_n_components(n_components, labels.size, len(axes.basis))
@@ -150,10 +144,7 @@ def maximize_smi(
         rows = _rotate_to_principal_axes(axes.points, ascent.W)
     width = float(np.ldexp(start.smoothing.width, axes.exponent))
     return InformativeSubspace(
-        components=fix_signs((rows @ axes.basis).T).T,
-        mean=axes.mean,
-        smoothing=Smoothing(width, start.smoothing.ridge),
-        ascent=ascent,
+        fix_signs((rows @ axes.basis).T).T, Smoothing(width, start.smoothing.ridge), ascent
     )
 
 
@@ -162,12 +153,10 @@ class _PrincipalAxes:
     """The samples in the coordinates of their principal axes.
 
     points : (n, p) centred, times 2^-exponent; basis : (p, d) orthonormal, by decreasing variance
-    mean : (d,) of the samples
     """
 
     points: Floats
     basis: Floats
-    mean: Floats
     exponent: int
 
 
@@ -179,13 +168,9 @@ def _principal_axes(samples: LabelledSamples, order: Ints) -> _PrincipalAxes:
     offsets = np.ldexp(offsets, -shift)
     _, singular, basis = np.linalg.svd(np.linalg.qr(offsets, mode="r"), full_matrices=False)
     rank = np.count_nonzero(singular > max(samples.X.shape) * np.finfo(float).eps * singular[0])
-    basis = basis[:rank]
-    return _PrincipalAxes(
-        points=offsets @ basis.T,
-        basis=basis if coordinates.basis is None else basis @ coordinates.basis.T,
-        mean=samples.mean,
-        exponent=coordinates.exponent + shift,
-    )
+    points = offsets @ basis[:rank].T
+    basis = coordinates.rotate_back(basis[:rank].T).T
+    return _PrincipalAxes(points, basis, coordinates.exponent + shift)
 
 
 def _check_n_components(n_components: Any, n_classes: int, rank: int) -> int:
