@@ -161,6 +161,21 @@ def test_eigenvalue_power_multiplies_the_components(name):
         np.testing.assert_allclose(first.components_, powered.components_[:2])
 
 
+@pytest.mark.parametrize("name", MAXIMISING + MINIMISING)
+def test_fit_many_equals_single_fits(name):
+    grid = {"n_neighbors": [4, 6], "alpha": [0.1, 1.0], "eigenvalue_power": [0.0, 0.5]}
+    points = list(ParameterGrid(grid))
+    fits = set()
+    for path in ESTIMATORS[name]().fit_many(X, Y, points, [1, 3]):
+        for r in range(path.first, len(path.components) + 1):
+            fitted = ESTIMATORS[name](n_components=r, **points[path.index]).fit(X, Y)
+            size = np.abs(fitted.components_).max()
+            np.testing.assert_allclose(path.components[:r], fitted.components_, atol=1e-8 * size)
+            fits.add((path.index, r))
+    n_components = 2 if name == "GraphDiscriminant" else 3  # of Fisher's graphs with three classes
+    assert fits == {(i, r) for i in range(len(points)) for r in range(1, n_components + 1)}
+
+
 def test_every_method_with_an_eigenproblem_has_the_power():
     for name, estimator in ESTIMATORS.items():
         assert ("eigenvalue_power" in estimator().get_params()) == (name != "LSDR")

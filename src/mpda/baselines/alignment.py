@@ -35,9 +35,9 @@ def alignment_problem(data: TrainingData, n_neighbors: int, dimension: int) -> E
     data : TrainingData
         The samples; their classes have no effect.
     n_neighbors : int
-        k, the size of a neighbourhood.
+        Number of samples k in a neighbourhood.
     dimension : int
-        r, the dimension of the tangent spaces.
+        Dimension r of the tangent spaces.
 
     Returns
     -------
@@ -64,7 +64,7 @@ def alignment_scatter(Z: Floats, neighbors: Ints, dimension: int) -> Floats:
     neighbors : ndarray of shape (m, k)
         Indices of the samples of each neighbourhood.
     dimension : int
-        r, the dimension of the tangent spaces.
+        Dimension r of the tangent spaces.
 
     Returns
     -------
@@ -88,9 +88,9 @@ def energy_dimension(data: TrainingData, n_neighbors: int, energy: float) -> int
     data : TrainingData
         The samples.
     n_neighbors : int
-        k, the size of a neighbourhood.
+        Number of samples k in a neighbourhood.
     energy : float
-        The share, from 0 to 1.
+        Share of the variance, from 0 to 1.
 
     Returns
     -------

@@ -44,7 +44,7 @@ def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) ->
     data : TrainingData
         The samples by class.
     n_neighbors : int
-        k of the local scale of the affinity.
+        Number of neighbours k in the local scale of the affinity.
     affinity : {"full", "knn", "ones"}
         Affinity A of every pair of a class, of neighbours only, or 1 for every pair, which makes
         the matrices Fisher's between-class and within-class scatter.
@@ -90,7 +90,7 @@ def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
     data : TrainingData
         The samples by class.
     n_neighbors : int
-        k; the graph is the union of the neighbour lists, with weight 1.
+        Number of neighbours; the graph is the union of the lists, with weight 1.
 
     Returns
     -------
@@ -176,7 +176,7 @@ def weighted_scatter(data: TrainingData, adjacency: coo_array) -> Floats:
 class LSDAScatters:
     """Scatter matrices of LSDA, from which the eigenproblem for any b follows.
 
-    Attributes
+    Parameters
     ----------
     across : ndarray of shape (d, d)
         X'L_b X, the edges between samples of different classes.
@@ -196,7 +196,7 @@ class LSDAScatters:
         Parameters
         ----------
         between_share : float
-            b, from 0 to below 1.
+            The weight b of edges between classes, from 0 to below 1.
 
         Returns
         -------
@@ -216,14 +216,13 @@ def lsda_scatters(data: TrainingData, n_neighbors: int) -> LSDAScatters:
     data : TrainingData
         The samples by class.
     n_neighbors : int
-        k of the graph over all samples.
+        Number of neighbours in the graph over all samples.
 
     Returns
     -------
     LSDAScatters
         The graph is the union of the neighbour lists with self loops; W_w are its edges inside
-        classes, W_b
-        those across.
+        classes, W_b those across.
     """
     edges, codes = symmetric_graph(data.neighbors(n_neighbors)).edges, data.codes
     same_class = codes[edges[:, 0]] == codes[edges[:, 1]]

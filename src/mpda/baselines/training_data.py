@@ -2,8 +2,8 @@
 
 Every baseline computes its matrices by functions ``stage(data, *parameters)``. A stage is computed
 when it is first needed and kept, so that fits with other parameters on the same samples share it.
-Work on classes is mapped by joblib or on a cluster, whatever ``mapper`` does. Depends on the
-coordinates and on the neighbour search.
+Work on classes is mapped by joblib, or on the cluster that holds the samples. Depends on the
+validated samples and on the neighbour search.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 class TrainingData:
     """Samples by class, and a cache of what was computed from them.
 
-    Attributes
+    Parameters
     ----------
     samples : LabelledSamples or ClusterSamples
         The samples of the fit.
@@ -48,7 +48,7 @@ class TrainingData:
     n_jobs: int | None = None
     title: str | None = None
     max_neighbors: int = 0
-    _stages: dict[Hashable, object] = field(default_factory=dict, repr=False)
+    _stages: dict[Hashable, object] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def local_samples(self) -> LabelledSamples:
@@ -90,7 +90,7 @@ class TrainingData:
     def map_classes(
         self, title: str, work: Callable[..., Result], *parameters: Any
     ) -> Iterator[Result]:
-        """Yield ``work(points, Z, *parameters)`` for each class.
+        """Map work over classes: ``work(points, Z, *parameters)`` for each class.
 
         Parameters
         ----------
@@ -101,9 +101,9 @@ class TrainingData:
         *parameters : object
             Further arguments.
 
-        Yields
-        ------
-        object
+        Returns
+        -------
+        iterator
             The results in the order of the classes.
         """
         samples = self.samples
@@ -122,7 +122,7 @@ class TrainingData:
         n: int,
         unit: str = "classes",
     ) -> Iterator[Result]:
-        """Yield ``work(*a)`` for each tuple of arguments.
+        """Map work over tasks: ``work(*a)`` for each tuple of arguments.
 
         Parameters
         ----------
@@ -137,9 +137,9 @@ class TrainingData:
         unit : str, default="classes"
             Name of the tasks in lines about progress.
 
-        Yields
-        ------
-        object
+        Returns
+        -------
+        iterator
             The results in the order of the tasks.
         """
         report = self._progress_title(title)
@@ -154,7 +154,7 @@ class TrainingData:
         Parameters
         ----------
         n_neighbors : int
-            k, cut to the number of other samples.
+            Number of neighbours, cut to the number of other samples.
 
         Returns
         -------

@@ -53,14 +53,14 @@ _MIN_LENGTH, _MIN_INDEPENDENT = 1e-10, 1e-8
 class VectorFields:
     """The smoothest vector fields of one class or of all, and their least-squares problems.
 
-    Attributes
+    Parameters
     ----------
     energies : ndarray of shape (q,)
         E(v) of the fields, increasing, with |v| = 1.
     right_hand_sides : ndarray of shape (d, q)
-        sum_ij W_ij d_ij (v_j'T_j'd_ij) for each field.
+        Sums over pairs of W_ij d_ij (v_j'T_j'd_ij), one column for each field.
     normal_matrix : ndarray of shape (d, d)
-        sum_ij W_ij d_ij d_ij', the matrix of the normal equations for t.
+        Matrix of the normal equations for t, the sum of W_ij d_ij d_ij' over pairs.
     n_total : int
         Number of fields that exist, sum of the tangent dimensions.
     """
@@ -85,7 +85,7 @@ def follow_fields(
     data : TrainingData
         The samples by class.
     n_neighbors : int
-        k of the graph W and of the tangent spaces.
+        Number of neighbours in the graph W and for the tangent spaces.
     tangent_energy : float
         Share of the variance of a neighbourhood that its tangent space holds.
     alpha : float
@@ -153,7 +153,7 @@ def smoothest_fields(
     data : TrainingData
         The samples by class.
     n_neighbors : int
-        k of the graph W and of the tangent spaces.
+        Number of neighbours in the graph W and for the tangent spaces.
     tangent_energy : float
         Share of the variance of a neighbourhood that its tangent space holds.
     n_fields : int
@@ -188,7 +188,7 @@ def class_fields(
     Z : ndarray of shape (n, r)
         Coordinates of the samples.
     n_neighbors : int
-        k of the graph W and of the tangent spaces.
+        Number of neighbours in the graph W and for the tangent spaces.
     tangent_energy : float
         Share of the variance of a neighbourhood that its tangent space holds.
     n_fields : int

@@ -27,7 +27,7 @@ from mpda.discriminant.settings import LARGEST_STRENGTH
 class Eigenproblem:
     """Generalized eigenproblem A t = lambda B t.
 
-    Attributes
+    Parameters
     ----------
     numerator : array of shape (d, d)
         A.
@@ -47,7 +47,7 @@ class Eigenproblem:
 class Solution:
     """Directions of a method for its samples.
 
-    Attributes
+    Parameters
     ----------
     directions : Directions
         In the units of the samples, in the order of the method, with signs fixed.

@@ -40,7 +40,7 @@ def scale_directions(
     directions : Directions
         Eigenvalues (r,) and directions (d, r).
     eigenvalue_power : float
-        p; direction r is multiplied by (lambda_r / lambda_1)^p.
+        Direction r is multiplied by (lambda_r / lambda_1) to this power.
     orthonormal : bool, default=False
         Return an orthonormal basis instead, whose first k rows span the first k directions.
     increasing : bool, default=False

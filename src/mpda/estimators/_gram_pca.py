@@ -28,32 +28,38 @@ from mpda.parallel import import_dask_cluster
 class GramPCA(LinearMap):
     """Principal component analysis by the matrix of features by features.
 
-    The samples are gone through twice, a block at a time, for their mean and for the sum of
-    products of features; nothing else of them is kept. So they may be larger than memory (a
-    ``numpy.memmap``), or on a Dask cluster. With many more samples than features this is also the
-    fastest way.
+    GramPCA reads the samples twice, block by block, and computes their mean and their scatter
+    matrix. So they may be larger than memory (a ``numpy.memmap``), or on a Dask cluster. With many
+    more samples than features this is also the fastest method.
 
     Parameters
     ----------
     n_components : int or float, default=None
-        The number of components; or, between 0 and 1, the share of the variance that they are to
-        hold at least. None keeps as many as there are features, or samples if these are fewer.
+        Number of components. A float between 0 and 1 is the share of the variance that the
+        components hold at least. None keeps as many components as features, or as samples if there
+        are fewer.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Orthonormal, by decreasing variance; the entry of largest magnitude is positive.
     explained_variance_ : ndarray of shape (n_components,)
+        Variance of the mapped samples along each component.
     explained_variance_ratio_ : ndarray of shape (n_components,)
+        Share of the total variance along each component.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     n_components_ : int
+        Number of components.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     Notes
     -----
-    Squares of features are added up, so components whose variance is below about 1e-15 of the
-    largest are rounding.
+    The scatter matrix sums squares, so components with a variance below about 1e-15 of the largest
+    are rounding errors.
 
     Examples
     --------
@@ -81,8 +87,8 @@ class GramPCA(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         r = self.n_components
         if isinstance(r, float | np.floating):

@@ -35,64 +35,69 @@ _NEGATIVE_TOLERANCE = 1e-8
 class GraphDiscriminant(LinearMap):
     """Discriminant analysis by the Laplacians of two graphs.
 
-    The framework of the paper's section 2: one graph says which samples should be near each other,
-    and one which should be apart. The directions t maximise
+    This is the framework of section 2 of the paper. One graph joins samples that should be near
+    each other, another graph samples that should be apart. The directions t maximise
 
         t'X'L_b X t / t'(X'L_w X + ridge I) t,   X'LX = 1/2 sum_ij W_ij d_ij d_ij',
 
     with L = D - W the Laplacian of the weights W of a graph and d_ij = x_i - x_j. Fisher's
-    discriminant analysis, LFDA and MFA are instances; any other is two functions away.
+    discriminant analysis, LFDA and MFA are instances. Two functions define another one.
 
     Parameters
     ----------
     within : {"fisher", "local", "neighbors"} or callable, default="fisher"
-        The graph of what should be near. "fisher": 1/n_c for all pairs of class c; "local":
-        A_ij / n_c with LFDA's affinity A; "neighbors": 1 between k-nearest neighbours of a class,
-        MFA's intrinsic graph. A callable gets copies of X, as float64, and y, and returns symmetric
-        weights (n_samples, n_samples) as a SciPy sparse array or an ndarray; what stands on the
-        diagonal has no effect. Weights may be negative as long as X'L_w X has no negative
-        eigenvalue.
+        Graph of samples that should be near. "fisher": weight 1/n_c for all pairs of class c;
+        "local": A_ij / n_c with LFDA's affinity A; "neighbors": 1 between k-nearest neighbours of a
+        class, MFA's intrinsic graph. A callable receives copies of X, as float64, and of y. It
+        returns symmetric weights (n_samples, n_samples) as a SciPy sparse array or an ndarray; the
+        diagonal has no effect. Weights may be negative if X'L_w X has no negative eigenvalue.
     between : {"fisher", "local", "pairs"} or callable, default="fisher"
-        The graph of what should be apart. "fisher" and "local": 1/n across classes and 1/n - 1/n_c
-        inside class c, there times A_ij for "local"; "pairs": 1 for the closest pairs of different
-        classes, MFA's penalty graph. Weights of a callable may be negative.
+        Graph of samples that should be apart. "fisher": weight 1/n between classes and 1/n - 1/n_c
+        inside class c; "local": the latter times A_ij; "pairs": 1 for the closest pairs of
+        different classes, MFA's penalty graph. Weights of a callable may be negative.
     n_components : int, default=None
-        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
-        number is honoured or refused, never cut.
+        Number of components. None keeps all directions with an eigenvalue above 1e-10 of the
+        largest. More components than there are directions are an error.
     n_neighbors : int, default=7
-        k of "local" and "neighbors". Cut, with a warning, in a class of fewer samples.
+        Number of neighbours k for "local" and "neighbors". It is cut, with a warning, in a class of
+        fewer samples.
     n_pairs : int, default=20
-        Closest pairs of "pairs".
+        Number of closest pairs for "pairs".
     penalty : {"class", "global"}, default="class"
-        Whether these are counted for each class or in all, as in :class:`MFA`.
+        Count these pairs for each class or in total, as in :class:`MFA`.
     alpha : float, default=0.0
         Ridge on X'L_w X, in units of its mean diagonal.
     eigenvalue_power : float, default=0.0
         Component r is multiplied by (lambda_r / lambda_1) to this power.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
-        part in their scale.
+        If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
+        effect.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib, for the named graphs.
+        Number of classes that joblib processes at the same time, for the named graphs.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions by decreasing eigenvalue, with t'(X'L_w X + ridge I)t = 1 before
-        eigenvalue_power; the entry of largest magnitude is positive.
+        Directions by decreasing eigenvalue, with t'(X'L_w X + ridge I)t = 1 before
+        ``eigenvalue_power`` applies. The entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the components.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     units_ : dict
-        The absolute ridge that was used, as "alpha".
+        The ridge in squared units of X, as "alpha".
     residual_ : float
-        How well the directions solve the eigenproblem, as in :class:`LFDA`.
+        Relative residual of the eigenproblem, as in :class:`LFDA`.
     condition_ : float
-        That of the matrix in the denominator, as in :class:`LFDA`.
+        Condition number of the denominator, as in :class:`LFDA`.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     References
     ----------
@@ -105,7 +110,7 @@ class GraphDiscriminant(LinearMap):
 
     Examples
     --------
-    Neighbours of any class, near where classes agree and apart where they do not:
+    Neighbours of one class should be near, neighbours of different classes apart:
 
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.neighbors import kneighbors_graph
@@ -160,8 +165,8 @@ class GraphDiscriminant(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         self.check_parameters()
         _eigen_fit.fit(self, validate_labelled(self, X, y))

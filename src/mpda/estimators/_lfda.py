@@ -17,8 +17,8 @@ from mpda.parallel import import_dask_cluster
 class LFDA(LinearMap):
     """Local Fisher Discriminant Analysis.
 
-    Fisher's discriminant analysis in which samples of a class that are far apart count less, so
-    that a class may consist of several groups. The directions t maximise
+    Fisher's discriminant analysis in which distant samples of a class count less, so that a class
+    may consist of several groups. The directions t maximise
 
         t'S_lb t / t'(S_lw + ridge I) t,
         S_lb = 1/2 sum_ij W_lb,ij d_ij d_ij',  S_lw = 1/2 sum_ij W_lw,ij d_ij d_ij',
@@ -30,51 +30,59 @@ class LFDA(LinearMap):
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
-        number is honoured or refused, never cut. There may be more than the number of classes.
+        Number of components. None keeps all directions with an eigenvalue above 1e-10 of the
+        largest. More components than there are directions are an error. There may
+        be more of them than classes.
     n_neighbors : int, default=7
-        k of the local scale s_i. Cut, with a warning, in a class of fewer samples.
+        Number of neighbours k for the local scale s_i. It is cut, with a warning, in a class of
+        fewer samples.
     affinity : {"full", "knn", "ones"}, default="full"
-        Whether A joins all pairs of a class (the author), only k-nearest neighbours (fast for large
-        classes), or is 1 for all pairs, which is Fisher's discriminant analysis.
+        "full": A joins all pairs of a class (the author). "knn": A joins k-nearest neighbours only,
+        which is fast for large classes. "ones": A is 1 for all pairs, which is Fisher's
+        discriminant analysis.
     alpha : float, default=0.0
-        Ridge on S_lw, in units of its mean diagonal. The author has none; without one S_lw must
-        not be singular where classes differ, so there must be more samples than features.
+        Ridge on S_lw, in units of its mean diagonal. The author has none. Without a ridge, S_lw
+        must not be singular where classes differ, so more samples than features are needed.
     eigenvalue_power : float, default=0.5
         Component r is multiplied by (lambda_r / lambda_1) to this power; 0.5 is the author's
-        weighting, 0 his plain one.
+        weighting.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
-        part in their scale.
+        If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
+        effect.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib; of no effect on a device.
+        Number of classes that joblib processes at the same time. It has no effect on a device.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions by decreasing eigenvalue, with t'(S_lw + ridge I)t = 1 before
-        eigenvalue_power; the entry of largest magnitude is positive.
+        Directions by decreasing eigenvalue, with t'(S_lw + ridge I)t = 1 before
+        ``eigenvalue_power`` applies. The entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the components.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     units_ : dict
-        The absolute ridge that was used, as "alpha".
+        The ridge in squared units of X, as "alpha".
     residual_ : float
-        Largest |S_lb t - lambda M t| / (|S_lb t| + |lambda| |M t|) over the directions, M the
-        within-class matrix with its ridge.
+        Largest |S_lb t - lambda B t| / (|S_lb t| + |lambda| |B t|) over the directions, with
+        B = S_lw + ridge I.
     condition_ : float
-        Condition number of M on its range, features scaled to ones on its diagonal. Above 1e12, or
+        Condition number of B on its range, after scaling its diagonal to ones. Above 1e12, or
         with a residual above 1e-6, a fit gives a ``NumericalWarning``.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     Notes
     -----
-    How this differs from the author's program: his columns are larger by sqrt(lambda_1), one factor
-    for all; neighbours at equal distance are taken by index; where s_i s_j = 0, A is 1 for
-    identical samples and else 0; and he has no ridge.
+    Differences from the author's program: its components are larger by the factor sqrt(lambda_1);
+    here neighbours at equal distance are sorted by index; where s_i s_j = 0, A is 1 for identical
+    samples and 0 for others; the author has no ridge.
 
     References
     ----------
@@ -125,8 +133,8 @@ class LFDA(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         self.check_parameters()
         if is_dask_collection(X):

@@ -21,10 +21,10 @@ _ENERGY = 0.95
 
 
 class LLTSA(LinearMap):
-    """Linear Local Tangent Space Alignment, which does not look at labels.
+    """Linear Local Tangent Space Alignment, which does not use labels.
 
-    Finds the linear map in which every neighbourhood is, as nearly as possible, an affine image of
-    its own tangent coordinates. The directions t minimise
+    LLTSA finds the linear map in which every neighbourhood is, as nearly as possible, an affine
+    image of its tangent coordinates. The directions t minimise
 
         t'(X'BX + ridge I)t / t'X'X t,   B = sum_i S_i (I - G_i G_i') S_i',
 
@@ -34,52 +34,57 @@ class LLTSA(LinearMap):
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions. None keeps one for every dimension of the samples; a number is
-        honoured or refused, never cut.
+        Number of components. None keeps one for every dimension of the samples. More components
+        than dimensions are an error.
     n_neighbors : int, default=12
-        k, at least 3 and cut to the number of other samples.
+        Number of neighbours k, at least 3 and cut to the number of other samples.
     tangent_dimension : int, default=None
-        r, at least 1, below k - 1 and below the number of dimensions that the samples span (as many
-        would describe any neighbourhood completely). None takes ``n_components`` (the authors) or,
-        where that is None, the fewest directions with which neighbourhoods keep 95 % of their
-        variance on average; either is cut to what is allowed.
+        Dimension r of the tangent spaces: at least 1, below k - 1 and below the number of
+        dimensions that the samples span, because otherwise tangent spaces would explain every
+        neighbourhood completely. None takes ``n_components`` (the authors). If that is None too, r
+        is the fewest dimensions that hold 95 % of the variance of neighbourhoods on average. Either
+        is cut to the allowed range.
     alpha : float, default=0.0
         Ridge on X'BX, in units of its mean diagonal. The authors have none.
     eigenvalue_power : float, default=0.0
-        Component r is multiplied by (lambda_1 / lambda_r) to this power; eigenvalues increase here,
-        and those below 1e-10 count as that.
+        Component r is multiplied by (lambda_1 / lambda_r) to this power, because the smallest
+        eigenvalues come first. Eigenvalues below 1e-10 count as 1e-10.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
-        part in their scale.
+        If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
+        effect.
     n_jobs : int, default=None
-        Groups of 1000 neighbourhoods worked on at the same time, by joblib.
+        Number of groups of 1000 neighbourhoods that joblib processes at the same time.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions by increasing eigenvalue, with t'X'X t = 1; the entry of largest magnitude
-        is positive.
+        Directions by increasing eigenvalue, with t'X'X t = 1 before ``eigenvalue_power`` applies.
+        The entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the components.
     tangent_dimension_ : int
-        The r that was used.
+        Dimension r of the tangent spaces.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     units_ : dict
-        The absolute ridge that was used, as "alpha".
+        The ridge in squared units of X, as "alpha".
     residual_ : float
-        Largest |S t - lambda M t| / ((|S| + lambda |M|) |t|) over the directions, S = X'BX with its
-        ridge and M = X'X.
+        Largest |S t - lambda X'X t| / ((|S| + lambda |X'X|) |t|) over the directions, with
+        S = X'BX + ridge I.
     condition_ : float
-        That of M, as in :class:`LFDA`.
+        Condition number of X'X, as in :class:`LFDA`.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     Notes
     -----
-    How this differs from the authors: a neighbourhood is the k nearest other samples, ties by
-    index; r may differ from the number of components, which with r = n_components would have to
-    stay below k; features without variance need no PCA first.
+    Differences from the authors: here a neighbourhood consists of the k nearest other samples, with
+    ties by index. r may differ from the number of components, so that there may be more components
+    than neighbours. Features without variance need no PCA first.
 
     References
     ----------
@@ -128,8 +133,8 @@ class LLTSA(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         self.check_parameters()
         data = _eigen_fit.fit(self, validate_unlabelled(self, X))

@@ -16,65 +16,70 @@ from mpda.estimators._base import LinearMap
 class LPFE(LinearMap):
     """Linearised Parallel Field Embedding on the within-class graph.
 
-    First the vector fields along the classes that turn least from sample to sample: the unit
-    vectors v of smallest
+    LPFE first computes the smoothest vector fields on the classes, the unit vectors v with the
+    smallest energy
 
-        E(v) = sum_ij W_ij |v_i - T_i' T_j v_j|^2,
+        E(v) = sum_ij W_ij |v_i - T_i' T_j v_j|^2.
 
-    with W the neighbour graph inside classes and T_i the tangent basis of x_i, from PCA of x_i and
-    its k nearest of the class, both as in :class:`PMPDA`. Then for each field the direction t that
-    follows it best,
+    W is the neighbour graph inside classes and T_i the tangent basis of x_i, from PCA of x_i and
+    its k nearest neighbours in the class, both as in :class:`PMPDA`. Each field then gives the
+    direction t that follows it best,
 
         min_t sum_ij W_ij (t'd_ij - v_j' T_j' d_ij)^2 + ridge |t|^2.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions, one for each field. None keeps all that do not depend on those before
-        them, at most one for every dimension of the samples; a number is honoured or refused,
-        never cut.
+        Number of components, one for each field. None keeps all that are linearly independent of
+        earlier ones, at most one for every dimension of the samples. More components than that are
+        an error.
     n_neighbors : int, default=12
-        k of W and of the tangent spaces. Cut, with a warning, in a class of fewer samples.
+        Number of neighbours k in W and for the tangent spaces. It is cut, with a warning, in a
+        class of fewer samples.
     tangent_energy : float, default=0.95
-        Share of the variance of a neighbourhood that its tangent space keeps.
+        Share of the variance of a neighbourhood that its tangent space holds.
     alpha : float, default=0.0
         Ridge of the least squares, in units of the mean diagonal of its matrix.
     eigenvalue_power : float, default=0.0
-        Component r is multiplied by (lambda_1 / lambda_r) to this power; eigenvalues increase here,
-        and those below 1e-10 count as that.
+        Component r is multiplied by (lambda_1 / lambda_r) to this power, because the smallest
+        eigenvalues come first. Eigenvalues below 1e-10 count as 1e-10.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
-        part in their scale.
+        If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
+        effect.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib.
+        Number of classes that joblib processes at the same time.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions in the order of their fields, as least squares gives them; the entry of
-        largest magnitude is positive.
+        Directions by increasing energy of their fields, with the length of the least-squares
+        solution. The entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
-        E(v) of the fields, increasing.
+        Energies E(v) of the fields, increasing.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     units_ : dict
-        The absolute ridge that was used, as "alpha".
+        The ridge in squared units of X, as "alpha".
     residual_ : float
-        |M t - r| / (|M| |t| + |r|) of the least squares M t = r for all directions.
+        Relative residual |M t - r| / (|M| |t| + |r|) of the normal equations M t = r.
     condition_ : float
-        That of M, as in :class:`LFDA`.
+        Condition number of M, as in :class:`LFDA`.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     Notes
     -----
-    No program of this method is public: the paper on MPDA names it, the linear form of PFE on the
-    graph G of MPDA, without a formula, and this is our reading. W never joins two classes, so every
-    field lives on one class, unless several have the same E(v), as all have 0 on flat pieces: of
-    their mixtures those come first whose pull on t can be followed furthest. A field whose
-    direction depends on those before it is left out.
+    There is no public program of this method. The paper on MPDA names it, as the linear form of PFE
+    on the graph of MPDA, without a formula; this is our reading. W never joins two classes, so
+    every field lives on one class, unless several fields have equal energy, as on flat pieces. Of
+    their mixtures, those that a direction follows furthest come first. Fields whose direction is
+    a linear combination of earlier directions are left out.
 
     References
     ----------
@@ -126,8 +131,8 @@ class LPFE(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         self.check_parameters()
         _eigen_fit.fit(self, validate_labelled(self, X, y))

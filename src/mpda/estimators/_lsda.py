@@ -28,45 +28,50 @@ class LSDA(LinearMap):
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
-        number is honoured or refused, never cut.
+        Number of components. None keeps all directions with an eigenvalue above 1e-10 of the
+        largest. More components than there are directions are an error.
     n_neighbors : int, default=5
-        k of the graph, cut to the number of other samples.
+        Number of neighbours k in the graph, cut to the number of other samples.
     between_share : float, default=0.1
-        b, from 0 to below 1: how much the edges across classes count.
+        Weight b of the edges between classes, from 0 to below 1.
     alpha : float, default=0.0
         Ridge on X'D_w X, in units of its mean diagonal. The authors have none.
     eigenvalue_power : float, default=0.0
         Component r is multiplied by (lambda_r / lambda_1) to this power.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
-        part in their scale.
+        If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
+        effect.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions by decreasing eigenvalue, of length 1 before eigenvalue_power; the entry of
-        largest magnitude is positive.
+        Directions by decreasing eigenvalue, of length 1 before ``eigenvalue_power`` applies. The
+        entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the components.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     units_ : dict
-        The absolute ridge that was used, as "alpha".
+        The ridge in squared units of X, as "alpha".
     residual_ : float
-        How well the directions solve the eigenproblem, as in :class:`LFDA`.
+        Relative residual of the eigenproblem, as in :class:`LFDA`.
     condition_ : float
-        That of the matrix in the denominator, as in :class:`LFDA`.
+        Condition number of the denominator, as in :class:`LFDA`.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     Notes
     -----
-    How this differs from the authors' program: X is centred always, so that a fit does not depend
-    on the origin; W_w may make the numerator indefinite, and directions with an eigenvalue of 0 or
-    below are left out; neighbours at equal distance are taken by index; k is 5 where they leave it
-    open; and they have no ridge but PCA first, which is left to a pipeline here.
+    Differences from the authors' program: here X is always centred, so that a fit does not depend
+    on the origin. W_w may make the numerator indefinite, and directions with an eigenvalue of 0 or
+    below are left out. Neighbours at equal distance are sorted by index. The authors leave k open;
+    they have no ridge and reduce the features by PCA first, which a pipeline can do.
 
     References
     ----------
@@ -113,8 +118,8 @@ class LSDA(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         self.check_parameters()
         _eigen_fit.fit(self, validate_labelled(self, X, y))

@@ -1,4 +1,4 @@
-"""Least-Squares Dimension Reduction: the subspace that depends most on the classes."""
+"""Least-Squares Dimension Reduction (Suzuki and Sugiyama 2013)."""
 
 from __future__ import annotations
 
@@ -30,81 +30,86 @@ _RIDGE_RANGE = (1e-10, 1e10)
 class LSDR(LinearMap):
     """Least-Squares Dimension Reduction: the subspace with most information on the classes.
 
-    Maximises, over orthonormal W, an estimate of the squared-loss mutual information between
+    LSDR maximises, over orthonormal W, an estimate of the squared-loss mutual information between
     z = W x and the class y,
 
         SMI(W) = h'a / 2 - 1/2,    a = (H + ridge I)^-1 h,
         H = (1/n^2) sum_ij phi(z_i, y_j) phi(z_i, y_j)',    h = (1/n) sum_i phi(z_i, y_i),
         phi_l(z, y) = exp(-|z - W c_l|^2 / (2 width^2)) [y = class of c_l],
 
-    where the centres c_l are samples. No form of the classes is assumed: they may be multimodal or
-    lie around each other. The ascent is by natural gradient on the Grassmann manifold with a line
-    search. The maximum found is a local one, and a fit is slow beside the methods that solve an
-    eigenproblem; use ``verbose`` and ``max_time``. Distances have one width in all directions, so
-    features in different units want scaling beforehand.
+    where the centres c_l are samples. Classes may have any shape: they may be multimodal or lie
+    around each other. The optimiser is natural gradient ascent on the Grassmann manifold with a
+    line search, and it finds a local maximum. A fit is much slower than that of methods that solve
+    an eigenproblem; use ``verbose`` and ``max_time``. Distances have one width in all directions,
+    so features in different units should be scaled first.
 
     Parameters
     ----------
     n_components : int, default=None
-        Dimension of the subspace. None means the number of classes less one, or the rank of the
-        centred samples if that is lower; a number is honoured or refused, never cut.
+        Dimension of the subspace. None means the number of classes minus one, or the rank of the
+        centred samples if that is lower. A number above the rank is an error.
     n_centers : int, default=200
-        Number of centres c_l. With no more samples than that, each sample is one; otherwise they
-        are drawn, and every class has at least one.
+        Number of centres c_l. If there are no more samples, each sample is a centre. Otherwise
+        centres are drawn, at least one for each class.
     widths : sequence of float, default=None
-        Widths to choose from, as multiples of the median distance of the mapped samples. None
-        means 0.25, 0.5, 0.75, 1, 1.5 and 2.
+        Candidates of the cross-validation, as multiples of the median distance of the mapped
+        samples. None means 0.25, 0.5, 0.75, 1, 1.5 and 2.
     ridges : sequence of float, default=None
-        Ridges to choose from, at least 1e-10. None means the decades from 1e-5 to 1.
+        Candidates of the cross-validation, at least 1e-10. None means the decades from 1e-5 to 1.
     n_folds : int, default=5
-        Folds of the cross-validation that chooses the two; at most the number of samples is used.
+        Number of folds of the cross-validation, cut to the number of samples.
     init : {"best", "pca", "random"} or array of shape (n_components, n_features), default="best"
-        The subspace to start from. "best" tries PCA, Fisher's directions completed by PCA, and
-        three random subspaces, and goes on with the one that has the best cross-validated criterion
-        once it has settled.
+        Initial subspace. "best" tries PCA, Fisher's directions completed by PCA, and three random
+        subspaces, and continues with the one that has the best cross-validation criterion after
+        short ascents.
     max_iter : int, default=100
-        Most iterations of the ascent.
+        Largest number of iterations of the ascent.
     tol : float, default=1e-4
         The ascent ends when the norm of the gradient, or the gain of five iterations, is below
-        this times the objective (or times 1 if that is more).
+        ``tol`` times the objective (``tol`` if the objective is below 1).
     max_time : float, default=None
-        Seconds after which the fit ends with what it has; None means no limit. Kept between
-        iterations, so a fit may exceed it by one choice of width and ridge.
+        Seconds after which the fit ends with the best subspace so far; None means no limit. It is
+        checked between iterations, so a fit may exceed it by one cross-validation.
     random_state : int, RandomState or None, default=0
-        Draws the centres, the folds and the random starts. None makes fits differ.
+        Seed for the centres, the folds and the random subspaces. None makes fits differ.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Orthonormal; the principal axes of the mapped training samples, by decreasing variance.
+        Orthonormal rows: principal axes of the mapped training samples, by decreasing variance.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     smi_ : float
-        The objective that was reached.
+        Squared-loss mutual information at the end of the ascent.
     width_ : float
-        The width that was used, in the units of X.
+        Selected width, in the units of X.
     ridge_ : float
+        Selected ridge.
     history_ : dict of ndarray
         "objective", "gradient_norm", "step" and "seconds" of the start and of every iteration. The
         objective never decreases.
     n_iter_ : int
-        Iterations of that ascent, at least 1; those of settling do not count.
+        Number of iterations of the final ascent, at least 1.
     stop_reason_ : str
         "gradient" or "gain" (below ``tol``), "no ascent" (rounding allows no further gain),
-        "max_iter" or "max_time"; the last two come with a ConvergenceWarning.
+        "max_iter" or "max_time"; the last two give a ``ConvergenceWarning``.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     Notes
     -----
-    The authors choose width and ridge again as the ascent goes on, so that their objective changes
-    under way. Here a start first settles: up to four short ascents of at most 40 iterations, with a
-    new choice after each, until the choice stays. From there width and ridge are fixed, and
-    ``history_`` is the ascent of one function. The authors' restarts are at random; "best" adds
-    PCA and Fisher's directions. Draws are made on the samples in the order of their values, so
-    neither the order of the samples nor the names of the classes matter.
+    The authors select width and ridge again during the ascent, which changes the objective. Here an
+    initial subspace has up to four short ascents of at most 40 iterations, with a new selection
+    after each, until the selection stays the same. Then width and ridge are fixed, and ``history_``
+    describes the ascent of one function. The authors restart from random subspaces; "best" adds PCA
+    and Fisher's directions. Draws use the samples sorted by value, so a fit depends neither on the
+    order of the samples nor on the names of the classes.
 
     References
     ----------
@@ -159,8 +164,8 @@ class LSDR(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         begin = time.monotonic()
         samples = validate_labelled(self, X, y)

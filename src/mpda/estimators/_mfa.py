@@ -16,8 +16,8 @@ from mpda.estimators._base import LinearMap
 class MFA(LinearMap):
     """Marginal Fisher Analysis.
 
-    Draws neighbours of a class together and pushes apart the pairs of different classes that are
-    closest to each other. The directions t maximise
+    MFA moves neighbours of a class together and the closest pairs of different classes apart. The
+    directions t maximise
 
         t'X'L_p X t / t'(X'L_c X + ridge I) t,
 
@@ -28,50 +28,57 @@ class MFA(LinearMap):
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
-        number is honoured or refused, never cut. There are no more than edges of the penalty graph.
+        Number of components. None keeps all directions with an eigenvalue above 1e-10 of the
+        largest. More components than there are directions are an error. There are
+        at most as many directions as edges of the penalty graph.
     n_neighbors : int, default=5
-        k of the intrinsic graph. Cut, with a warning, in a class of fewer samples.
+        Number of neighbours k in the intrinsic graph. It is cut, with a warning, in a class of
+        fewer samples.
     n_pairs : int, default=20
-        Closest pairs in the penalty graph, for each class or in all.
+        Number of closest pairs in the penalty graph, for each class or in total.
     penalty : {"class", "global"}, default="class"
-        "class" takes the ``n_pairs`` closest pairs of each class (the paper); "global" the
-        ``n_pairs`` smallest entries of the whole distance matrix, in which every pair stands twice
-        (the program of D. Cai).
+        "class" takes the ``n_pairs`` closest pairs of each class (the authors). "global" takes the
+        ``n_pairs`` smallest entries of the distance matrix of all samples, which contains every
+        pair twice (the program of D. Cai).
     alpha : float, default=0.0
-        Ridge on X'L_c X, in units of its mean diagonal. The authors have none; without one X'L_c X
-        must not be singular where classes differ, so there must be more samples than features.
+        Ridge on X'L_c X, in units of its mean diagonal. The authors have none. Without a ridge,
+        X'L_c X must not be singular where classes differ, so more samples than features are needed.
     eigenvalue_power : float, default=0.0
         Component r is multiplied by (lambda_r / lambda_1) to this power.
     orthonormal : bool, default=False
-        Whether the components are made orthonormal, in their order; eigenvalue_power has then no
-        part in their scale.
+        If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
+        effect.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib.
+        Number of classes that joblib processes at the same time.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions by decreasing eigenvalue, of length 1 before eigenvalue_power; the entry of
-        largest magnitude is positive.
+        Directions by decreasing eigenvalue, of length 1 before ``eigenvalue_power`` applies. The
+        entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
+        Eigenvalues of the components.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     units_ : dict
-        The absolute ridge that was used, as "alpha".
+        The ridge in squared units of X, as "alpha".
     residual_ : float
-        How well the directions solve the eigenproblem, as in :class:`LFDA`.
+        Relative residual of the eigenproblem, as in :class:`LFDA`.
     condition_ : float
-        That of the matrix in the denominator, as in :class:`LFDA`.
+        Condition number of the denominator, as in :class:`LFDA`.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     Notes
     -----
-    How this differs from the authors: pairs and neighbours at equal distance are taken by index;
-    they reduce the features by PCA first, which is left to a pipeline here; and they have no ridge.
+    Differences from the authors: here pairs and neighbours at equal distance are sorted by index;
+    the authors reduce the features by PCA first, which a pipeline can do; they have no ridge.
 
     References
     ----------
@@ -123,8 +130,8 @@ class MFA(LinearMap):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        LinearMap
+            The fitted estimator itself.
         """
         self.check_parameters()
         _eigen_fit.fit(self, validate_labelled(self, X, y))

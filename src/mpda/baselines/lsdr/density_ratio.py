@@ -28,7 +28,7 @@ from mpda._lib.array_types import Floats, Ints
 class KernelSamples:
     """Samples of k classes, the centres of the basis functions and the folds of cross-validation.
 
-    Attributes
+    Parameters
     ----------
     points : ndarray of shape (n, d)
         The samples, centred by their mean.
@@ -61,7 +61,7 @@ class KernelSamples:
 class Smoothing:
     """Regularization of the density ratio.
 
-    Attributes
+    Parameters
     ----------
     width : float
         Standard deviation of the Gaussians, in the units of the points.
@@ -135,7 +135,7 @@ def compute_smi(samples: KernelSamples, smoothing: Smoothing, W: Floats) -> tupl
     Returns
     -------
     smi : float
-        h'a / 2 - 1/2.
+        Squared-loss mutual information h'a / 2 - 1/2.
     gradient : ndarray of shape (r, d)
         Euclidean gradient with respect to W at fixed smoothing.
 

@@ -40,7 +40,7 @@ _SECONDS_BETWEEN_LINES = 2.0
 class Ascent:
     """Result of :func:`ascend`.
 
-    Attributes
+    Parameters
     ----------
     W : ndarray of shape (r, d)
         Orthonormal rows that span the subspace.

@@ -51,7 +51,7 @@ _MIN_SINGULAR_VALUE = 1e-10
 class SearchOptions:
     """Validated options of the search.
 
-    Attributes
+    Parameters
     ----------
     n_centers : int
         Number of centres of the basis functions.
@@ -88,7 +88,7 @@ class SearchOptions:
 class InformativeSubspace:
     """Result of :func:`maximize_smi`.
 
-    Attributes
+    Parameters
     ----------
     components : ndarray of shape (r, d)
         Orthonormal; principal axes of the mapped samples, by decreasing variance.
