@@ -60,10 +60,7 @@ class TrainingData:
     @property
     def codes(self) -> Ints:
         """Number of the class of each sample, shape (n,)."""
-        codes = np.empty(self.local_samples.y.size, dtype=np.intp)
-        for code, members in enumerate(self.local_samples.members):
-            codes[members] = code
-        return codes
+        return np.searchsorted(self.local_samples.classes, self.local_samples.y)
 
     def cached(
         self, stage: Callable[[TrainingData, *Parameters], Result], *parameters: *Parameters
@@ -111,7 +108,7 @@ class TrainingData:
             return samples.map_classes(work, parameters, self._progress_title(title))
         n_classes = len(samples.members)
         classes = (load_class(samples, index) for index in range(n_classes))
-        arguments = ((each.points, each.coordinates, *parameters) for each in classes)
+        arguments = ((c.points, c.coordinates, *parameters) for c in classes)
         return self.map_tasks(title, work, arguments, n_classes)
 
     def map_tasks(
