@@ -176,11 +176,6 @@ def test_fit_many_equals_single_fits(name):
     assert fits == {(i, r) for i in range(len(points)) for r in range(1, n_components + 1)}
 
 
-def test_every_method_with_an_eigenproblem_has_the_power():
-    for name, estimator in ESTIMATORS.items():
-        assert ("eigenvalue_power" in estimator().get_params()) == (name != "LSDR")
-
-
 @pytest.mark.parametrize("entry", [m for m in METHODS if m.is_ours], ids=lambda m: m.name)
 def test_components_have_the_published_scale(entry):
     fitted = entry.estimator().fit(X, Y)

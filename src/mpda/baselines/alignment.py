@@ -14,8 +14,8 @@ import numpy as np
 
 from mpda._lib.array_types import Floats, Ints
 from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.regularized_eigenproblem import Eigenproblem
 from mpda.discriminant.scatter import symmetrize
-from mpda.discriminant.solutions import Eigenproblem
 from mpda.neighbors.graph import center
 
 # Entries (8 MB) of a block of neighbourhoods: large enough for fast products, small in memory.

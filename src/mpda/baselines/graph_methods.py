@@ -16,6 +16,7 @@ from scipy.sparse import coo_array
 from mpda._lib.array_types import Array, Floats, Ints
 from mpda._lib.arrays import zeros
 from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.regularized_eigenproblem import Eigenproblem
 from mpda.discriminant.scatter import (
     AffinityScatter,
     BetweenClassSums,
@@ -27,7 +28,6 @@ from mpda.discriminant.scatter import (
     neighbor_affinity_scatter,
     symmetrize,
 )
-from mpda.discriminant.solutions import Eigenproblem
 from mpda.neighbors.closest_pairs import closest_pairs
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, center, symmetric_graph
 from mpda.neighbors.neighbor_lists import ClassPoints

@@ -29,8 +29,8 @@ from mpda.discriminant.eigenproblem import (
     numerical_rank,
     solve_least_squares,
 )
+from mpda.discriminant.regularized_eigenproblem import Solution, add_ridge, check_n_directions
 from mpda.discriminant.scatter import graph_scatter, symmetrize
-from mpda.discriminant.solutions import Solution, add_ridge, check_n_directions
 from mpda.discriminant.tangents import neighborhood_tangents
 from mpda.discriminant.within_form import WithinForm, build_within_form
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph

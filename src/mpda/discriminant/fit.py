@@ -32,9 +32,9 @@ from mpda.discriminant.eigenproblem import (
     solve_two_stage,
 )
 from mpda.discriminant.many_ridges import eliminate_at_ridges
+from mpda.discriminant.regularized_eigenproblem import Eigenproblem, check_n_directions
 from mpda.discriminant.scatter import symmetrize
 from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Strengths, Units
-from mpda.discriminant.solutions import Eigenproblem, check_n_directions
 from mpda.exceptions import SingularFormError
 
 

@@ -23,7 +23,7 @@ from mpda._lib.validation import (
     warn_small_classes,
 )
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.solutions import Solution
+from mpda.discriminant.regularized_eigenproblem import Solution
 from mpda.estimators._base import ComponentPath
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.exceptions import SingularFormError

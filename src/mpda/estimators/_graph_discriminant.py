@@ -18,7 +18,7 @@ from mpda.baselines.graph_methods import (
     weighted_scatter,
 )
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.solutions import Eigenproblem, Solution, solve_largest
+from mpda.discriminant.regularized_eigenproblem import Eigenproblem, Solution, solve_largest
 from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 

@@ -90,17 +90,18 @@ def ascend(
         The subspace, the history and the reason for the end.
     """
     begin = reported = time.monotonic()
-    point = _evaluate(objective, start)
+    point, step = _evaluate(objective, start), 0.0
     next_step = _FIRST_ANGLE / max(point.angular_speed, np.finfo(float).tiny)
-    step = 0.0
-    history: dict[str, list[float]] = {
-        name: [] for name in ("objective", "gradient_norm", "step", "seconds")
-    }
+    names = "objective", "gradient_norm", "step", "seconds"
+    history: dict[str, list[float]] = {name: [] for name in names}
     while True:
         now = time.monotonic()
-        for name, value in zip(history, (point.value, point.norm, step, now - begin), strict=True):
+        for name, value in zip(names, (point.value, point.norm, step, now - begin), strict=True):
             history[name].append(value)
-        reason = _stop_reason(history, tol, max_iter, max_time)
+        reason, uphill = _stop_reason(history, tol, max_iter, max_time), None
+        if reason is None:
+            uphill = _line_search(objective, point, next_step)
+            reason = None if uphill else "no ascent"
         if title is not None and (reason is not None or now - reported >= _SECONDS_BETWEEN_LINES):
             reported = now
             print(
@@ -108,19 +109,23 @@ def ascend(
                 f"gradient {point.norm:.2g}, {now - begin:.1f} s",
                 file=sys.stderr,
             )
-        if reason is not None:
-            return Ascent(point.W, history, reason)
-        previous, path = point, geodesic(point.W, point.gradient)
-        step = min(next_step, _MAX_ANGLE / point.angular_speed)
-        for _ in range(_MAX_HALVINGS):
-            point = _evaluate(objective, path(step))
-            gain = point.value - previous.value
-            if gain > 0.0 and gain >= _ARMIJO * step * previous.norm**2:
-                break
-            step *= 0.5
-        else:
-            return Ascent(previous.W, history, "no ascent")
+        if uphill is None:
+            return Ascent(point.W, history, str(reason))
+        previous, (point, step) = point, uphill
         next_step = _barzilai_borwein_step(previous, point, step)
+
+
+def _line_search(objective: Objective, point: _Point, step: float) -> tuple[_Point, float] | None:
+    """Return the first point with enough gain along the geodesic, at halved steps, and its step."""
+    path = geodesic(point.W, point.gradient)
+    step = min(step, _MAX_ANGLE / point.angular_speed)
+    for _ in range(_MAX_HALVINGS):
+        candidate = _evaluate(objective, path(step))
+        gain = candidate.value - point.value
+        if gain > 0.0 and gain >= _ARMIJO * step * point.norm**2:
+            return candidate, step
+        step *= 0.5
+    return None
 
 
 def _stop_reason(
