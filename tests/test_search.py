@@ -295,13 +295,14 @@ def test_points_without_an_answer_are_left_out():
 
 def test_one_tridiagonal_form_serves_every_ridge(monkeypatch):
     calls = []
-    whole = ridges._by_tridiagonal_form
+    eliminate = ridges._eliminate_tridiagonal
 
     def counted(form, gamma, betas):
         calls.append(len(betas))
-        return whole(form, gamma, betas)
+        return eliminate(form, gamma, betas)
 
-    monkeypatch.setattr(ridges, "_by_tridiagonal_form", counted)
+    # Results do not tell whether work was shared, so the calls are counted.
+    monkeypatch.setattr(ridges, "_eliminate_tridiagonal", counted)
     grid = {"alpha": [0.01, 0.03, 0.1, 0.3, 1.0, 3.0], "gamma": [0.1, 1.0]}
     DiscriminantSearchCV(MPDA(), grid, cv=3, refit=False).fit(X, Y)
     assert calls == [6] * (3 * 2 * 3)  # folds, gammas, classes
