@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mpda"
@@ -122,18 +122,6 @@ def _count_file(text: str) -> tuple[int, ...]:
     return len(text.splitlines()), len(code - docstrings), len(docstrings), n_comments
 
 
-def imported_modules(path: Path) -> Iterator[str]:
-    """Yield the names of imported modules, also those of imports inside functions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module
-            if node.module.startswith("mpda"):
-                # "from mpda.package import module" imports a module, too.
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-
-
 def module_name(path: Path) -> str:
     """Return the dotted name of a source file, without ``__init__``."""
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
@@ -141,12 +129,23 @@ def module_name(path: Path) -> str:
 
 
 def module_imports() -> dict[str, set[str]]:
-    """Map every module of the package to the modules of the package that it imports."""
+    """Map every module of the package to the modules of the package that it imports.
+
+    Imports inside functions count, too.
+    """
     modules = {module_name(path): path for path in source_files("src")}
-    return {
-        name: {module for module in imported_modules(path) if module in modules} - {name}
-        for name, path in modules.items()
-    }
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        imports: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imports.update(alias.name for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                # "from mpda.package import module" imports the module, not a name of the package.
+                members = [f"{node.module}.{alias.name}" for alias in node.names]
+                imports.update(member if member in modules else node.module for member in members)
+        graph[name] = (imports & modules.keys()) - {name}
+    return graph
 
 
 def package_imports() -> dict[str, set[str]]:
@@ -277,33 +276,41 @@ def docstring_errors() -> list[str]:
     ]
 
 
-def files_of_fit() -> list[str]:
-    """Return the source files that ``MPDA.fit`` enters on iris, in the order of first entry."""
+def files_of_fit() -> tuple[list[str], list[str]]:
+    """Trace ``MPDA.fit`` on iris.
+
+    Returns
+    -------
+    files : list of str
+        Source files in the order of first entry.
+    before_neighbors : list of str
+        Files that are entered before the neighbour search; checks of its options do not count.
+    """
     from sklearn.datasets import load_iris
 
     from mpda import MPDA
 
     X, y = load_iris(return_X_y=True)
     model = MPDA(n_components=2)
-    files: dict[str, None] = {}
+    calls: list[tuple[str, str]] = []
 
-    def record(frame: object, event: str, argument: object) -> None:
-        path = Path(frame.f_code.co_filename)  # type: ignore[attr-defined]
+    def record(frame: FrameType, event: str, argument: object) -> None:
+        path = Path(frame.f_code.co_filename)
         if event == "call" and PACKAGE in path.parents:
-            files.setdefault(str(path.relative_to(PACKAGE)))
+            calls.append((path.relative_to(PACKAGE).as_posix(), frame.f_code.co_name))
 
     sys.setprofile(record)
     try:
         model.fit(X, y)
     finally:
         sys.setprofile(None)
-    return list(files)
-
-
-def files_before_neighbors(files: list[str]) -> list[str]:
-    """Return the files that are entered before the first file of ``neighbors/``."""
-    first = next(i for i, file in enumerate(files) if file.startswith("neighbors"))
-    return files[:first]
+    first = next(
+        i
+        for i, (file, function) in enumerate(calls)
+        if file.startswith("neighbors/") and not function.startswith("check")
+    )
+    files = list(dict.fromkeys(file for file, _ in calls))
+    return files, list(dict.fromkeys(file for file, _ in calls[:first]))
 
 
 def main() -> None:
@@ -330,8 +337,7 @@ def main() -> None:
     shares = 100 * counts.docstrings / counts.total, 100 * counts.comments / counts.code
     for name, (docstrings, comments) in {"mpda": shares, **PEERS}.items():
         print(f"{name}: docstrings {docstrings:.0f} % of lines, comments {comments:.0f} % of code")
-    files = files_of_fit()
-    before = files_before_neighbors(files)
+    files, before = files_of_fit()
     print(f"files that MPDA.fit enters: {len(files)} (at most {MAX_FILES_OF_FIT}): {files}")
     print(f"before the neighbour search: {len(before)} (at most {MAX_FILES_BEFORE_NEIGHBORS})")
 

@@ -17,11 +17,21 @@ import mpda
 MODULES = {measure.module_name(path): path.read_text() for path in measure.source_files("src")}
 
 
-def test_import_graph_is_small():
+def test_import_graph_is_small_and_without_cycles():
     graph = measure.package_imports()
     for package, imports in sorted(graph.items()):
         print(package, "imports", ", ".join(sorted(imports)) or "nothing")
     assert measure.count_packages() <= measure.MAX_PACKAGES
+    assert len(measure.longest_chain(graph)) <= measure.MAX_IMPORT_CHAIN
+    measure.longest_chain(measure.module_imports())
+
+
+def test_imports_follow_the_order_of_the_algorithm():
+    assert measure.wrong_imports() == []
+
+
+def test_module_and_class_names_are_unique():
+    assert measure.repeated_names() == []
 
 
 def run_python(script, *arguments):
