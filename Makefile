@@ -11,10 +11,11 @@ PYTHONS ?= python3.11 python3.12 python3.13
 # Another BLAS kernel than the fastest of this machine: sums are rounded in another order.
 BLAS_KERNEL := $(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Nehalem)
 # Tests of the mathematics, for make test-rounding.
-MATHEMATICS := $(addprefix tests/test_,baseline_matrices.py curves.py density_ratio.py discriminants.py \
-	eigenproblem.py forms.py gram_pca.py graph_discriminant.py graphs.py grassmann.py health.py \
-	hostile.py input.py lsdr.py methods.py partial_fit.py partition.py passes.py \
-	principal_axis_tree.py published_methods.py recorded_fits.py ridges.py search.py selection.py)
+MATHEMATICS := $(addprefix tests/test_,approximate_search.py baseline_matrices.py curves.py \
+	density_ratio.py discriminants.py eigenproblem.py gram_pca.py graph_discriminant.py graphs.py \
+	grassmann.py health.py hostile.py input.py lsdr.py methods.py partial_fit.py partition.py \
+	principal_axis_tree.py published_methods.py recorded_fits.py schur_complement.py search.py \
+	selection.py tangents_and_scatter.py within_form.py)
 
 .PHONY: demo test lint test-rounding test-oldest test-pythons check measure docs pictures bench bench-large fuzz mutations format clean
 .DEFAULT_GOAL := help

@@ -107,7 +107,7 @@ def test_errors_in_workers_reach_the_caller(n_jobs, jobs_in_threads):
 def test_dask_collections_without_dask_name_the_extra(monkeypatch):
     class Collection:
         def __dask_graph__(self):
-            raise AssertionError("the graph is not needed")
+            return {}
 
     monkeypatch.setitem(sys.modules, "dask", None)
     monkeypatch.delitem(sys.modules, "mpda.parallel.dask_cluster", raising=False)

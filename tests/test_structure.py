@@ -30,10 +30,6 @@ def test_imports_follow_the_order_of_the_algorithm():
     assert measure.wrong_imports() == []
 
 
-def test_module_and_class_names_are_unique():
-    assert measure.repeated_names() == []
-
-
 def run_python(script, *arguments):
     """Run a script in a new process and return the last line of its output."""
     command = [sys.executable, "-c", script, *arguments]
