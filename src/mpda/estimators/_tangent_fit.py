@@ -48,6 +48,7 @@ from mpda.discriminant.fit import (
 from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
 from mpda.estimators._base import ComponentPath
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
+from mpda.parallel import import_dask_cluster
 from mpda.partition.rules import check_patch_labels
 
 if TYPE_CHECKING:
@@ -210,8 +211,6 @@ def _gather_by_class(
     reset: bool = True,
 ) -> LabelledSamples | ClusterSamples:
     """Bring the rows of Dask collections together by class, on their cluster."""
-    from mpda.parallel.dask_cluster import gather_by_class
-
     if patches is not None:
         raise TypeError("patches cannot be given for Dask collections: leave them to partition.")
     if hasattr(settings.classes.partition, "fit_predict"):
@@ -219,7 +218,7 @@ def _gather_by_class(
             "partition cannot be a clusterer for Dask collections: give the name of a partition, "
             'such as "auto".'
         )
-    return gather_by_class(estimator, X, y, reset=reset)
+    return import_dask_cluster().gather_by_class(estimator, X, y, reset=reset)
 
 
 def _check_addition(estimator: Any, samples: LabelledSamples | ClusterSamples) -> None:
