@@ -42,7 +42,12 @@ _TUNED: dict[str, Any] = {
 
 _CONTENDERS = (
     Contender("1-NN", note="sees the samples as they are, before PCA"),
-    *map(_published, ("PCA", "LDA", "MFA", "LSDA", "LFDA", "LLTSA")),
+    _published("PCA"),
+    _published("LDA"),
+    _published("MFA"),
+    _published("LSDA"),
+    _published("LFDA"),
+    _published("LLTSA"),
     _published(
         "LSDR",
         # Seconds a fit. Without a limit one split of MNIST would take hours.
@@ -52,7 +57,9 @@ _CONTENDERS = (
         note="has two seconds for a fit, and 10, 30 and 90 components are tried; like the paper, "
         "it is not run on COIL100 and OptDigits, for want of time",
     ),
-    *map(_published, ("LPFE", "PMPDA", "MPDA")),
+    _published("LPFE"),
+    _published("PMPDA"),
+    _published("MPDA"),
     _extended(
         "NCA",
         "NCA",
