@@ -1,4 +1,4 @@
-"""The one list of methods that tests, studies and commands read."""
+"""The list of methods that tests, studies and commands read, with their search grids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TANGENT_GRID = {
     "eigenvalue_power": _POWERS,
 }
 _TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}
-# Where a search has least regret (benchmarks/regret.py).
+# Where a search has the least regret (benchmarks/regret.py, mean over seven data sets).
 _TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_power": 0.25}
 
 
@@ -25,16 +25,25 @@ _TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_pow
 class Method:
     """A method as it is compared with others.
 
-    name : what tables call it
-    path : "module:class"
-    scale : of its components as published: "form" (t'Mt = 1, M the form in the denominator),
-        "weighted" (that, times the square root of lambda_r / lambda_1), "unit" (length 1),
-        "orthonormal", "least squares", or "its own" where scikit-learn's class decides
-    grid : parameters and the values that a search tries
-    usual : parameters that do well on most data, where that was studied; a search leaves them only
-        for a gain
-    published : parameters that stay fixed where the method is run as its authors did
-    always : parameters that every run of it has
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    path : str
+        Where the class is, as "module:class".
+    scale : str
+        Scale of the components as published: "form" (t'Mt = 1, M the denominator), "weighted"
+        (that times the square root of lambda_r / lambda_1), "unit" (length 1), "orthonormal",
+        "least squares", or "its own" where scikit-learn's class decides.
+    grid : mapping
+        Parameters and the values that a search tries.
+    published : mapping
+        Parameters that stay fixed where the method is run as its authors did.
+    always : mapping
+        Parameters of every run.
+    usual : mapping
+        Parameters that do well on most data, where that was studied. A search leaves them only for
+        a gain.
     """
 
     name: str
@@ -47,18 +56,23 @@ class Method:
 
     @property
     def estimator(self) -> type[Any]:
-        """The class, imported when it is asked for."""
+        """Class of the method, imported when it is needed."""
         module, name = self.path.split(":")
-        found: type[Any] = getattr(import_module(module), name)
-        return found
+        return getattr(import_module(module), name)
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is implemented here, and not taken from scikit-learn."""
+        """True if the method is implemented in this package."""
         return self.path.startswith("mpda:")
 
     def published_grid(self) -> dict[str, tuple[Any, ...]]:
-        """The grid without what the authors kept fixed."""
+        """Return the grid without the parameters that the authors kept fixed.
+
+        Returns
+        -------
+        dict
+            Parameters and the values that a search tries.
+        """
         return {name: values for name, values in self.grid.items() if name not in self.published}
 
 
@@ -131,7 +145,18 @@ BY_NAME = MappingProxyType({method.name: method for method in METHODS})
 
 
 def method(name: str) -> Method:
-    """The method of this name."""
+    """Look up a method.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables, such as "MPDA".
+
+    Returns
+    -------
+    Method
+        Entry of the list.
+    """
     if name not in BY_NAME:
         raise ValueError(f"method must be one of {', '.join(BY_NAME)}, got {name!r}.")
     return BY_NAME[name]

@@ -1,4 +1,8 @@
-"""A search over parameters and dimensions that shares its work between the points of a grid."""
+"""The search over parameters and numbers of components by cross-validation.
+
+Grid points are fitted through ``LinearMap.fit_many``, which shares their work, and scored by a 1-NN
+classifier for every number of components (``fold_scores``). ``selection_rules`` selects one.
+"""
 
 from __future__ import annotations
 
@@ -56,19 +60,25 @@ SCORERS: dict[str, Scorer | None] = {
 def classification_curve(
     estimator: Any, X: ArrayLike, y: ArrayLike, X_test: ArrayLike, y_test: ArrayLike
 ) -> Floats:
-    """The 1-NN error on the test samples with the first 1, 2, .. components of a fitted estimator.
+    """Compute the 1-NN error with the first 1, 2, .. components of a fitted estimator.
 
     Parameters
     ----------
     estimator : fitted transformer
-        Its columns should be ordered, as those of every method here but LSDR are.
-    X, y : the labelled samples among which neighbours are sought
-    X_test, y_test : the samples to classify and their labels
+        Its columns should be ordered, as those of every method of this package but LSDR are.
+    X : array-like of shape (n_samples, n_features)
+        Samples among which neighbours are searched.
+    y : array-like of shape (n_samples,)
+        Their labels.
+    X_test : array-like of shape (n_test_samples, n_features)
+        Samples to classify.
+    y_test : array-like of shape (n_test_samples,)
+        Their true labels.
 
     Returns
     -------
     ndarray of shape (n_components,)
-        Shares of wrong labels, 0 to 1.
+        Shares of wrong labels, from 0 to 1.
 
     Examples
     --------
@@ -208,13 +218,19 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         self.verbose = verbose
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Search, choose, and fit what was chosen to all samples.
+        """Search, select, and refit the selected parameters to all samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
+            Training samples.
         y : array-like of shape (n_samples,)
             Class labels.
+
+        Returns
+        -------
+        DiscriminantSearchCV
+            The fitted search.
         """
         if is_dask_collection(X):
             raise TypeError(
@@ -271,23 +287,56 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         return X, labels
 
     def transform(self, X: ArrayLike) -> Floats:
-        """Map samples to the space that was found."""
+        """Map samples by the refitted estimator.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Mapped samples.
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.transform(X)
 
     def inverse_transform(self, X: ArrayLike) -> Floats:
-        """The samples that the estimator maps to X."""
+        """Find samples that the refitted estimator maps to X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Mapped samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Samples.
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.inverse_transform(X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Labels:
-        """Names of the components."""
+        """Return the names of the components.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Not used; the names do not depend on it.
+
+        Returns
+        -------
+        ndarray of str of shape (n_components,)
+            Names such as "mpda0".
+        """
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.get_feature_names_out(input_features)
 
     @property
     def n_features_in_(self) -> int:
-        """Number of features of X, known after the search."""
+        """Number of features of X."""
         check_is_fitted(self, "best_estimator_")
         return int(self.best_estimator_.n_features_in_)
 
@@ -298,7 +347,18 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         return self.best_estimator_.feature_names_in_
 
     def predict(self, X: ArrayLike) -> Labels:
-        """The label of the nearest training sample in the space that was found."""
+        """Predict the label of the nearest training sample in the learnt space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predicted labels.
+        """
         check_is_fitted(self, "classifier_")
         return self.classifier_.predict(np.asarray(self.transform(X)))
 
@@ -353,16 +413,16 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                 SmallClassWarning,
                 stacklevel=3,
             )
-        failed = [failure for fold in results for failure in fold.failures]
-        if not failed:
+        failures = [failure for fold in results for failure in fold.failures]
+        if not failures:
             return
-        if len(failed) == n_points * len(results):
+        if len(failures) == n_points * len(results):
             raise ValueError(
-                f"No grid point has an answer in any fold. The first said: {failed[0]}"
+                f"No grid point has an answer in any fold. The first said: {failures[0]}"
             )
         warnings.warn(
-            f"{len(failed)} fits of a grid point to a fold have no answer; their scores are nan. "
-            f"The first said: {failed[0]}",
+            f"{len(failures)} fits of a grid point to a fold have no answer; their scores are nan. "
+            f"The first said: {failures[0]}",
             FitFailedWarning,
             stacklevel=3,
         )
