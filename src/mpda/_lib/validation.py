@@ -272,16 +272,24 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
     return ClassSamples(points, take(samples.rotated, to_device(members, X)))
 
 
-def warn_small_classes(
-    classes: Labels, sizes: Sequence[int], n_neighbors: int, stacklevel: int = 3
-) -> None:
+def warn_small_classes(samples: Any, n_neighbors: int, stacklevel: int = 3) -> None:
     """Warn of classes with too few samples for ``n_neighbors``.
 
     The default ``stacklevel`` points at the caller of the function that calls this one.
+
+    Parameters
+    ----------
+    samples : LabelledSamples or ClusterSamples
+        Samples by class.
+    n_neighbors : int
+        Number of neighbours inside a class.
+    stacklevel : int, default=3
+        As in ``warnings.warn``.
     """
+    sizes = [members.size for members in samples.members]
     small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
     if small:
-        labels = classes.tolist()
+        labels = samples.classes.tolist()
         names = ", ".join(f"{labels[i]!r} ({sizes[i]} in all)" for i in small[:5])
         rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
         warnings.warn(

@@ -25,11 +25,12 @@ from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.block_rows import build_block_rows
 from mpda.discriminant.eigenproblem import (
     Directions,
+    check_n_directions,
     fix_signs,
     numerical_rank,
     solve_least_squares,
 )
-from mpda.discriminant.regularized_eigenproblem import Solution, add_ridge, check_n_directions
+from mpda.discriminant.regularized_eigenproblem import Solution, add_ridge
 from mpda.discriminant.scatter import graph_scatter, symmetrize
 from mpda.discriminant.tangents import neighborhood_tangents
 from mpda.discriminant.within_form import WithinForm, build_within_form

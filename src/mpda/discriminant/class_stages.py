@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
-from mpda._lib.array_types import Array, Floats, Ints
+from mpda._lib.array_types import Array, ArrayLike, Ints
 from mpda._lib.arrays import (
     add_segments,
     array_namespace,
@@ -28,11 +28,11 @@ from mpda._lib.arrays import (
     zeros,
 )
 from mpda._lib.samples import ClassSamples, LabelledSamples
-from mpda._lib.threads import THREADS, count_threads, limit_openmp
+from mpda._lib.threads import SMALL, THREADS, count_threads, limit_openmp
 from mpda._lib.validation import load_class
+from mpda.discriminant.class_contribution import ClassContribution, ClassSummary
 from mpda.discriminant.scatter import (
     BetweenClassSums,
-    ClassScatter,
     class_scatter,
     full_affinity_scatter,
     graph_scatter,
@@ -44,9 +44,14 @@ from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patc
 from mpda.discriminant.within_form import WithinForm, build_within_form
 from mpda.neighbors.approximate_search import search_neighbors
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, symmetric_graph
-from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.parallel.local import report_progress
-from mpda.partition.rules import PartitionRule, cluster_class, known_patches
+from mpda.partition.rules import (
+    PartitionRule,
+    check_patch_labels,
+    cluster_class,
+    known_patches,
+)
 from mpda.partition.tree import Partition
 
 # From this many samples on, most of the work on a class is in NumPy, SciPy and scikit-learn, which
@@ -54,68 +59,12 @@ from mpda.partition.tree import Partition
 LARGE_CLASS = 1000
 # Bytes of within-class forms and of neighbour lists that are kept between the two passes of a fit.
 # Forms beyond are computed twice. On one machine more would cost more in memory than it saves.
-_FORM_BYTES, _LIST_BYTES = 96 * 2**20, 16 * 2**20
+_HOST_BYTES = 96 * 2**20, 16 * 2**20
 # On a device, where memory is larger and computing twice costs many kernel launches.
 _DEVICE_BYTES = 2**32, 2**31
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result", covariant=True)
-
-
-@dataclass(frozen=True)
-class ClassSummary:
-    """Facts about one class that a fit reports.
-
-    Attributes
-    ----------
-    tangent_dimensions : ndarray of shape (n_patches,)
-        m_p; empty where every sample has its own tangent space.
-    linearity : ndarray of shape (n_patches,)
-        R^p of each patch; empty likewise.
-    solver : str
-        What eliminated the tangent vectors; empty before that.
-    residual : float
-        Largest relative residual norm of the tangent vectors.
-    """
-
-    tangent_dimensions: Ints
-    linearity: Floats
-    solver: str = ""
-    residual: float = 0.0
-
-    def with_elimination(self, elimination: EliminationResult) -> ClassSummary:
-        """Return the summary after the tangent vectors were eliminated."""
-        return replace(self, solver=elimination.solver, residual=elimination.residual)
-
-
-@dataclass(frozen=True)
-class ClassContribution:
-    """What one class adds to the sums of a fit.
-
-    Attributes
-    ----------
-    scatter : ClassScatter
-        For the between-class form S'.
-    within : array of shape (r, r)
-        S_tt.
-    n_edges : int
-        Number of edges of W.
-    tangent_size : int
-        Number of entries of v, sum_p m_p.
-    tangent_trace : float
-        Trace of the first-order part of S_vv.
-    summary : ClassSummary
-    elimination : EliminationResult or None
-        The Schur complement, where gamma and beta were known.
-    """
-
-    scatter: ClassScatter
-    within: Array
-    n_edges: int
-    tangent_size: int
-    tangent_trace: float
-    summary: ClassSummary
-    elimination: EliminationResult | None = None
 
 
 class ClassStages:
@@ -175,7 +124,7 @@ class ClassStages:
         elimination = None
         if strengths is not None:
             elimination = eliminate_tangents(form, strengths.gamma, strengths.beta)
-            summary = summary.with_elimination(elimination)
+            summary = replace(summary, solver=elimination.solver, residual=elimination.residual)
         else:
             self._keep_form(settings, form)
         return ClassContribution(
@@ -230,7 +179,10 @@ class ClassStages:
         if search in self._lists:
             return self._lists[search]
         k = max(settings.n_neighbors, settings.partition_neighbors, self._max_neighbors)
-        lists = search_neighbors(points, k, search)
+        if search in ("auto", "exact"):
+            lists = find_neighbors(points, k)
+        else:
+            lists = search_neighbors(points, k, search)
         if self._memory is None or self._memory.admit_lists(lists.nbytes):
             self._lists[search] = lists
         return lists
@@ -293,7 +245,7 @@ def _patch_means(X: Array, labels: Ints) -> Array:
 class StageMemory:
     """Limit on the bytes of forms and neighbour lists that the stages of all classes keep."""
 
-    def __init__(self, form_bytes: int = _FORM_BYTES, list_bytes: int = _LIST_BYTES) -> None:
+    def __init__(self, form_bytes: int, list_bytes: int) -> None:
         self._form_bytes = form_bytes
         self._list_bytes = list_bytes
         self._lock = threading.Lock()
@@ -330,7 +282,8 @@ class LocalClasses:
     Parameters
     ----------
     samples : LabelledSamples
-    patch_labels : ndarray of shape (n_samples,), default=None
+        Samples of all classes.
+    patches : array-like of int of shape (n_samples,), default=None
         Patches given by the user.
     max_neighbors : int, default=0
         Largest number of neighbours that will be asked for.
@@ -347,31 +300,31 @@ class LocalClasses:
         self,
         samples: LabelledSamples,
         *,
-        patch_labels: Ints | None = None,
+        patches: ArrayLike | None = None,
         max_neighbors: int = 0,
         keep_all: bool = False,
         n_jobs: int | None = None,
         progress: str | None = None,
     ) -> None:
         on_host = isinstance(samples.X, np.ndarray)
-        memory = None
-        if not keep_all:
-            memory = StageMemory() if on_host else StageMemory(*_DEVICE_BYTES)
+        memory = None if keep_all else StageMemory(*(_HOST_BYTES if on_host else _DEVICE_BYTES))
+        labels = None if patches is None else check_patch_labels(patches, samples.y)
         self.stages = [
             ClassStages(
                 samples,
                 index,
-                patch_labels=None if patch_labels is None else patch_labels[members],
+                patch_labels=None if labels is None else labels[members],
                 max_neighbors=max_neighbors,
                 memory=memory,
             )
             for index, members in enumerate(samples.members)
         ]
         self._progress = progress
+        self._blas_threads = 1 if min(samples.X.shape) <= SMALL else None
         self.n_threads = 1
         n_large = sum(members.size >= LARGE_CLASS for members in samples.members)
-        if on_host and (n_jobs not in (None, 1) or (n_jobs is None and n_large > 1)):
-            n_classes = len(self.stages) if n_jobs else n_large
+        if on_host and (n_large > 1 if n_jobs is None else n_jobs != 1):
+            n_classes = n_large if n_jobs is None else len(self.stages)
             self.n_threads = min(count_threads(n_jobs), n_classes)
 
     def map(
@@ -382,14 +335,23 @@ class LocalClasses:
         **kwargs: Arguments.kwargs,
     ) -> Iterator[Result]:
         """Yield ``work(stages, *args)`` for each class, in order."""
-        results: Iterator[Result]
-        if self.n_threads == 1:
-            results = (work(stages, *args, **kwargs) for stages in self.stages)
-        else:
-            results = self._map_threads(work, *args, **kwargs)
+        run = self._map_serial if self.n_threads == 1 else self._map_threads
+        results = run(work, *args, **kwargs)
         if self._progress is None:
             return results
         return report_progress(results, len(self.stages), f"{self._progress}, {title}", "classes")
+
+    def _map_serial(
+        self,
+        work: Callable[Concatenate[ClassStages, Arguments], Result],
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Iterator[Result]:
+        """Yield the results one after the other."""
+        # One limit for all classes: changing it costs more than the work on a small class.
+        with THREADS.limit(limits=self._blas_threads, user_api="blas"):
+            for stages in self.stages:
+                yield work(stages, *args, **kwargs)
 
     def _map_threads(
         self,
@@ -493,18 +455,35 @@ class ClassSums:
         )
 
 
+@dataclass(frozen=True)
+class SummedContributions:
+    """Sums over classes, and what a fit reports of each class.
+
+    Attributes
+    ----------
+    sums : ClassSums
+    summaries : list of ClassSummary
+        One for each class that was added.
+    """
+
+    sums: ClassSums
+    summaries: list[ClassSummary]
+
+
 def sum_contributions(
     classes: ClassPool,
     settings: ClassSettings,
     strengths: Strengths | None = None,
     sums: ClassSums | None = None,
-) -> tuple[ClassSums, list[ClassSummary]]:
-    """Add the contributions of all classes to the sums.
+) -> SummedContributions:
+    """Add the contributions of all classes to sums.
 
     Parameters
     ----------
     classes : ClassPool
+        Stages of the classes.
     settings : ClassSettings
+        Parameters of the stages.
     strengths : Strengths, default=None
         With them the Schur complements are added too.
     sums : ClassSums, default=None
@@ -512,8 +491,8 @@ def sum_contributions(
 
     Returns
     -------
-    sums : ClassSums
-    summaries : list of ClassSummary
+    SummedContributions
+        Sums over the earlier and the new classes; summaries of the new ones.
     """
     title = "graphs and forms (1/2)" if strengths is None else "graphs, forms, Schur complements"
     summaries = []
@@ -522,4 +501,4 @@ def sum_contributions(
         sums = sums.add(contribution)
         summaries.append(contribution.summary)
     assert sums is not None  # there is at least one class
-    return sums, summaries
+    return SummedContributions(sums, summaries)

@@ -44,6 +44,8 @@ _LEAST_EIGENVALUE = 1e-305
 _LEAST_DIAGONAL = 1e-290
 # Entries this close to the largest one of a vector count as equal: rounding decides no sign.
 _SIGN_TOLERANCE = 1e-9
+# Products of larger weights and ridges with matrices of some thousand rows could overflow.
+LARGEST_STRENGTH = 1e303
 
 
 @dataclass(frozen=True)
@@ -464,3 +466,35 @@ def _largest_magnitude(values: Any) -> float:
     """Return the largest magnitude among the values, 0 if there are none."""
     xp = array_namespace(values)
     return float(xp.max(xp.abs(values))) if values.shape[0] else 0.0
+
+
+def check_n_directions(n_found: int, n_components: int | None) -> int:
+    """Return the number of directions to keep.
+
+    Parameters
+    ----------
+    n_found : int
+        Number of directions that can be told from rounding.
+    n_components : int or None
+        Number that the user asked for; None for all.
+
+    Returns
+    -------
+    int
+        ``n_components``, or ``n_found`` for None.
+    """
+    if n_found == 0:
+        raise ValueError(
+            "There is no direction to find: the numerator of the method, or the right-hand side "
+            "of its least squares, is zero for these samples. The class means may coincide, or the "
+            "graph may have no edges."
+        )
+    if n_components is None:
+        return n_found
+    if n_components > n_found:
+        raise ValueError(
+            f"n_components={n_components} is more than there is: only {n_found} directions can be "
+            "told from rounding (an eigenvalue above 1e-10 of the largest where they are "
+            "maximised). Ask for at most that many, or for None to keep them all."
+        )
+    return n_components

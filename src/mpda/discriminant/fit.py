@@ -17,24 +17,34 @@ from itertools import groupby
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import eye, ldexp
 from mpda._lib.samples import Coordinates, FitSamples
+from mpda._lib.threads import SMALL, one_blas_thread
 from mpda.discriminant.class_stages import (
     ClassPool,
     ClassStages,
     ClassSummary,
     ClassSums,
+    SummedContributions,
     sum_contributions,
 )
 from mpda.discriminant.eigenproblem import (
+    LARGEST_STRENGTH,
     Directions,
+    check_n_directions,
     eigenpair_residual,
     fix_signs,
     solve_eigenproblem,
     solve_two_stage,
 )
 from mpda.discriminant.many_ridges import eliminate_at_ridges
-from mpda.discriminant.regularized_eigenproblem import Eigenproblem, check_n_directions
+from mpda.discriminant.regularized_eigenproblem import Eigenproblem
 from mpda.discriminant.scatter import symmetrize
-from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Strengths, Units
+from mpda.discriminant.settings import (
+    ClassSettings,
+    DiscriminantSettings,
+    Penalties,
+    Strengths,
+    Units,
+)
 from mpda.exceptions import SingularFormError
 
 
@@ -97,16 +107,31 @@ class DiscriminantFit:
         )
 
 
-def absolute_units(coordinates: Coordinates) -> Units:
-    """Return 1 in squared units of X, for gamma, alpha and beta alike."""
+def resolve_penalties(penalties: Penalties, units: Units) -> Strengths:
+    """Return the weight and the ridges in squared units of the points."""
+    alpha = penalties.alpha * units.alpha
+    beta = alpha if penalties.tangent_alpha is None else penalties.tangent_alpha * units.beta
+    strengths = Strengths(penalties.gamma * units.gamma, alpha, beta)
+    if max(strengths.gamma, strengths.alpha, strengths.beta) > LARGEST_STRENGTH:
+        raise ValueError(
+            f"gamma={penalties.gamma:g}, alpha={penalties.alpha:g} or "
+            f"tangent_alpha={penalties.tangent_alpha} is too large for samples of this scale: "
+            "products with it leave the range of floating-point numbers. Set a smaller value."
+        )
+    return strengths
+
+
+def absolute_strengths(penalties: Penalties, coordinates: Coordinates) -> Strengths | None:
+    """Return the strengths of penalties in squared units of X; None if they are relative."""
+    if penalties.relative:
+        return None
     one = coordinates.from_squared_units(1.0)
-    return Units(one, one, one)
+    return resolve_penalties(penalties, Units(one, one, one))
 
 
 def fit_discriminant(
     classes: ClassPool,
-    sums: ClassSums,
-    summaries: list[ClassSummary],
+    contributions: SummedContributions,
     samples: FitSamples,
     settings: DiscriminantSettings,
     n_components: int | None,
@@ -116,29 +141,38 @@ def fit_discriminant(
     Parameters
     ----------
     classes : ClassPool
-    sums : ClassSums
-        Contributions of all classes. With absolute units they contain the Schur complements; with
-        relative units these are computed here, because gamma and beta follow from the sums.
-    summaries : list of ClassSummary
-    samples : LabelledSamples or ClusterSamples
+        Stages of all classes.
+    contributions : SummedContributions
+        Sums over all classes. With absolute units they contain the Schur complements; with relative
+        units these are computed here, because gamma and beta follow from the sums.
+    samples : FitSamples
+        Samples of the fit.
     settings : DiscriminantSettings
+        Parameters of the fit.
     n_components : int or None
-        None keeps all directions.
+        Number of directions; None keeps all.
+
+    Returns
+    -------
+    DiscriminantFit
+        Directions in the units of X.
     """
-    coordinates, penalties = samples.coordinates, settings.penalties
-    if not penalties.relative:
-        state = FitState(sums, penalties.resolve(absolute_units(coordinates)), coordinates)
+    sums, summaries = contributions.sums, contributions.summaries
+    coordinates = samples.coordinates
+    with one_blas_thread(coordinates.dimension <= SMALL):
+        strengths = absolute_strengths(settings.penalties, coordinates)
+        if strengths is None:
+            units = sums.units(samples.n_varying, coordinates.from_squared_units(1.0))
+            strengths = resolve_penalties(settings.penalties, units)
+            schur_complement, eliminated = sums.schur_complement, []
+            arguments = settings.classes, strengths
+            for result in classes.map("Schur complements (2/2)", ClassStages.eliminate, *arguments):
+                schur_complement = schur_complement + result.schur_complement
+                summary = summaries[len(eliminated)]
+                eliminated.append(replace(summary, solver=result.solver, residual=result.residual))
+            sums, summaries = replace(sums, schur_complement=schur_complement), eliminated
+        state = FitState(sums, strengths, coordinates)
         return solve_fit(state, summaries, settings.two_stage, n_components)
-    units = sums.units(samples.n_varying, coordinates.from_squared_units(1.0))
-    strengths = penalties.resolve(units)
-    schur_complement = sums.schur_complement
-    results: list[ClassSummary] = []
-    title = "Schur complements (2/2)"
-    for elimination in classes.map(title, ClassStages.eliminate, settings.classes, strengths):
-        schur_complement = schur_complement + elimination.matrix
-        results.append(summaries[len(results)].with_elimination(elimination))
-    state = FitState(replace(sums, schur_complement=schur_complement), strengths, coordinates)
-    return solve_fit(state, results, settings.two_stage, n_components)
 
 
 def fit_many_settings(
@@ -160,16 +194,15 @@ def fit_many_settings(
         In the units of X; the error where a setting has no answer.
     """
     coordinates = samples.coordinates
-    one = coordinates.from_squared_units(1.0)
     groups: dict[ClassSettings, list[int]] = {}
     for index, setting in enumerate(settings):
         groups.setdefault(setting.classes, []).append(index)
     for class_settings, indices in groups.items():
-        sums, _ = sum_contributions(classes, class_settings)
-        relative, absolute = sums.units(samples.n_varying, one), absolute_units(coordinates)
-        penalties = [setting.penalties for setting in settings]
+        sums = sum_contributions(classes, class_settings).sums
+        units = sums.units(samples.n_varying, coordinates.from_squared_units(1.0))
         strengths = {
-            i: penalties[i].resolve(relative if penalties[i].relative else absolute)
+            i: absolute_strengths(settings[i].penalties, coordinates)
+            or resolve_penalties(settings[i].penalties, units)
             for i in indices
         }
         indices.sort(key=lambda i: strengths[i].gamma)

@@ -13,14 +13,15 @@ from mpda._lib.array_types import Array
 from mpda._lib.arrays import array_namespace, eye, safe_divide
 from mpda._lib.samples import FitSamples
 from mpda.discriminant.eigenproblem import (
+    LARGEST_STRENGTH,
     Directions,
+    check_n_directions,
     eigenpair_residual,
     fix_signs,
     normwise_residual,
     solve_eigenproblem,
     solve_smallest_eigenproblem,
 )
-from mpda.discriminant.settings import LARGEST_STRENGTH
 
 
 @dataclass(frozen=True)
@@ -173,38 +174,6 @@ def add_ridge(M: Array, alpha: float, samples: FitSamples) -> tuple[float, Array
             "range of floating-point numbers. Set a smaller value."
         )
     return ridge, M + ridge * eye(M.shape[0], M)
-
-
-def check_n_directions(n_found: int, n_components: int | None) -> int:
-    """Return the number of directions to keep.
-
-    Parameters
-    ----------
-    n_found : int
-        Number of directions that can be told from rounding.
-    n_components : int or None
-        Number that the user asked for; None for all.
-
-    Returns
-    -------
-    int
-        ``n_components``, or ``n_found`` for None.
-    """
-    if n_found == 0:
-        raise ValueError(
-            "There is no direction to find: the numerator of the method, or the right-hand side "
-            "of its least squares, is zero for these samples. The class means may coincide, or the "
-            "graph may have no edges."
-        )
-    if n_components is None:
-        return n_found
-    if n_components > n_found:
-        raise ValueError(
-            f"n_components={n_components} is more than there is: only {n_found} directions can be "
-            "told from rounding (an eigenvalue above 1e-10 of the largest where they are "
-            "maximised). Ask for at most that many, or for None to keep them all."
-        )
-    return n_components
 
 
 def _select(directions: Directions, n_components: int | None) -> Directions:

@@ -7,9 +7,6 @@ from typing import Any
 
 from mpda.partition.rules import PartitionRule
 
-# Products of larger numbers with matrices of some thousand rows could overflow.
-LARGEST_STRENGTH = 1e303
-
 
 @dataclass(frozen=True)
 class ClassSettings:
@@ -88,19 +85,6 @@ class Penalties:
     alpha: float
     tangent_alpha: float | None
     relative: bool
-
-    def resolve(self, units: Units) -> Strengths:
-        """Return the weight and the ridges in squared units of the points."""
-        alpha = self.alpha * units.alpha
-        beta = alpha if self.tangent_alpha is None else self.tangent_alpha * units.beta
-        strengths = Strengths(self.gamma * units.gamma, alpha, beta)
-        if max(strengths.gamma, strengths.alpha, strengths.beta) > LARGEST_STRENGTH:
-            raise ValueError(
-                f"gamma={self.gamma:g}, alpha={self.alpha:g} or tangent_alpha={self.tangent_alpha} "
-                "is too large for samples of this scale: products with it leave the range of "
-                "floating-point numbers. Set a smaller value."
-            )
-        return strengths
 
 
 @dataclass(frozen=True)

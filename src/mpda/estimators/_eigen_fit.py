@@ -70,8 +70,7 @@ def fit(estimator: Any, samples: Any) -> TrainingData:
         The samples with the stages that were computed.
     """
     if estimator.class_neighbors is not None:
-        sizes = [members.size for members in samples.members]
-        warn_small_classes(samples.classes, sizes, estimator.class_neighbors, stacklevel=4)
+        warn_small_classes(samples, estimator.class_neighbors, stacklevel=4)
     data = _training_data(estimator, samples)
     with one_blas_thread(samples.coordinates.dimension <= SMALL):
         solution = estimator.solve(data)

@@ -6,17 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, check_flag, check_number, check_option
-from mpda.discriminant.settings import ClassSettings, DiscriminantSettings
+from mpda._lib.validation import (
+    check_count,
+    check_flag,
+    check_jobs,
+    check_number,
+    check_option,
+    is_dask_collection,
+    validate_labelled,
+    warn_small_classes,
+)
+from mpda.discriminant.class_stages import LocalClasses, sum_contributions
+from mpda.discriminant.fit import absolute_strengths, fit_discriminant
+from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
 from mpda.estimators._base import ComponentPath, LinearMap
 from mpda.estimators._tangent_fit import (
-    add_to_tangent_method,
-    check_settings,
+    add_classes,
     fit_many_tangent_methods,
-    fit_tangent_method,
+    fit_on_cluster,
+    set_fit_attributes,
 )
 from mpda.neighbors.approximate_search import check_neighbor_search
-from mpda.partition.rules import partition_rule
+from mpda.partition.rules import PARTITIONS, PartitionRule
 
 
 class MPDA(LinearMap):
@@ -202,7 +213,19 @@ class MPDA(LinearMap):
         MPDA
             The fitted estimator.
         """
-        fit_tangent_method(self, X, y, self.check_parameters(), patches)
+        settings = self.check_parameters()
+        if is_dask_collection(X):
+            fit_on_cluster(self, X, y, settings, patches)
+            return self
+        samples = validate_labelled(self, X, y, devices=True)
+        warn_small_classes(samples, self.n_neighbors)
+        progress = type(self).__name__ if self.verbose else None
+        classes = LocalClasses(samples, patches=patches, n_jobs=self.n_jobs, progress=progress)
+        penalties, coordinates = settings.penalties, samples.coordinates
+        strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
+        sums = sum_contributions(classes, settings.classes, strengths)
+        fit = fit_discriminant(classes, sums, samples, settings, self.n_components)
+        set_fit_attributes(self, samples, classes, settings, fit)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
@@ -231,7 +254,7 @@ class MPDA(LinearMap):
         """
         if not hasattr(self, "components_"):
             return self.fit(X, y, patches=patches)
-        add_to_tangent_method(self, X, y, self.check_parameters(), patches)
+        add_classes(self, X, y, self.check_parameters(), patches)
         return self
 
     def fit_many(
@@ -250,19 +273,61 @@ class MPDA(LinearMap):
         return self.n_neighbors
 
     def check_parameters(self) -> DiscriminantSettings:
-        """Check the parameters and return them as settings of a fit."""
+        """Check the parameters.
+
+        Returns
+        -------
+        DiscriminantSettings
+            The parameters that the directions depend on.
+        """
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
         partition = self.partition
         if not hasattr(partition, "fit_predict"):
             alternative = ", or a clusterer with fit_predict"
-            partition = partition_rule(partition, max_patch_size, also=alternative)
-        classes = ClassSettings(
-            n_neighbors=check_count("n_neighbors", self.n_neighbors),
-            tangent_energy=check_number("tangent_energy", self.tangent_energy, most=1.0),
-            full_affinity=check_option("affinity", self.affinity, ("knn", "full")) == "full",
-            neighbor_search=check_neighbor_search(self.neighbor_search),
+            name = check_option("partition", partition, PARTITIONS, also=alternative)
+            partition = PartitionRule(name, max_patch_size)
+        return check_tangent_parameters(
+            self,
             partition=partition,
             partition_neighbors=check_count("partition_neighbors", self.partition_neighbors),
             anchors=check_flag("anchors", self.anchors),
         )
-        return check_settings(self, classes)
+
+
+def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> DiscriminantSettings:
+    """Check the parameters that MPDA and PMPDA share.
+
+    Parameters
+    ----------
+    estimator : MPDA or PMPDA
+        Its parameters are checked.
+    **partition_settings : object
+        Fields of ``ClassSettings`` that only MPDA has.
+
+    Returns
+    -------
+    DiscriminantSettings
+        The parameters that the directions depend on.
+    """
+    if estimator.n_components is not None:
+        check_count("n_components", estimator.n_components)
+    check_number("eigenvalue_power", estimator.eigenvalue_power)
+    check_jobs(estimator.n_jobs)
+    if estimator.neighbor_search != "auto":
+        check_neighbor_search(estimator.neighbor_search)
+    classes = ClassSettings(
+        n_neighbors=check_count("n_neighbors", estimator.n_neighbors),
+        tangent_energy=check_number("tangent_energy", estimator.tangent_energy, most=1.0),
+        full_affinity=check_option("affinity", estimator.affinity, ("knn", "full")) == "full",
+        neighbor_search=estimator.neighbor_search,
+        **partition_settings,
+    )
+    beta = estimator.tangent_alpha
+    penalties = Penalties(
+        gamma=check_number("gamma", estimator.gamma),
+        alpha=check_number("alpha", estimator.alpha),
+        tangent_alpha=None if beta is None else check_number("tangent_alpha", beta),
+        relative=check_option("units", estimator.units, ("relative", "absolute")) == "relative",
+    )
+    solver = check_option("solver", estimator.solver, ("reduced", "two-stage"))
+    return DiscriminantSettings(classes, penalties, two_stage=solver == "two-stage")

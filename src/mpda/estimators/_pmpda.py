@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, check_number, check_option
-from mpda.discriminant.settings import ClassSettings, DiscriminantSettings
+from mpda._lib.validation import is_dask_collection, validate_labelled, warn_small_classes
+from mpda.discriminant.class_stages import LocalClasses, sum_contributions
+from mpda.discriminant.fit import absolute_strengths, fit_discriminant
+from mpda.discriminant.settings import DiscriminantSettings
 from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._mpda import check_tangent_parameters
 from mpda.estimators._tangent_fit import (
-    add_to_tangent_method,
-    check_settings,
+    add_classes,
     fit_many_tangent_methods,
-    fit_tangent_method,
+    fit_on_cluster,
+    set_fit_attributes,
 )
-from mpda.neighbors.approximate_search import check_neighbor_search
 
 
 class PMPDA(LinearMap):
@@ -143,7 +145,19 @@ class PMPDA(LinearMap):
         PMPDA
             The fitted estimator.
         """
-        fit_tangent_method(self, X, y, self.check_parameters())
+        settings = self.check_parameters()
+        if is_dask_collection(X):
+            fit_on_cluster(self, X, y, settings)
+            return self
+        samples = validate_labelled(self, X, y, devices=True)
+        warn_small_classes(samples, self.n_neighbors)
+        progress = type(self).__name__ if self.verbose else None
+        classes = LocalClasses(samples, n_jobs=self.n_jobs, progress=progress)
+        penalties, coordinates = settings.penalties, samples.coordinates
+        strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
+        sums = sum_contributions(classes, settings.classes, strengths)
+        fit = fit_discriminant(classes, sums, samples, settings, self.n_components)
+        set_fit_attributes(self, samples, classes, settings, fit)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -170,7 +184,7 @@ class PMPDA(LinearMap):
         """
         if not hasattr(self, "components_"):
             return self.fit(X, y)
-        add_to_tangent_method(self, X, y, self.check_parameters())
+        add_classes(self, X, y, self.check_parameters())
         return self
 
     def fit_many(
@@ -189,11 +203,11 @@ class PMPDA(LinearMap):
         return self.n_neighbors
 
     def check_parameters(self) -> DiscriminantSettings:
-        """Check the parameters and return them as settings of a fit."""
-        classes = ClassSettings(
-            n_neighbors=check_count("n_neighbors", self.n_neighbors),
-            tangent_energy=check_number("tangent_energy", self.tangent_energy, most=1.0),
-            full_affinity=check_option("affinity", self.affinity, ("knn", "full")) == "full",
-            neighbor_search=check_neighbor_search(self.neighbor_search),
-        )
-        return check_settings(self, classes)
+        """Check the parameters.
+
+        Returns
+        -------
+        DiscriminantSettings
+            The parameters that the directions depend on.
+        """
+        return check_tangent_parameters(self)

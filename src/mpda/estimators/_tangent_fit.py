@@ -1,10 +1,11 @@
-"""The fit that MPDA and PMPDA share: from X, y to the attributes of the estimator."""
+"""Parts of a fit that MPDA and PMPDA share: clusters, added classes, searches, attributes."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,12 +20,8 @@ from mpda._lib.arrays import (
     to_host,
 )
 from mpda._lib.samples import LabelledSamples
-from mpda._lib.threads import SMALL, THREADS
+from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import (
-    check_count,
-    check_jobs,
-    check_number,
-    check_option,
     is_dask_collection,
     load_class,
     validate_labelled,
@@ -40,16 +37,15 @@ from mpda.discriminant.eigenproblem import Directions
 from mpda.discriminant.fit import (
     DiscriminantFit,
     FitState,
-    absolute_units,
+    absolute_strengths,
     fit_discriminant,
     fit_many_settings,
     solve_fit,
 )
-from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
+from mpda.discriminant.settings import DiscriminantSettings
 from mpda.estimators._base import ComponentPath
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.parallel import import_dask_cluster
-from mpda.partition.rules import check_patch_labels
 
 if TYPE_CHECKING:
     from mpda.parallel.dask_cluster import ClusterSamples
@@ -61,64 +57,38 @@ _LARGEST_EXPONENT = 400
 _EQUAL_MEANS = 1e-9
 
 
-def check_settings(estimator: Any, classes: ClassSettings) -> DiscriminantSettings:
-    """Check the parameters that MPDA and PMPDA share."""
-    if estimator.n_components is not None:
-        check_count("n_components", estimator.n_components)
-    check_number("eigenvalue_power", estimator.eigenvalue_power)
-    check_jobs(estimator.n_jobs)
-    beta = estimator.tangent_alpha
-    penalties = Penalties(
-        gamma=check_number("gamma", estimator.gamma),
-        alpha=check_number("alpha", estimator.alpha),
-        tangent_alpha=None if beta is None else check_number("tangent_alpha", beta),
-        relative=check_option("units", estimator.units, ("relative", "absolute")) == "relative",
-    )
-    solver = check_option("solver", estimator.solver, ("reduced", "two-stage"))
-    return DiscriminantSettings(classes, penalties, solver == "two-stage")
-
-
-def fit_tangent_method(
+def fit_on_cluster(
     estimator: Any,
-    X: ArrayLike,
-    y: ArrayLike,
+    X: Any,
+    y: Any,
     settings: DiscriminantSettings,
     patches: ArrayLike | None = None,
 ) -> None:
-    """Fit MPDA or PMPDA and set its attributes.
+    """Fit MPDA or PMPDA to Dask collections and set its attributes.
 
     Parameters
     ----------
     estimator : MPDA or PMPDA
-    X : array-like of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,)
+        The estimator.
+    X : Dask array or dataframe of shape (n_samples, n_features)
+        Training samples.
+    y : array-like of shape (n_samples,), or the name of a column of X
+        Class labels.
     settings : DiscriminantSettings
-    patches : array-like of shape (n_samples,), default=None
-        Patches given by the user.
+        Checked parameters.
+    patches : array-like, default=None
+        An error if it is not None.
     """
-    samples: LabelledSamples | ClusterSamples
-    if is_dask_collection(X):
-        samples = _gather_by_class(estimator, X, y, patches, settings)
-    else:
-        samples = validate_labelled(estimator, X, y, devices=True)
-    classes = _build_classes(estimator, samples, patches)
-    sizes = [members.size for members in samples.members]
-    warn_small_classes(samples.classes, sizes, settings.classes.n_neighbors, stacklevel=4)
-    strengths = None
-    if not settings.penalties.relative:
-        strengths = settings.penalties.resolve(absolute_units(samples.coordinates))
-    # One limit for the whole fit: changing it costs more than a small class.
-    limit = 1 if samples.coordinates.origin.shape[0] <= SMALL else None
-    with THREADS.limit(limits=limit, user_api="blas"):
-        sums, summaries = sum_contributions(classes, settings.classes, strengths)
-        fit = fit_discriminant(classes, sums, summaries, samples, settings, estimator.n_components)
-    for name in _CLASS_ATTRIBUTES:
-        vars(estimator).pop(name, None)
-    _set_attributes(estimator, samples, classes, settings, fit)
-    estimator.mean_ = astype(samples.mean, samples.dtype)
+    samples = _gather_by_class(estimator, X, y, patches, settings)
+    warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
+    classes = _build_classes(estimator, samples, None)
+    strengths = absolute_strengths(settings.penalties, samples.coordinates)
+    sums = sum_contributions(classes, settings.classes, strengths)
+    fit = fit_discriminant(classes, sums, samples, settings, estimator.n_components)
+    set_fit_attributes(estimator, samples, classes, settings, fit)
 
 
-def add_to_tangent_method(
+def add_classes(
     estimator: Any,
     X: ArrayLike,
     y: ArrayLike,
@@ -127,11 +97,21 @@ def add_to_tangent_method(
 ) -> None:
     """Add the classes of X, y to a fitted MPDA or PMPDA and update its attributes.
 
-    The parameters are those of ``fit_tangent_method``. Every class must be new.
+    Parameters
+    ----------
+    estimator : MPDA or PMPDA
+        The fitted estimator.
+    X : array-like of shape (n_samples, n_features)
+        Samples of new classes.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    settings : DiscriminantSettings
+        Checked parameters; those that the sums depend on must not have changed.
+    patches : array-like of int of shape (n_samples,), default=None
+        Patches given by the user.
     """
-    if settings.classes != estimator._settings.classes or (
-        settings.penalties != estimator._settings.penalties
-    ):
+    fitted = estimator._settings
+    if (settings.classes, settings.penalties) != (fitted.classes, fitted.penalties):
         raise ValueError(
             "partial_fit adds to sums over classes that were computed with other parameters. Only "
             "n_components, solver, eigenvalue_power, n_jobs and verbose may change between calls; "
@@ -147,16 +127,12 @@ def add_to_tangent_method(
     samples = samples.in_coordinates(state.coordinates)
     if _is_repeated_call(estimator, samples, state):
         return
+    warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
     classes = _build_classes(estimator, samples, patches)
-    sizes = [members.size for members in samples.members]
-    warn_small_classes(samples.classes, sizes, settings.classes.n_neighbors, stacklevel=4)
-    limit = 1 if state.coordinates.dimension <= SMALL else None
-    with THREADS.limit(limits=limit, user_api="blas"):
-        sums, summaries = sum_contributions(classes, settings.classes, state.strengths, state.sums)
-        state = FitState(sums, state.strengths, state.coordinates)
-        fit = solve_fit(state, summaries, settings.two_stage, estimator.n_components)
-    _set_attributes(estimator, samples, classes, settings, fit)
-    estimator.mean_ = astype(state.mean, estimator.components_.dtype)
+    added = sum_contributions(classes, settings.classes, state.strengths, state.sums)
+    state = FitState(added.sums, state.strengths, state.coordinates)
+    fit = solve_fit(state, added.summaries, settings.two_stage, estimator.n_components)
+    set_fit_attributes(estimator, samples, classes, settings, fit, is_first=False)
 
 
 def fit_many_tangent_methods(
@@ -177,8 +153,7 @@ def fit_many_tangent_methods(
     k = max(max(s.classes.n_neighbors, s.classes.partition_neighbors) for s in settings)
     classes = LocalClasses(samples, max_neighbors=k, keep_all=True, n_jobs=1)
     n_rows = None if n_components is None else max(n_components)
-    limit = 1 if samples.coordinates.dimension <= SMALL else None
-    with THREADS.limit(limits=limit, user_api="blas"):
+    with one_blas_thread(samples.coordinates.dimension <= SMALL):
         for number, result in fit_many_settings(classes, samples, settings):
             for index in groups[settings[number]]:
                 if isinstance(result, Directions):
@@ -195,10 +170,7 @@ def _build_classes(
     progress = type(estimator).__name__ if estimator.verbose else None
     if not isinstance(samples, LabelledSamples):
         return samples.class_pool(ClassStages, progress)
-    patch_labels = None if patches is None else check_patch_labels(patches, samples.y)
-    return LocalClasses(
-        samples, patch_labels=patch_labels, n_jobs=estimator.n_jobs, progress=progress
-    )
+    return LocalClasses(samples, patches=patches, n_jobs=estimator.n_jobs, progress=progress)
 
 
 def _gather_by_class(
@@ -282,54 +254,63 @@ def _label_kind(labels: Labels) -> str:
     return labels.dtype.kind.replace("O", "U")
 
 
-# Attributes with an entry for each class, in the order of ``classes_``, and for each patch or
-# sample, in the order of the calls. A call of partial_fit extends them.
-_CLASS_ATTRIBUTES = ("classes_", "class_solvers_", "class_residuals_")
-_PATCH_ATTRIBUTES = ("patch_classes_", "patch_linearity_", "tangent_dimensions_")
-
-
-def _set_attributes(
+def set_fit_attributes(
     estimator: Any,
     samples: LabelledSamples | ClusterSamples,
     classes: ClassPool,
     settings: DiscriminantSettings,
     fit: DiscriminantFit,
+    is_first: bool = True,
 ) -> None:
-    """Set the attributes of a fit; those of single classes are added to what is there."""
-    origin, dtype = fit.state.coordinates.origin, samples.dtype
+    """Set the attributes of a fit.
+
+    Parameters
+    ----------
+    estimator : MPDA or PMPDA
+        The estimator.
+    samples : LabelledSamples or ClusterSamples
+        Samples of the call.
+    classes : ClassPool
+        Stages of the classes of the call.
+    settings : DiscriminantSettings
+        Checked parameters.
+    fit : DiscriminantFit
+        Result for all classes, with summaries of those of the call.
+    is_first : bool, default=True
+        Set to False to extend the attributes of an earlier call. Those of classes are in the order
+        of ``classes_``, those of patches and samples in the order of the calls.
+    """
+    origin, dtype, mean = fit.state.coordinates.origin, samples.dtype, samples.mean
     labels, solvers = samples.classes, [summary.solver for summary in fit.summaries]
     residuals = np.array([summary.residual for summary in fit.summaries])
-    is_first = not hasattr(estimator, "classes_")
     if settings.classes.partition is not None:
-        _set_patch_attributes(estimator, samples, classes, settings, fit)
-    earlier_labels = [] if is_first else estimator._class_order
-    estimator._class_order = [*earlier_labels, *labels.tolist()]
+        _set_patch_attributes(estimator, samples, classes, settings, fit, is_first)
+    class_order = labels.tolist()
     if not is_first:
+        class_order = [*estimator._class_order, *class_order]
         labels = np.concatenate([to_host(estimator.classes_), labels])
         solvers = estimator.class_solvers_ + solvers
         residuals = np.concatenate([to_host(estimator.class_residuals_), residuals])
         dtype = array_namespace(origin).result_type(estimator.components_, dtype)
+        mean = fit.state.mean
     order = np.argsort(labels, kind="stable")
     estimator.classes_ = numbers_to_device(labels[order], origin)
     estimator.class_solvers_ = [solvers[index] for index in order]
     estimator.class_residuals_ = to_device(residuals[order], origin)
     components = scale_directions(fit.directions, estimator.eigenvalue_power)
     estimator.components_ = cast_components(components, dtype)
+    estimator.mean_ = astype(mean, dtype)
     estimator.eigenvalues_ = fit.directions.eigenvalues
     estimator.residual_ = fit.residual
     estimator.condition_ = fit.directions.condition
-    strengths = fit.strengths
-    estimator.units_ = {
-        "gamma": strengths.gamma,
-        "alpha": strengths.alpha,
-        "beta": strengths.beta,
-    }
+    estimator.units_ = asdict(fit.strengths)
     estimator._state, estimator._settings = fit.state, settings
+    estimator._class_order = class_order
     if estimator.verbose:
         _report_fallbacks(type(estimator).__name__, samples.classes.tolist(), fit)
     # The Schur complement has the square of the residual as relative error.
     residual = max(fit.residual, residuals.max() ** 2)
-    warn_inaccurate(residual, fit.directions.condition)
+    warn_inaccurate(residual, fit.directions.condition, stacklevel=4)
 
 
 def _set_patch_attributes(
@@ -338,16 +319,15 @@ def _set_patch_attributes(
     classes: ClassPool,
     settings: DiscriminantSettings,
     fit: DiscriminantFit,
+    is_first: bool,
 ) -> None:
-    origin = fit.state.coordinates.origin
-    linearity = [summary.linearity for summary in fit.summaries]
-    n_patches = [values.size for values in linearity]
+    """Set ``patch_labels_`` and the attributes with an entry for each patch."""
+    n_patches = [summary.linearity.size for summary in fit.summaries]
     values = {
         "patch_classes_": np.repeat(samples.classes, n_patches),
-        "patch_linearity_": np.concatenate(linearity),
+        "patch_linearity_": np.concatenate([s.linearity for s in fit.summaries]),
         "tangent_dimensions_": np.concatenate([s.tangent_dimensions for s in fit.summaries]),
     }
-    is_first = not hasattr(estimator, "classes_")
     n_before = 0 if is_first else estimator.patch_linearity_.shape[0]
     if isinstance(samples, LabelledSamples) and (is_first or hasattr(estimator, "patch_labels_")):
         labels = np.empty(samples.y.size, dtype=np.intp)
@@ -361,7 +341,7 @@ def _set_patch_attributes(
     for name, array in values.items():
         if not is_first:
             array = np.concatenate([to_host(getattr(estimator, name)), array])
-        setattr(estimator, name, numbers_to_device(array, origin))
+        setattr(estimator, name, numbers_to_device(array, fit.state.coordinates.origin))
 
 
 def _report_fallbacks(title: str, labels: list[Any], fit: DiscriminantFit) -> None:

@@ -31,6 +31,8 @@ MAX_GEODESIC_SIZE = 1000
 # Matrices (n, n) of 8 bytes that exist at the same time: distances, paths, tortuosity, temporary
 # copies, masks. Measured with tracemalloc: 4.2 with geodesics and 1.9 without.
 _N_GEODESIC_MATRICES, _N_EUCLIDEAN_MATRICES = 5, 2
+# Smaller classes are not compared with the available memory: they take less than 160 MB.
+_UNGUARDED_SIZE = 2000
 # Classes above this size have no linearity for given patches: all shortest paths would take longer
 # than the fit.
 _MAX_MEASURED_SIZE = 5000
@@ -76,12 +78,13 @@ class PartitionRule:
         if self.uses_tree(n):
             return principal_axis_partition(points.X, self.max_patch_size)
         is_geodesic = self.partition != "euclidean"
-        check_pairwise_memory(
-            n,
-            _N_GEODESIC_MATRICES if is_geodesic else _N_EUCLIDEAN_MATRICES,
-            f'partition={self.partition!r} compares all pairs of a class. Use partition="tree" or '
-            '"auto", which do not.',
-        )
+        if n > _UNGUARDED_SIZE:
+            check_pairwise_memory(
+                n,
+                _N_GEODESIC_MATRICES if is_geodesic else _N_EUCLIDEAN_MATRICES,
+                f"partition={self.partition!r} compares all pairs of a class. Use "
+                'partition="tree" or "auto", which do not.',
+            )
         compute_distances = geodesic_distances if is_geodesic else euclidean_distances
         distances = compute_distances(*_copy_to_host(points, neighbors))
         return manifold_partition(distances, self.max_patch_size)

@@ -1,0 +1,61 @@
+"""What one class adds to the sums of a fit. The results of ``class_stages``, without behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mpda._lib.array_types import Array, Floats, Ints
+from mpda.discriminant.scatter import ClassScatter
+from mpda.discriminant.schur_complement import EliminationResult
+
+
+@dataclass(frozen=True)
+class ClassSummary:
+    """Facts about one class that a fit reports.
+
+    Attributes
+    ----------
+    tangent_dimensions : ndarray of shape (n_patches,)
+        m_p; empty where every sample has its own tangent space.
+    linearity : ndarray of shape (n_patches,)
+        R^p of each patch; empty likewise.
+    solver : str
+        What eliminated the tangent vectors; empty before that.
+    residual : float
+        Largest relative residual norm of the tangent vectors.
+    """
+
+    tangent_dimensions: Ints
+    linearity: Floats
+    solver: str = ""
+    residual: float = 0.0
+
+
+@dataclass(frozen=True)
+class ClassContribution:
+    """What one class adds to the sums of a fit.
+
+    Attributes
+    ----------
+    scatter : ClassScatter
+        For the between-class form S'.
+    within : array of shape (r, r)
+        S_tt.
+    n_edges : int
+        Number of edges of W.
+    tangent_size : int
+        Number of entries of v, sum_p m_p.
+    tangent_trace : float
+        Trace of the first-order part of S_vv.
+    summary : ClassSummary
+    elimination : EliminationResult or None
+        The Schur complement, where gamma and beta were known.
+    """
+
+    scatter: ClassScatter
+    within: Array
+    n_edges: int
+    tangent_size: int
+    tangent_trace: float
+    summary: ClassSummary
+    elimination: EliminationResult | None = None
