@@ -17,11 +17,11 @@ from itertools import groupby
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import eye, ldexp
 from mpda._lib.samples import Coordinates, FitSamples
-from mpda._lib.threads import SMALL, one_blas_thread
+from mpda._lib.threads import SMALL, THREADS
+from mpda.discriminant.class_contribution import ClassSummary
 from mpda.discriminant.class_stages import (
     ClassPool,
     ClassStages,
-    ClassSummary,
     ClassSums,
     SummedContributions,
     sum_contributions,
@@ -159,15 +159,17 @@ def fit_discriminant(
     """
     sums, summaries = contributions.sums, contributions.summaries
     coordinates = samples.coordinates
-    with one_blas_thread(coordinates.dimension <= SMALL):
+    limit = 1 if coordinates.dimension <= SMALL else None
+    with THREADS.limit(limits=limit, user_api="blas"):
         strengths = absolute_strengths(settings.penalties, coordinates)
         if strengths is None:
             units = sums.units(samples.n_varying, coordinates.from_squared_units(1.0))
             strengths = resolve_penalties(settings.penalties, units)
-            schur_complement, eliminated = sums.schur_complement, []
+            schur_complement = sums.schur_complement
+            eliminated: list[ClassSummary] = []
             arguments = settings.classes, strengths
             for result in classes.map("Schur complements (2/2)", ClassStages.eliminate, *arguments):
-                schur_complement = schur_complement + result.schur_complement
+                schur_complement = schur_complement + result.matrix
                 summary = summaries[len(eliminated)]
                 eliminated.append(replace(summary, solver=result.solver, residual=result.residual))
             sums, summaries = replace(sums, schur_complement=schur_complement), eliminated
@@ -175,7 +177,7 @@ def fit_discriminant(
         return solve_fit(state, summaries, settings.two_stage, n_components)
 
 
-def fit_many_settings(
+def solve_all_settings(
     classes: ClassPool,
     samples: FitSamples,
     settings: Sequence[DiscriminantSettings],

@@ -7,7 +7,6 @@ components_ (x - mean_).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -163,10 +162,6 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 if r <= rank:
                     method = clone(self).set_params(**parameters, n_components=r)
                     yield ComponentPath(index, method.fit(X, y).components_, first=r)
-
-    def _with_parameters(self, parameters: Mapping[str, Any]) -> Any:
-        """Return a shallow copy with other parameters; values that are objects stay the same."""
-        return copy(self).set_params(**parameters)
 
     @property
     def class_neighbors(self) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
@@ -19,10 +18,10 @@ from mpda._lib.validation import (
 from mpda.discriminant.class_stages import LocalClasses, sum_contributions
 from mpda.discriminant.fit import absolute_strengths, fit_discriminant
 from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
-from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._base import LinearMap
 from mpda.estimators._tangent_fit import (
     add_classes,
-    fit_many_tangent_methods,
+    fit_many_settings,
     fit_on_cluster,
     set_fit_attributes,
 )
@@ -257,15 +256,7 @@ class MPDA(LinearMap):
         add_classes(self, X, y, self.check_parameters(), patches)
         return self
 
-    def fit_many(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        parameter_sets: Sequence[Mapping[str, Any]],
-        n_components: Sequence[int] | None = None,
-    ) -> Iterator[ComponentPath]:
-        """Fit with many parameter sets and share their work; see ``LinearMap.fit_many``."""
-        return fit_many_tangent_methods(self, X, y, parameter_sets, n_components)
+    fit_many = fit_many_settings
 
     @property
     def class_neighbors(self) -> int | None:

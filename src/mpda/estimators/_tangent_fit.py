@@ -39,7 +39,7 @@ from mpda.discriminant.fit import (
     FitState,
     absolute_strengths,
     fit_discriminant,
-    fit_many_settings,
+    solve_all_settings,
     solve_fit,
 )
 from mpda.discriminant.settings import DiscriminantSettings
@@ -135,14 +135,36 @@ def add_classes(
     set_fit_attributes(estimator, samples, classes, settings, fit, is_first=False)
 
 
-def fit_many_tangent_methods(
+def fit_many_settings(
     estimator: Any,
     X: ArrayLike,
     y: ArrayLike,
     parameter_sets: Sequence[Mapping[str, Any]],
-    n_components: Sequence[int] | None,
+    n_components: Sequence[int] | None = None,
 ) -> Iterator[ComponentPath]:
-    """Fit MPDA or PMPDA with many parameter sets; see ``LinearMap.fit_many``."""
+    """Fit an estimator with each of several parameter sets and share their work.
+
+    Neighbours, patches, tangent bases and within-class forms are computed once for the parameters
+    that they depend on, and the ridges of one gamma share their work.
+
+    Parameters
+    ----------
+    estimator : MPDA or PMPDA
+        It is not changed.
+    X : array-like of shape (n_samples, n_features)
+        Training samples.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    parameter_sets : sequence of dict
+        Parameters and their values. They must not contain ``n_components``.
+    n_components : sequence of int, default=None
+        Numbers of components that are needed. None stands for all.
+
+    Yields
+    ------
+    ComponentPath
+        One for each parameter set, in the order in which work is shared best.
+    """
     samples = validate_labelled(estimator, X, y)
     methods = [copy(estimator).set_params(**parameters) for parameters in parameter_sets]
     # Parameter sets that differ in the scale of the components only have equal settings.
@@ -154,7 +176,7 @@ def fit_many_tangent_methods(
     classes = LocalClasses(samples, max_neighbors=k, keep_all=True, n_jobs=1)
     n_rows = None if n_components is None else max(n_components)
     with one_blas_thread(samples.coordinates.dimension <= SMALL):
-        for number, result in fit_many_settings(classes, samples, settings):
+        for number, result in solve_all_settings(classes, samples, settings):
             for index in groups[settings[number]]:
                 if isinstance(result, Directions):
                     directions = result.first(n_rows or result.eigenvalues.shape[0])

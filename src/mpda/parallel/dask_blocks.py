@@ -1,4 +1,4 @@
-"""Dask arrays and dataframes as blocks of rows with labels, nothing of which is looked at yet."""
+"""Dask arrays and dataframes as lazy blocks of rows with labels."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Floats, Labels
 
+# Name of the column of labels that is added to a dataframe; no feature has it.
 _LABEL = "label of mpda"
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What samples are like.
+class FeatureSpec:
+    """Names, number and precision of the features of a Dask collection.
 
-    names : of the features, None where they have none
-    n_features : d
-    dtype : in which they are worked on, single or double precision
+    Attributes
+    ----------
+    names : sequence or None
+        Names of the features; None where they have none.
+    n_features : int
+        Number of features.
+    dtype : dtype
+        Single precision if all features are, else double.
     """
 
     names: Sequence[Any] | None
@@ -33,29 +39,35 @@ class Kind:
     dtype: np.dtype[Any]
 
     def sample(self) -> Any:
-        """A sample of zeros, which stands for all where names and numbers are checked."""
-        return self.named(np.zeros((1, self.n_features)))
+        """Return one sample of zeros, for checks of names and numbers of features."""
+        return self.with_names(np.zeros((1, self.n_features)))
 
-    def named(self, X: Floats) -> Any:
-        """Samples that are here, with the names of their features."""
+    def with_names(self, X: Floats) -> Any:
+        """Return samples in memory with the names of their features."""
         return X if self.names is None else pd.DataFrame(X, columns=list(self.names))
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Samples in blocks of rows, where they are.
+    """Samples in lazy blocks of rows.
 
-    X : the rows of each block (n_b, d), not yet made
-    y : their labels (n_b,), empty where there are none
+    Attributes
+    ----------
+    kind : FeatureSpec
+        Features of the samples.
+    X : list of Delayed
+        Rows (n_b, n_features) of each block.
+    y : list of Delayed
+        Labels (n_b,) of each block; empty where there are none.
     """
 
-    kind: Kind
+    kind: FeatureSpec
     X: list[Delayed]
     y: list[Delayed] = field(default_factory=list)
 
 
-def described(X: Any) -> Kind:
-    """What the samples of a Dask array or dataframe are like, found without looking at them."""
+def describe_features(X: Any) -> FeatureSpec:
+    """Describe the features of a Dask array or dataframe without computing anything."""
     if isinstance(X, dd.DataFrame):
         wrong = [f"{name!r} ({kind})" for name, kind in X.dtypes.items() if kind.kind not in "biuf"]
         if wrong:
@@ -78,30 +90,40 @@ def described(X: Any) -> Kind:
     if X.shape[1] == 0:
         raise ValueError("X has 0 features, and at least 1 is needed.")
     single = all(kind == np.float32 for kind in kinds)
-    return Kind(names, X.shape[1], np.dtype(np.float32 if single else np.float64))
+    return FeatureSpec(names, X.shape[1], np.dtype(np.float32 if single else np.float64))
 
 
 def unlabelled_blocks(X: Any) -> Blocks:
-    """The blocks of a Dask array or dataframe."""
-    kind = described(X)
+    """Return the blocks of a Dask array or dataframe (n_samples, n_features)."""
+    kind = describe_features(X)
     if kind.names is not None:
-        return Blocks(kind, [delayed(_columns)(part, kind) for part in X.to_delayed()])
-    parts = _whole_rows(X).to_delayed().ravel()
-    return Blocks(kind, [delayed(_floats)(part, kind.dtype) for part in parts])
+        return Blocks(kind, [delayed(_columns)(partition, kind) for partition in X.to_delayed()])
+    partitions = _whole_rows(X).to_delayed().ravel()
+    return Blocks(kind, [delayed(_floats)(partition, kind.dtype) for partition in partitions])
 
 
 def labelled_blocks(X: Any, y: Any) -> Blocks:
-    """The blocks of a Dask array or dataframe and of its labels.
+    """Return the blocks of samples and labels.
 
-    The labels of a dataframe may be the name of one of its columns.
+    Parameters
+    ----------
+    X : Dask array or dataframe of shape (n_samples, n_features)
+        Samples.
+    y : array-like or Dask collection of shape (n_samples,), or str
+        Labels, or the name of a column of the dataframe X.
+
+    Returns
+    -------
+    Blocks
+        Lazy blocks with labels.
     """
     if isinstance(X, dd.DataFrame):
         return _labelled_frame(X, y)
-    kind = described(X)
+    kind = describe_features(X)
     if isinstance(y, dd.Series):
         # Dask warns where it makes arrays of kinds that are pandas' own.
-        own = pd.api.types.is_extension_array_dtype(y.dtype)
-        y = (y.astype(object) if own else y).to_dask_array()
+        is_extension = pd.api.types.is_extension_array_dtype(y.dtype)
+        y = (y.astype(object) if is_extension else y).to_dask_array()
     if not isinstance(y, da.Array):
         y = np.asarray(y)
         if np.isnan(X.shape[0]):
@@ -115,7 +137,7 @@ def labelled_blocks(X: Any, y: Any) -> Blocks:
     if y.ndim != 1:
         raise ValueError(f"y must be labels in one dimension, got shape {y.shape}.")
     if y.numblocks != X.numblocks[:1] and np.isnan([X.shape[0], y.shape[0]]).any():
-        # Dask reads a column alone in other parts than many, and their lengths have to be known.
+        # Dask may read one column in other partitions than many: their lengths must be known.
         X, y = X.copy().compute_chunk_sizes(), y.copy().compute_chunk_sizes()
     if not np.isnan([X.shape[0], y.shape[0]]).any():
         refuse_lengths(X.shape[0], y.shape[0])
@@ -124,36 +146,36 @@ def labelled_blocks(X: Any, y: Any) -> Blocks:
 
 
 def _labelled_frame(X: Any, y: Any) -> Blocks:
-    """The blocks of a dataframe whose labels are one of its columns or a series.
+    """Return the blocks of a dataframe whose labels are one of its columns or a series.
 
-    Labels are read together with the rest, because the parts in which a column alone is read may
-    be others. A series goes with the rows as they stand, whatever its index.
+    Labels are read together with the features, because a single column may be read in other
+    partitions. A series is paired with the rows by position, whatever its index.
     """
     name: Any = _LABEL
     if isinstance(y, dd.Series):
         if y.npartitions != X.npartitions:
             raise ValueError(
-                f"X has {X.npartitions} parts and y has {y.npartitions}: both must be cut at the "
-                "same rows. Give the name of the column of labels, if X has it."
+                f"X has {X.npartitions} partitions and y has {y.npartitions}: both must be divided "
+                "at the same rows. Give the name of the column of labels, if X has it."
             )
-        kind = described(X)
+        kind = describe_features(X)
         meta = X._meta.assign(**{_LABEL: y._meta.to_numpy()})
         paired = dd.map_partitions(_paired, X, y, align_dataframes=False, meta=meta)
-        parts = paired.to_delayed()
+        partitions = paired.to_delayed()
     elif np.isscalar(y) and y in X.columns:
-        kind = described(X.drop(columns=y))
-        name, parts = y, X.to_delayed()
+        kind = describe_features(X.drop(columns=y))
+        name, partitions = y, X.to_delayed()
     elif np.isscalar(y):
         raise ValueError(f"y={y!r} is no column of X, which has {list(X.columns)[:10]}.")
     else:
         raise TypeError(
-            f"y is {type(y).__name__}, while the parts of the dataframe X are of unknown length. "
-            "Give a Dask series of the same parts, or the name of a column of X."
+            f"y is {type(y).__name__}, while the partitions of the dataframe X are of unknown "
+            "length. Give a Dask series of the same partitions, or the name of a column of X."
         )
     return Blocks(
         kind,
-        [delayed(_columns)(part, kind) for part in parts],
-        [delayed(_column)(part, name) for part in parts],
+        [delayed(_columns)(partition, kind) for partition in partitions],
+        [delayed(_column)(partition, name) for partition in partitions],
     )
 
 
@@ -162,19 +184,19 @@ def _paired(X: pd.DataFrame, y: pd.Series) -> pd.DataFrame:
     return X.assign(**{_LABEL: y.to_numpy()})
 
 
-def _columns(part: pd.DataFrame, kind: Kind) -> Floats:
-    values = part[list(kind.names or [])]
+def _columns(partition: pd.DataFrame, kind: FeatureSpec) -> Floats:
+    values = partition[list(kind.names or [])]
     return np.asarray(values.to_numpy(dtype=kind.dtype, na_value=np.nan))
 
 
-def _column(part: pd.DataFrame, name: Any) -> Labels:
-    return np.asarray(part[name])
+def _column(partition: pd.DataFrame, name: Any) -> Labels:
+    return np.asarray(partition[name])
 
 
-def _floats(part: Any, dtype: np.dtype[Any]) -> Floats:
-    if not isinstance(part, np.ndarray):
-        raise TypeError(f"The blocks of X must be NumPy arrays, got {type(part).__name__}.")
-    return part.astype(dtype, copy=False)
+def _floats(partition: Any, dtype: np.dtype[Any]) -> Floats:
+    if not isinstance(partition, np.ndarray):
+        raise TypeError(f"The blocks of X must be NumPy arrays, got {type(partition).__name__}.")
+    return partition.astype(dtype, copy=False)
 
 
 def _whole_rows(X: Any) -> Any:
@@ -198,14 +220,14 @@ def map_blocks(estimator: Any, X: Any, work: Callable[[Floats], Floats], n_colum
         Maps rows (n, n_features) to rows (n, n_columns).
     n_columns : int
     """
-    kind = described(X)
+    kind = describe_features(X)
     validate_data(estimator, kind.sample(), reset=False)
     if isinstance(X, dd.DataFrame):
-        parts = [
+        partitions = [
             da.from_delayed(delayed(work)(rows), shape=(np.nan, n_columns), dtype=kind.dtype)
             for rows in unlabelled_blocks(X).X
         ]
-        return da.concatenate(parts, allow_unknown_chunksizes=True)
+        return da.concatenate(partitions, allow_unknown_chunksizes=True)
     rows = _whole_rows(X).astype(kind.dtype)
     meta = np.empty((0, n_columns), dtype=kind.dtype)
     return rows.map_blocks(work, chunks=(rows.chunks[0], (n_columns,)), dtype=kind.dtype, meta=meta)

@@ -274,7 +274,7 @@ def _load(blocks: Blocks) -> tuple[Any, Labels]:
     """Return all samples and labels in the memory of this machine."""
     client = current_client()
     X, y = _gather(client, client.compute([delayed(list)(blocks.X), delayed(list)(blocks.y)]))
-    return blocks.kind.named(np.concatenate(X)), np.concatenate(y)
+    return blocks.kind.with_names(np.concatenate(X)), np.concatenate(y)
 
 
 def connect_workers(scheduler: str) -> ExitStack:
