@@ -18,7 +18,6 @@ from mpda.report import read_results, render, write_figures, write_page, write_r
 from report_cases import COMMAND, digits_results, wine_results
 
 BARE = {"format": "mpda results", "version": 1, "provenance": {"command": COMMAND}}
-OPTIONAL = ("summary", "data", "comparison", "model", "embedding", "partition", "confusion")
 EVIL = '</script><b onclick="x">&amp;{{$title}}'
 
 
@@ -67,10 +66,7 @@ def test_page_has_all_sections(wine):
     links = {attributes["href"] for tag, attributes in page.elements if tag == "a"}
     assert links >= {f"#{name}" for name in names}
     assert len(page.ids) == len(set(page.ids))
-    components = [name for name in page.charts if name.startswith("component-")]
-    assert len(components) == wine["model"]["n_components"]
-    # Every chart has an element; the components share one.
-    assert set(page.charts) - set(components[1:]) <= set(page.ids)
+    assert set(page.charts) == {"embedding-plane", "embedding-space", "curve-0"} <= set(page.ids)
     for text in (*wine["summary"], COMMAND, "Grignolino", "StandardScaler", "scikit-learn"):
         assert text in page.text
 
@@ -88,18 +84,30 @@ def test_methods_that_are_best_or_tied_are_bold(wine):
     rows = wine["comparison"]["problems"][0]["rows"]
     for row, best in zip(rows, (False, True, True, False), strict=True):
         row["best"] = best
-    best_methods = re.findall(r'<tr class="best"><th scope="row">(\S+)', render(wine))
+    results = {**BARE, "comparison": wine["comparison"]}
+    best_methods = re.findall(r'<tr class="best"><th scope="row">(\S+)', render(results))
     assert best_methods == [rows[1]["method"], rows[2]["method"]]
 
 
-@pytest.mark.parametrize("absent", OPTIONAL)
-def test_sections_without_results_are_left_out(wine, absent):
-    anchors = {"comparison": "methods", "model": "features", "embedding": "classes"}
-    anchors["partition"] = "patches"
-    for results in ({k: v for k, v in wine.items() if k != absent}, {**wine, absent: None}):
-        page = Page(render(results))
-        assert f"{anchors.get(absent, absent)}-title" not in page.titles
-        assert "provenance-title" in page.titles
+def test_only_sections_with_results_are_shown(wine):
+    anchors = {"comparison": ["dimensions", "methods"], "embedding": ["classes"], "data": []}
+    anchors |= {"model": ["eigenvalues", "features"], "partition": ["patches"], "confusion": None}
+    for name, expected in anchors.items():
+        names = [name] if expected is None else expected
+        titles = [f"{title}-title" for title in [*names, "provenance"]]
+        assert Page(render({**BARE, name: wine[name], "title": None})).titles == titles
+
+
+def test_figures_are_part_of_the_page(wine, digits):
+    page = Page(render(wine))
+    assert [tag for tag, _ in page.elements].count("svg") == 5  # one is the button for the theme
+    counts = [str(count) for row in wine["confusion"]["counts"] for count in row if count]
+    weights = np.array(wine["model"]["weights"])
+    largest = [wine["model"]["features"][i] for i in np.abs(weights).argmax(axis=1)]
+    assert set(counts + largest + ["Grignolino", "component"]) <= set(page.texts)
+    images = [a["xlink:href"] for tag, a in Page(render(digits)).elements if tag == "image"]
+    assert len(images) >= digits["model"]["n_components"]
+    assert all(image.startswith("data:image/png;base64,") for image in images)
 
 
 def test_page_without_charts_has_no_plotly():
@@ -117,8 +125,8 @@ def test_optional_entries_may_be_missing_or_null(wine):
     wine["partition"]["classes"][0]["linearity"] = [None] * 8
     del wine["partition"]["example"]
     page = Page(render(wine))
-    assert "component-0" in page.charts
-    assert "eigenvalue-chart" not in page.charts
+    assert "features-title" in page.titles
+    assert "eigenvalues-title" not in page.titles
     assert page.charts["embedding-plane"]["data"][0]["x"] == [1.0, None]
 
 
@@ -167,13 +175,11 @@ def replace_texts(results, text):
 @pytest.mark.parametrize("n_problems", [1, 2])
 def test_text_from_the_data_is_escaped(wine, n_problems):
     wine["comparison"]["problems"] *= n_problems
-    clean = Page(render(replace_texts(copy.deepcopy(wine), "x")))
     html = render(replace_texts(wine, EVIL))
     page = Page(html)
     assert not [1 for tag, attributes in page.elements if tag == "b" and attributes]
     assert html.count("<script") == html.count("</script>") == 3
     assert EVIL in page.text
-    assert [tag for tag, _ in page.elements] == [tag for tag, _ in clean.elements]
 
 
 def test_plotly_gets_no_tags_from_the_data():
@@ -249,26 +255,6 @@ def test_curves_have_bands_rings_and_level_lines(wine):
     assert rings[2]["y"] == pytest.approx([curve["selected_error"]], rel=1e-3)
 
 
-def test_components_are_bars_or_images(wine, digits):
-    (bars,) = traces(wine, "component-0")
-    weights = np.array(wine["model"]["weights"][0])
-    np.testing.assert_allclose(bars["x"], weights[np.argsort(-np.abs(weights))], rtol=1e-4)
-    assert bars["text"][0] == wine["model"]["features"][np.abs(weights).argmax()]
-    (image,) = traces(digits, "component-3")
-    pixels = np.array(digits["model"]["weights"][3]).reshape(8, 8)
-    np.testing.assert_allclose(image["z"], pixels, rtol=1e-2)
-    assert -image["zmin"] == image["zmax"] == np.abs(pixels).max()
-
-
-def test_confusion_and_eigenvalues_are_drawn(wine):
-    (trace,) = traces(wine, "confusion-chart")
-    counts = wine["confusion"]["counts"]
-    assert trace["text"] == [[str(c) if c else "" for c in row] for row in counts]
-    assert trace["hovertext"][0][0].startswith(f"Barbera: {counts[0][0]} right")
-    (bars,) = traces(wine, "eigenvalue-chart")
-    np.testing.assert_allclose(bars["y"], wine["model"]["eigenvalues"], rtol=1e-4)
-
-
 # Files
 
 
@@ -288,21 +274,19 @@ def test_results_survive_writing_and_reading(tmp_path, wine):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{", "it is not JSON"),
-        (b"\x80\x04\xff", "it is not JSON"),
-        (b"[" * 100_000, "it is not JSON"),
-        (b"[1]", "its format is not 'mpda results'"),
-        (json.dumps(BARE | {"version": 2}).encode(), "has version 2, and this mpda reads"),
-        (json.dumps({"format": "mpda results", "version": 1}).encode(), "has no 'provenance'"),
-        (json.dumps(BARE | {"confusion": {"labels": []}}).encode(), "confusion has no 'counts'"),
-        (json.dumps(BARE | {"model": [1]}).encode(), "model must be a dictionary"),
+        ("{", "it is not JSON"),
+        ("[1]", "its format is not 'mpda results'"),
+        (json.dumps(BARE | {"version": 2}), "has version 2, and this mpda reads"),
+        (json.dumps({"format": "mpda results", "version": 1}), "has no 'provenance'"),
+        (json.dumps(BARE | {"confusion": {"labels": []}}), "confusion has no 'counts'"),
+        (json.dumps(BARE | {"model": [1]}), "model must be a dictionary"),
     ],
 )
 def test_foreign_files_are_refused_in_one_line(tmp_path, content, message):
     path = tmp_path / "results.json"
     with pytest.raises(ReportError, match="does not exist"):
         read_results(path)
-    path.write_bytes(content)
+    path.write_text(content)
     with pytest.raises(ReportError, match=message) as caught:
         read_results(path)
     assert "\n" not in str(caught.value)
@@ -313,37 +297,24 @@ def test_foreign_files_are_refused_in_one_line(tmp_path, content, message):
     ("section", "change", "message"),
     [
         ("embedding", {"codes": [0]}, "codes must have one entry for each of 178"),
-        ("embedding", {"labels": ["a"]}, "codes must be indices of the 1 labels"),
         ("embedding", {"points": [[1, 2], [1]]}, "inhomogeneous"),
         ("confusion", {"counts": [[1, 2]] * 3}, "counts must have one row and column"),
-        ("confusion", {"counts": [[1, 2, -1]] * 3}, "counts must be integers from 0"),
         ("model", {"image_shape": [2, 2]}, "image_shape must be"),
         ("model", {"weights": [[1.0]]}, "feature_names must hold 1 names, got 13"),
-        ("comparison", {"problems": {}}, None),
         ("comparison", {"problems": [{"name": "a"}]}, "the entry 'rows' is missing"),
     ],
 )
 def test_wrong_entries_are_named(wine, section, change, message):
     results = {**wine, section: {**wine[section], **change}}
-    if message is None:
-        assert render(results)
-        return
     with pytest.raises(ReportError, match=message):
         render(results)
 
 
-def test_failed_writes_leave_the_old_page(tmp_path, wine, monkeypatch):
-    path = write_page(wine, tmp_path / "a" / "page.html")
+def test_wrong_results_leave_the_old_page(tmp_path):
+    path = write_page(BARE, tmp_path / "a" / "page.html")
     before = path.read_bytes()
     with pytest.raises(ReportError):
-        write_page({**wine, "version": 9}, path)
-
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="No space left"):
-        write_page(wine, path)
+        write_page({**BARE, "version": 9}, path)
     assert path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["page.html"]
 
@@ -362,5 +333,5 @@ def test_equal_results_give_equal_files(tmp_path, wine):
     results = {**BARE, "confusion": wine["confusion"]}
     first, second = (write_figures(results, tmp_path / name) for name in "ab")
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]
-    assert render(wine) == render(wine)
+    assert render(results) == render(results)
     assert write_figures(BARE, tmp_path / "none") == []

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._lib.array_types import ArrayLike, Floats
+from mpda._lib.array_types import ArrayLike
 from mpda.plotting.axes import Display, get_axes
 from mpda.plotting.styles import display_name
 
 # Classes up to which counts and names fit into the cells and on the axes.
-MAX_COUNTS, MAX_NAMES = 30, 40
+_MAX_COUNTS, _MAX_NAMES = 30, 40
 
 
 class ConfusionDisplay(Display):
@@ -46,16 +46,6 @@ class ConfusionDisplay(Display):
         if not np.issubdtype(self.counts.dtype, np.integer) or self.counts.min(initial=0) < 0:
             raise ValueError("counts must be integers from 0.")
 
-    def row_shares(self) -> Floats:
-        """Return each count divided by the sum of its row.
-
-        Returns
-        -------
-        array of shape (n_classes, n_classes)
-            Rows without samples are zero.
-        """
-        return self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1)
-
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
         """Draw with matplotlib, with numbers for up to 30 classes.
 
@@ -71,19 +61,20 @@ class ConfusionDisplay(Display):
         ConfusionDisplay
             With ``figure_`` and ``ax_``.
         """
-        n, shares = len(self.labels), self.row_shares()
-        side = float(np.clip(2.2 + 0.36 * n, 3.6, 12.0))
+        n = len(self.labels)
+        shares = self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1)
+        side = float(np.clip(2.0 + 0.3 * n, 3.6, 12.0))
         axis = get_axes(ax, width=side + 0.6, height=side)
         axis.imshow(np.sqrt(shares), cmap="Blues", vmin=0.0, vmax=1.0)
-        names = [display_name(label) for label in self.labels] if n <= MAX_NAMES else []
+        names = [display_name(label) for label in self.labels] if n <= _MAX_NAMES else []
         rotation = 90 if max(map(len, names), default=0) > 3 else 0
         axis.set_xticks(range(len(names)), names, rotation=rotation)
         axis.set_yticks(range(len(names)), names)
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
-        for i, j in np.argwhere(self.counts) if n <= MAX_COUNTS else []:
+        for i, j in np.argwhere(self.counts) if n <= _MAX_COUNTS else []:
             ink = "white" if shares[i, j] > 0.3 else "black"
-            look = {"ha": "center", "va": "center", "fontsize": 7.5, "color": ink}
+            look = {"ha": "center", "va": "center", "fontsize": 8.5, "color": ink}
             axis.text(j, i, f"{self.counts[i, j]:d}", **look)
         axis.set(xlabel="predicted class", ylabel="true class")
         return self._finish(axis, title)

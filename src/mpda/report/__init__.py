@@ -6,8 +6,7 @@ required; sections that are missing are not shown. plotly and matplotlib are imp
 page or figure is made.
 """
 
-from mpda.report.figure_files import write_figures
-from mpda.report.page import render, write_page
+from mpda.report.page import render, write_figures, write_page
 from mpda.report.results_file import read_results, to_json_types, write_results
 
 __all__ = [

@@ -1,9 +1,9 @@
-"""The large numbers at the top of the page."""
+"""The top of the page: large numbers and sentences."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 from mpda.assessment import BASELINE
@@ -12,28 +12,8 @@ from mpda.assessment import BASELINE
 _REFERENCES = {BASELINE: "error of 1-NN on all features", "LDA": "error of LDA"}
 
 
-@dataclass(frozen=True)
-class KeyNumber:
-    """A number with its unit, caption and a small note.
-
-    Parameters
-    ----------
-    value, unit : str
-        The number as text, and its unit.
-    caption : str
-        What was measured.
-    note : str, default=""
-        Uncertainty or size of the sample.
-    """
-
-    value: str
-    unit: str
-    caption: str
-    note: str = ""
-
-
-def find_key_numbers(results: dict[str, Any]) -> list[KeyNumber]:
-    """Return the numbers for the top of the page, the most important one first.
+def make_summary(results: dict[str, Any]) -> str:
+    """Return the key numbers and the sentences at the top of the page.
 
     Parameters
     ----------
@@ -42,9 +22,17 @@ def find_key_numbers(results: dict[str, Any]) -> list[KeyNumber]:
 
     Returns
     -------
-    list of KeyNumber
-        Errors where they were measured, otherwise the sizes of data and model.
+    str
+        HTML.
     """
+    cards = "".join(_make_cards(results))
+    keys = f'<dl class="keys">{cards}</dl>' if cards else ""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in results.get("summary", []))
+    return keys + (f'<div class="sentences">{lines}</div>' if lines else "")
+
+
+def _make_cards(results: dict[str, Any]) -> list[str]:
+    """Return errors where they were measured, otherwise the sizes of data and model."""
     problems = results.get("comparison", {}).get("problems", [])
     method = results.get("model", {}).get("method")
     n_features = results.get("data", {}).get("n_features")
@@ -55,35 +43,35 @@ def find_key_numbers(results: dict[str, Any]) -> list[KeyNumber]:
     if rows:
         main = rows.get(method) or min(rows.values(), key=lambda row: row["error"])
         name = main["method"]
-        numbers = [_error_number(main, f"error of {name}")]
+        cards = [_error_card(main, f"error of {name}")]
         references = (key for key in _REFERENCES if key in rows and key != name)
-        numbers += [_error_number(rows[key], _REFERENCES[key]) for key in references]
+        cards += [_error_card(rows[key], _REFERENCES[key]) for key in references]
         if (components := main.get("components")) is not None:
             count = f"{components:.1f}".removesuffix(".0")
-            numbers.append(KeyNumber(count, "", f"components of {name}", of_features))
-        return numbers
-    numbers = []
+            cards.append(_card(count, "", f"components of {name}", of_features))
+        return cards
+    cards = []
     counts = results.get("confusion", {}).get("counts", [])
     if total := sum(map(sum, counts)):
         wrong = total - sum(row[i] for i, row in enumerate(counts))
         value, note = _format_percent(100.0 * wrong / total), f"{wrong} of {total} samples wrong"
-        numbers.append(KeyNumber(value, "%", f"error of {method or '1-NN'}", note))
+        cards.append(_card(value, "%", f"error of {method or '1-NN'}", note))
     if (n := results.get("model", {}).get("n_components")) is not None:
-        numbers.append(KeyNumber(f"{n:g}", "", "components", of_features))
+        cards.append(_card(f"{n:g}", "", "components", of_features))
     if (n := results.get("data", {}).get("n_samples")) is not None:
-        numbers.append(KeyNumber(f"{n:,}", "", "samples"))
-    return numbers
+        cards.append(_card(f"{n:,}", "", "samples"))
+    return cards
 
 
-def _error_number(row: dict[str, Any], caption: str) -> KeyNumber:
+def _error_card(row: dict[str, Any], caption: str) -> str:
     note = ""
     if row.get("std") is not None:
         splits = f" over {row['n_splits']:g} splits" if row.get("n_splits") else ""
         note = f"± {row['std']:.2f}{splits}"
-    return KeyNumber(_format_percent(row["error"]), "%", caption, note)
+    return _card(_format_percent(row["error"]), "%", caption, note)
 
 
-def _count_wins(problems: list[dict[str, Any]], method: str | None) -> list[KeyNumber]:
+def _count_wins(problems: list[dict[str, Any]], method: str | None) -> list[str]:
     """Count on how many problems a method is best or not significantly worse."""
     wins: Counter[str] = Counter()
     for row in (row for problem in problems for row in problem["rows"]):
@@ -91,7 +79,7 @@ def _count_wins(problems: list[dict[str, Any]], method: str | None) -> list[KeyN
     main = next((name for name in (method, "MPDA") if name in wins), None)
     names = [main or max(wins, key=wins.__getitem__), *_REFERENCES] if wins else []
     return [
-        KeyNumber(str(wins[name]), f"of {len(problems)}", f"problems where {name} is best or tied")
+        _card(str(wins[name]), f"of {len(problems)}", f"problems where {name} is best or tied")
         for name in dict.fromkeys(names)
         if name in wins
     ]
@@ -99,3 +87,11 @@ def _count_wins(problems: list[dict[str, Any]], method: str | None) -> list[KeyN
 
 def _format_percent(value: float) -> str:
     return f"{value:.2f}" if 0.0 < value < 1.0 else f"{value:.1f}"
+
+
+def _card(value: str, unit: str, caption: str, note: str = "") -> str:
+    return (
+        f'<div class="key"><dt>{escape(caption)}</dt>'
+        f'<dd><b>{escape(value)}</b><span class="unit">{escape(unit)}</span>'
+        f"<small>{escape(note)}</small></dd></div>"
+    )

@@ -1,4 +1,7 @@
-"""The page: sections, charts, style and script in one HTML file that works offline."""
+"""The page, one HTML file that works offline, and its figures as files.
+
+The modules that draw are imported when a page or a figure is made.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,13 @@ from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mpda._lib.atomic_write import write_atomically
-from mpda.plotting.styles import COLORS
-from mpda.report.page_sections import Section, make_sections, make_summary
 from mpda.report.results_file import check_results, refuse_corrupt_results
+
+if TYPE_CHECKING:
+    from mpda.report.page_sections import Section
 
 
 def render(results: dict[str, Any]) -> str:
@@ -36,6 +40,10 @@ def render(results: dict[str, Any]) -> str:
     ReportError
         If the results have another format or a wrong entry, which the message names.
     """
+    from mpda.plotting.styles import COLORS
+    from mpda.report.key_numbers import make_summary
+    from mpda.report.page_sections import make_sections
+
     results = check_results(results)
     with refuse_corrupt_results():
         sections = make_sections(results)
@@ -69,6 +77,33 @@ def write_page(results: dict[str, Any], path: str | Path) -> Path:
         The file.
     """
     return write_atomically(Path(path), render(results))
+
+
+def write_figures(results: dict[str, Any], directory: str | Path) -> list[Path]:
+    """Write every figure of the results as PNG (200 dots per inch) and SVG.
+
+    Parameters
+    ----------
+    results : dict
+        As described for `render`.
+    directory : str or Path
+        Made if it does not exist.
+
+    Returns
+    -------
+    list of Path
+        Written files. Equal results give equal bytes.
+    """
+    from mpda.report.displays import draw_figure, encode_figure, make_displays
+
+    results, paths = check_results(results), []
+    with refuse_corrupt_results():
+        for name, display in make_displays(results).items():
+            figure = draw_figure(results, name, display)
+            for kind in ("png", "svg"):
+                path = Path(directory) / f"{name}.{kind}"
+                paths.append(write_atomically(path, encode_figure(figure, name, kind)))
+    return paths
 
 
 def _wrap_section(section: Section) -> str:

@@ -1,12 +1,14 @@
-"""The sections of the page: heading, explanation, and places for charts and tables."""
+"""The sections of the page: heading, explanation, charts, figures and tables."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
-from mpda.report.figure_files import make_displays
+from mpda.report.charts import Chart, draw_curves, draw_embedding
+from mpda.report.displays import draw_figure, encode_figure, make_displays
 from mpda.report.html_tables import (
     curves_table,
     methods_table,
@@ -14,15 +16,11 @@ from mpda.report.html_tables import (
     patches_table,
     problems_table,
 )
-from mpda.report.key_numbers import find_key_numbers
-from mpda.report.plotly_style import Chart
-from mpda.report.scatter_charts import draw_embedding, draw_partition
-from mpda.report.value_charts import draw_components, draw_confusion, draw_curves, draw_eigenvalues
 
-# Components that can be chosen on the page.
-_MAX_COMPONENTS = 30
 # Classes up to which a confusion matrix is readable in half the width of the page.
 _MAX_HALF_WIDTH = 12
+# Text stays text, so it has the font of the page and can be searched; the ground is the page's.
+_SVG_OPTIONS = {"svg.fonttype": "none", "savefig.transparent": True}
 Results = dict[str, Any]
 
 
@@ -67,12 +65,12 @@ def make_sections(results: Results) -> list[Section]:
     list of Section
         At least the section on provenance.
     """
-    displays = make_displays(results, _MAX_COMPONENTS)
+    displays = make_displays(results)
     sections = [
         _make_embedding(results, displays),
         _make_curves(results, displays),
         _make_comparison(results),
-        *_align(_make_confusion(results, displays), _make_eigenvalues(displays)),
+        *_align(_make_confusion(results, displays), _make_eigenvalues(results, displays)),
         _make_components(results, displays),
         _make_partition(results, displays),
         _make_provenance(results),
@@ -81,38 +79,10 @@ def make_sections(results: Results) -> list[Section]:
 
 
 def _align(left: Section | None, right: Section | None) -> list[Section | None]:
-    """Place two sections side by side with charts of equal height, if both are narrow."""
-    if not (left and right and left.half and right.half):
-        return [section and replace(section, half=False) for section in (left, right)]
-    charts = [*left.charts.values(), *right.charts.values()]
-    height = max(chart["height"] for chart in charts)
-    for chart in charts:
-        chart["height"] = height
-    return [left, right]
-
-
-def make_summary(results: Results) -> str:
-    """Return the key numbers and the sentences at the top of the page.
-
-    Parameters
-    ----------
-    results : dict
-        Checked results.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
-    cards = "".join(
-        f'<div class="key{"" if i else " main"}"><dt>{escape(number.caption)}</dt>'
-        f'<dd><b>{escape(number.value)}</b><span class="unit">{escape(number.unit)}</span>'
-        f"<small>{escape(number.note)}</small></dd></div>"
-        for i, number in enumerate(find_key_numbers(results))
-    )
-    keys = f'<dl class="keys">{cards}</dl>' if cards else ""
-    lines = "".join(f"<p>{escape(line)}</p>" for line in results.get("summary", []))
-    return keys + (f'<div class="sentences">{lines}</div>' if lines else "")
+    """Place two sections side by side if both are narrow."""
+    if left and right and left.half and right.half:
+        return [left, right]
+    return [section and replace(section, half=False) for section in (left, right)]
 
 
 def _make_embedding(results: Results, displays: dict[str, Any]) -> Section | None:
@@ -126,12 +96,11 @@ def _make_embedding(results: Results, displays: dict[str, Any]) -> Section | Non
     if (embedding.get("n_all") or n) > n:
         text += f" {n:,} of {embedding['n_all']:,} samples are shown."
     note = "Click a class in the legend to hide it, double-click to see it alone; drag to zoom."
-    details = embedding.get("rows"), wrong
-    charts = {"embedding-plane": draw_embedding(displays["embedding"], *details)}
+    charts = {"embedding-plane": draw_embedding(displays["embedding"], embedding)}
     label = f"Samples of {len(embedding['labels'])} classes in the first components"
     html = _chart_element("embedding-plane", f"{label}, in two dimensions")
     if "embedding-3d" in displays:
-        charts["embedding-space"] = draw_embedding(displays["embedding-3d"], *details)
+        charts["embedding-space"] = draw_embedding(displays["embedding-3d"], embedding)
         html = (
             '<div class="switch" role="group" aria-label="Dimensions">'
             '<button type="button" data-view="embedding-plane" aria-pressed="true">2D</button>'
@@ -160,8 +129,12 @@ def _make_curves(results: Results, displays: dict[str, Any]) -> Section | None:
         + f"{curves_table(p['curves'])}</details>"
         for i, (name, (_, p)) in enumerate(zip(charts, drawn, strict=True))
     ]
-    choice = _make_choice("curve-choice", "Problem", [p["name"] for _, p in drawn], list(charts))
-    html = _lead(text) + choice + "".join(elements)
+    options = "".join(
+        f'<option value="{name}">{escape(p["name"])}</option>'
+        for name, (_, p) in zip(charts, drawn, strict=True)
+    )
+    choice = f'<label class="choice">Problem <select id="curve-choice">{options}</select></label>'
+    html = _lead(text) + (choice if len(drawn) > 1 else "") + "".join(elements)
     return Section("dimensions", "Components", "Error by number of components", html, charts)
 
 
@@ -188,46 +161,44 @@ def _make_confusion(results: Results, displays: dict[str, Any]) -> Section | Non
     if "confusion" not in displays:
         return None
     text = "Rows are true classes, columns predicted classes. Counts off the diagonal are errors."
-    element = _chart_element(
-        "confusion-chart", "Counts of true classes (rows) and predicted classes"
-    )
-    html = _lead(text) + element + _caption(results["confusion"])
-    charts = {"confusion-chart": draw_confusion(displays["confusion"])}
+    label = "Counts of true classes (rows) and predicted classes"
+    figure = _draw_svg(results, "confusion", displays["confusion"], label)
+    html = _lead(text) + figure + _caption(results["confusion"])
     half = len(displays["confusion"].labels) <= _MAX_HALF_WIDTH
-    return Section("confusion", "Confusion", "Confusion of classes", html, charts, half)
+    return Section("confusion", "Confusion", "Confusion of classes", html, half=half)
 
 
-def _make_eigenvalues(displays: dict[str, Any]) -> Section | None:
+def _make_eigenvalues(results: Results, displays: dict[str, Any]) -> Section | None:
     if "eigenvalues" not in displays:
         return None
     text = (
         "How well each component separates the classes. Where the bars become flat, further "
         "components add little."
     )
-    charts = {"eigenvalue-chart": draw_eigenvalues(displays["eigenvalues"])}
-    html = _lead(text) + _chart_element("eigenvalue-chart", "Eigenvalue of each component")
-    return Section("eigenvalues", "Eigenvalues", "Eigenvalues", html, charts, True)
+    label = "Eigenvalue of each component"
+    html = _lead(text) + _draw_svg(results, "eigenvalues", displays["eigenvalues"], label)
+    return Section("eigenvalues", "Eigenvalues", "Eigenvalues", html, half=True)
 
 
 def _make_components(results: Results, displays: dict[str, Any]) -> Section | None:
     if "components" not in displays:
         return None
     display, n = displays["components"], len(results["model"]["weights"])
-    charts = {f"component-{i}": chart for i, chart in enumerate(draw_components(display))}
-    text = (
-        "Features with the largest weights. A weight is the change of the component when the "
-        "feature grows by one standard deviation."
+    text, css_class = (
+        (
+            "Features with the largest weights. A weight is the change of the component when the "
+            "feature grows by one standard deviation."
+        ),
+        "figure",
     )
     if display.image_shape is not None:
         text = "Weights of the pixels: bright pixels raise the component, dark ones lower it."
-    if len(charts) < n:
-        text += f" The first {len(charts)} of {n} components are available."
-    choice = _make_choice("component-choice", "Component", display.component_names, list(charts))
-    # All components share one element; the choice draws into it.
-    html = (
-        _lead(text) + choice + _chart_element("component-0", "Weights of features in a component")
-    )
-    return Section("features", "Features", "Features in the components", html, charts)
+        css_class = "figure pixels"
+    if len(display.weights) < n:
+        text += f" The first {len(display.weights)} of {n} components are shown."
+    label = "Weights of features in the components"
+    html = _lead(text) + _draw_svg(results, "components", display, label, css_class)
+    return Section("features", "Features", "Features in the components", html)
 
 
 def _make_partition(results: Results, displays: dict[str, Any]) -> Section | None:
@@ -238,18 +209,13 @@ def _make_partition(results: Results, displays: dict[str, Any]) -> Section | Non
         "Each class is divided into small patches that are nearly flat. A linearity of 1 is flat; "
         "larger values mean that the patch is curved."
     )
-    table, charts = patches_table(classes), dict[str, Chart]()
+    table = patches_table(classes)
     if "partition" in displays:
         example = results["partition"]["example"]
-        name = example["label"]
-        linearity: list[Any] = next((c["linearity"] for c in classes if c["label"] == name), [])
-        charts["patch-chart"] = draw_partition(displays["partition"], linearity)
-        element = _chart_element("patch-chart", f"Patches of class {name} with their tangent lines")
-        table = (
-            f'<div class="two"><div><h3>Class {escape(name)}</h3>{element}{_caption(example)}</div>'
-            f"<div>{table}</div></div>"
-        )
-    return Section("patches", "Patches", "Patches of the classes", html + table, charts)
+        label = f"Patches of class {example['label']} with their tangent lines"
+        figure = _draw_svg(results, "partition", displays["partition"], label)
+        table = f'<div class="two"><div>{figure}{_caption(example)}</div><div>{table}</div></div>'
+    return Section("patches", "Patches", "Patches of the classes", html + table)
 
 
 def _make_provenance(results: Results) -> Section:
@@ -289,11 +255,12 @@ def _chart_element(name: str, label: str, *, hidden: bool = False) -> str:
     return f'<div class="chart" id="{name}" role="figure" aria-label="{label}"{suffix}></div>'
 
 
-def _make_choice(name: str, label: str, texts: list[str], values: list[str]) -> str:
-    if len(values) < 2:
-        return ""
-    options = "".join(
-        f'<option value="{value}">{escape(text)}</option>'
-        for value, text in zip(values, texts, strict=True)
-    )
-    return f'<label class="choice">{label} <select id="{name}">{options}</select></label>'
+def _draw_svg(
+    results: Results, name: str, display: Any, label: str, css_class: str = "figure"
+) -> str:
+    """Return a figure of matplotlib as an SVG element of the page."""
+    figure = draw_figure(results, name, display)
+    svg = encode_figure(figure, name, "svg", **_SVG_OPTIONS).decode()
+    # Groups of all figures have the same identifiers, which nothing refers to.
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg[svg.index("<svg") :])
+    return f'<div class="{css_class}" role="figure" aria-label="{escape(label)}">{svg}</div>'

@@ -29,17 +29,12 @@
 
   // Colours: names that begin with @ are replaced by those of the theme.
 
-  const NAMED = /color$|^colorscale$/;
+  const NAMED = /color$/;
 
   function color(name) {
     const [key, opacity] = name.slice(1).split("/");
     const style = getComputedStyle(root);
     const dark = root.dataset.theme === "dark";
-    if (key === "shares") {
-      return dark
-        ? [[0, "#1b222b"], [0.3, "#1f425e"], [1, "#6bb8ea"]]
-        : [[0, "#f4f7fa"], [0.3, "#c6dcec"], [1, "#00558a"]];
-    }
     let value = /^\d+$/.test(key) ? content.colors[Number(key)] : style.getPropertyValue("--" + key).trim();
     if (value === "#000000" && dark) value = "#f5f5f5";
     if (opacity === undefined) return value;
@@ -75,7 +70,7 @@
     const layout = {
       ...themed(chart.layout, ""),
       height: narrow ? Math.min(chart.height, 430) : chart.height,
-      margin: { l: 10, r: 10, t: chart.tools && !narrow ? 34 : 10, b: 10 }, // room for the tools
+      margin: { l: 10, r: 10, t: narrow ? 10 : 34, b: 10 }, // room for the tools
       paper_bgcolor: "rgba(0,0,0,0)",
       plot_bgcolor: "rgba(0,0,0,0)",
       font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: color("@ink") },
@@ -84,17 +79,13 @@
       uirevision: name, // zoom and hidden classes survive a change of theme
     };
     layout.legend = { ...layout.legend, ...(narrow ? { orientation: "h", y: layout.scene ? 0 : -0.2, yanchor: "top" } : {}) };
-    const names = layout.yaxis && layout.yaxis.ticktext;
-    if (narrow && names) {
-      layout.yaxis.ticktext = names.map((name) => (name.length > 18 && !name.includes("&") ? name.slice(0, 17) + "…" : name));
-    }
     if (layout.scene) layout.margin = { l: 0, r: 0, t: 0, b: 0 };
     const config = { responsive: true, displaylogo: false, plotlyServerURL: "" };
     // plotly's default buttons include one that uploads the data.
     config.modeBarButtons = layout.scene
       ? [["toImage"], ["orbitRotation", "pan3d", "zoom3d"], ["resetCameraDefault3d"]]
       : [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]];
-    config.displayModeBar = Boolean(chart.tools) && !narrow;
+    config.displayModeBar = !narrow;
     return { data, layout, config };
   }
 
@@ -141,9 +132,6 @@
     });
     show(document.getElementById(button.dataset.view), button.dataset.view);
   }));
-
-  const component = document.getElementById("component-choice");
-  if (component) component.addEventListener("change", () => draw(document.getElementById("component-0"), component.value));
 
   const problem = document.getElementById("curve-choice");
   if (problem) problem.addEventListener("change", () => {

@@ -1,0 +1,173 @@
+"""Displays of the results, and their figures as SVG or PNG.
+
+`make_displays` turns results into the displays of `mpda.plotting`. The page draws the embedding and
+the curves with plotly and the others with matplotlib; figures for papers are all from matplotlib.
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+
+from mpda._lib.array_types import Floats
+from mpda.assessment import BASELINE, ErrorCurve
+from mpda.plotting import (
+    ComponentsDisplay,
+    ConfusionDisplay,
+    CurveDisplay,
+    EigenvalueDisplay,
+    EmbeddingDisplay,
+    PartitionDisplay,
+)
+from mpda.plotting.axes import Display
+from mpda.plotting.partition_plot import describe_partition
+from mpda.plotting.styles import display_name
+
+# Methods that curves are compared with. They are drawn as level lines if they have no curve.
+_REFERENCES = (BASELINE, "LDA")
+# Components whose weights are drawn: three rows of bars or of images.
+_MAX_BAR_PANELS, _MAX_IMAGES = 6, 15
+# Entries that matplotlib would write into an SVG. The date would differ between equal figures.
+_SVG_METADATA = ("Date", "Creator", "Format", "Type")
+
+
+def make_displays(results: dict[str, Any]) -> dict[str, Any]:
+    """Return the displays of all figures.
+
+    Parameters
+    ----------
+    results : dict
+        Checked results.
+
+    Returns
+    -------
+    dict of str to Display
+        "embedding" and "embedding-3d", "curve" or "curve-1" and so on, "partition", "components",
+        "eigenvalues" and "confusion", as far as the results have them.
+    """
+    displays: dict[str, Display] = {}
+    if (embedding := results.get("embedding")) and embedding["points"]:
+        points = _to_floats(embedding["points"])
+        if len(embedding.get("rows") or points) != len(points):
+            raise ValueError("rows of the embedding must have one entry for each point")
+        names = embedding.get("component_names")
+        for name, width in (("embedding", 2), ("embedding-3d", 3)):
+            if width == 2 or points.shape[1] == 3:
+                columns = points[:, :width], embedding["codes"], embedding["labels"]
+                displays[name] = EmbeddingDisplay(*columns, component_names=names)
+    problems = results.get("comparison", {}).get("problems", [])
+    for i, problem in enumerate(problems):
+        if problem.get("curves"):
+            name = "curve" if len(problems) == 1 else f"curve-{i + 1}"
+            displays[name] = CurveDisplay(_make_curves(problem))
+    if (example := results.get("partition", {}).get("example")) and example["points"]:
+        patches = np.unique(example["patches"], return_inverse=True)[1]
+        names = "first principal component", "second principal component"
+        displays["partition"] = PartitionDisplay(example["points"], patches, axis_names=names)
+    displays |= _make_model_displays(results.get("model", {}))
+    if (confusion := results.get("confusion")) and confusion["labels"]:
+        displays["confusion"] = ConfusionDisplay(confusion["counts"], confusion["labels"])
+    return displays
+
+
+def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
+    curves = []
+    for entry in problem["curves"]:
+        low, high = (
+            None if entry.get(k) is None else _to_floats(entry[k]) for k in ("low", "high")
+        )
+        dimensions, error = _to_floats(entry["dimensions"]), _to_floats(entry["error"])
+        lists = [values for values in (error, low, high) if values is not None]
+        if any(values.shape != dimensions.shape for values in lists):
+            raise ValueError(f"the lists of the curve of {entry['method']!r} differ in length")
+        selection = {key: entry.get(key) for key in ("selected", "selected_error")}
+        curves.append(ErrorCurve(entry["method"], dimensions, error, low, high, **selection))
+    names = {curve.name for curve in curves}
+    levels = [
+        ErrorCurve(row["method"], np.empty(0), _to_floats([row["error"]]))
+        for row in problem["rows"]
+        if row["method"] in _REFERENCES and row["method"] not in names and row["error"] is not None
+    ]
+    return curves + levels
+
+
+def _make_model_displays(model: dict[str, Any]) -> dict[str, Display]:
+    displays: dict[str, Display] = {}
+    if model.get("weights"):
+        limit, names = _MAX_BAR_PANELS, model.get("component_names")
+        if model.get("image_shape"):
+            limit = _MAX_IMAGES
+        displays["components"] = ComponentsDisplay(
+            np.nan_to_num(_to_floats(model["weights"][:limit])),
+            feature_names=model.get("features"),
+            component_names=None if names is None else names[:limit],
+            image_shape=model.get("image_shape"),
+        )
+    eigenvalues = [value for value in model.get("eigenvalues") or [] if value is not None]
+    if eigenvalues:
+        displays["eigenvalues"] = EigenvalueDisplay(eigenvalues)
+    return displays
+
+
+def _to_floats(values: Any) -> Floats:
+    """Return an array of floats, nan for None."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def draw_figure(results: dict[str, Any], name: str, display: Any) -> Any:
+    """Draw a display with matplotlib, with a title where its axes do not say what it shows.
+
+    Parameters
+    ----------
+    results : dict
+        Checked results.
+    name : str
+        Key of the display in `make_displays`.
+    display : Display
+        Its value.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Not managed by pyplot.
+    """
+    title = {}
+    if name.startswith("curve-"):
+        problem = results["comparison"]["problems"][int(name.removeprefix("curve-")) - 1]
+        title = {"title": display_name(problem["name"])}
+    elif name == "partition":
+        partition, label = results["partition"], results["partition"]["example"]["label"]
+        lists = (c["linearity"] for c in partition["classes"] if c["label"] == label)
+        linearity = _to_floats(next(lists, []))
+        title = {"title": describe_partition(label, len(display.lines), linearity)}
+    return display.plot(**title).figure_
+
+
+def encode_figure(figure: Any, name: str, kind: str, **options: Any) -> bytes:
+    """Return a figure as a file; equal figures give equal bytes.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+        Figure.
+    name : str
+        Makes the identifiers inside an SVG unique.
+    kind : {"png", "svg"}
+        Format.
+    **options : object
+        Settings of matplotlib, such as ``{"svg.fonttype": "none"}``.
+
+    Returns
+    -------
+    bytes
+        Content of the file, without the date.
+    """
+    from matplotlib import rc_context
+
+    buffer = BytesIO()
+    metadata = {"Software": None} if kind == "png" else dict.fromkeys(_SVG_METADATA)
+    with rc_context({"svg.hashsalt": name, **options}):
+        figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
+    return buffer.getvalue()
