@@ -28,7 +28,7 @@ from mpda.assessment import (
     make_contender,
     select_model,
 )
-from mpda.assessment.data_split import Preprocessing
+from mpda.assessment.data_split import make_preprocessing, preprocess
 from mpda.assessment.parameter_scores import ScoreTable, Selection
 from mpda.model_selection.methods import method
 
@@ -94,13 +94,14 @@ def test_features_are_standardised_if_that_helps_nearest_neighbours(wine):
     # One feature separates the classes; standardisation would amplify twenty noise features.
     X = np.column_stack([10.0 * y + rng.standard_normal(200), *(1e-3 * rng.random((200, 20)).T)])
     for scale in (1.0, 1e200, 1e-200):  # squares of the last two leave the floating-point range
-        assert protocol.preprocessing(scale * wine[0], wine[1]).scaled
-        assert not protocol.preprocessing(scale * X, y).scaled
+        assert [name for name, _ in protocol.preprocessing(scale * wine[0], wine[1])] == ["scale"]
+        assert protocol.preprocessing(scale * X, y) == []
 
 
 def test_preprocessing_is_fitted_to_the_training_samples(wine):
     X, y = wine
-    prepared = Preprocessing(True, 0.5).apply(Split(X[::2], y[::2], X[1::2], y[1::2]))
+    steps = make_preprocessing(scaled=True, energy=0.5)
+    prepared = preprocess(Split(X[::2], y[::2], X[1::2], y[1::2]), steps)
     assert prepared.X.shape[1] < 13
     np.testing.assert_allclose(prepared.X.mean(axis=0), 0.0, atol=1e-12)
     assert abs(prepared.X_test.mean()) > 1e-9

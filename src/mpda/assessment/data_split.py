@@ -19,6 +19,7 @@ from mpda._lib.threads import one_blas_thread
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 
+Step = tuple[str, Any]  # name and transformer
 # Share of the variance that PCA keeps, and the number of features above which it is used: both
 # are the paper's protocol.
 PCA_ENERGY = 0.95
@@ -50,50 +51,45 @@ class Split:
     y_test: Labels
 
 
-@dataclass(frozen=True)
-class Preprocessing:
-    """Steps before the method, fitted to the training samples.
+def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
+    """Return the steps before the method, as named steps of a scikit-learn pipeline.
 
     Parameters
     ----------
-    scaled : bool, default=False
+    scaled : bool
         True standardises every feature to mean 0 and standard deviation 1.
-    energy : float or None, default=None
+    energy : float or None
         Share of the variance that PCA keeps. None stands for no PCA.
+
+    Returns
+    -------
+    list of (str, transformer)
+        Not fitted. Empty where nothing is done.
     """
+    scale = [("scale", StandardScaler())] if scaled else []
+    reduce = [("pca", PCA(energy, svd_solver="full"))] if energy is not None else []
+    return [*scale, *reduce]
 
-    scaled: bool = False
-    energy: float | None = None
 
-    def steps(self) -> list[tuple[str, Any]]:
-        """Return the named steps of a scikit-learn pipeline.
+def preprocess(split: Split, steps: list[Step]) -> Split:
+    """Fit steps to the training samples and transform training and test samples.
 
-        Returns
-        -------
-        list of (str, transformer)
-            Empty where nothing is done.
-        """
-        scale = [("scale", StandardScaler())] if self.scaled else []
-        reduce = [("pca", PCA(self.energy, svd_solver="full"))] if self.energy is not None else []
-        return [*scale, *reduce]
+    Parameters
+    ----------
+    split : Split
+        Samples as they were read.
+    steps : list of (str, transformer)
+        As `make_preprocessing` returns them.
 
-    def apply(self, split: Split) -> Split:
-        """Fit the steps to the training samples and transform both parts.
-
-        Parameters
-        ----------
-        split : Split
-            Samples as they were read.
-
-        Returns
-        -------
-        Split
-            Transformed samples with the same labels.
-        """
-        for _, step in self.steps():
-            X = step.fit_transform(split.X)
-            split = Split(X, split.y, step.transform(split.X_test), split.y_test)
-        return split
+    Returns
+    -------
+    Split
+        Transformed samples with the same labels.
+    """
+    for _, step in steps:
+        X = step.fit_transform(split.X)
+        split = Split(X, split.y, step.transform(split.X_test), split.y_test)
+    return split
 
 
 def default_pca_energy(n_features: int) -> float | None:
@@ -125,7 +121,8 @@ def reduce_by_pca(split: Split) -> Split:
     Split
         Unchanged for up to 100 features.
     """
-    return Preprocessing(energy=default_pca_energy(split.X.shape[1])).apply(split)
+    energy = default_pca_energy(split.X.shape[1])
+    return preprocess(split, make_preprocessing(scaled=False, energy=energy))
 
 
 def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
@@ -150,9 +147,8 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
     if len(X) > _MAX_JUDGES:
         drawn = np.sort(np.random.default_rng(seed).choice(len(X), _MAX_JUDGES, replace=False))
         X, y = X[drawn], y[drawn]
-    X = np.ldexp(
-        X, -scale_exponent(*feature_range(X))
-    )  # squared distances stay in the floating-point range
+    # Squared distances stay in the floating-point range.
+    X = np.ldexp(X, -scale_exponent(*feature_range(X)))
     return _leave_one_out_errors(StandardScaler().fit_transform(X), y) < _leave_one_out_errors(X, y)
 
 

@@ -121,9 +121,7 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
     estimates = {}
     for key, splits in groups.items():
         seeds, errors, dimensions, shared = np.array(sorted(splits), dtype=float).T
-        estimates[key] = ErrorEstimate(
-            seeds.astype(np.intp), errors, dimensions, float(shared.mean())
-        )
+        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, float(shared.mean()))
     return estimates
 
 
@@ -143,11 +141,11 @@ def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
     """
     if not estimates:
         return set()
-    best = min(estimates, key=lambda name: estimates[name].mean)
+    best = min(estimates.values(), key=lambda estimate: estimate.mean)
     return {
         name
-        for name in estimates
-        if name == best or not differ_significantly(estimates[name], estimates[best])
+        for name, estimate in estimates.items()
+        if estimate is best or not differ_significantly(estimate, best)
     }
 
 
@@ -246,12 +244,7 @@ class ErrorCurve:
 
 
 def average_error_curves(
-    name: str,
-    dimensions: Floats,
-    errors: Floats,
-    selected: float | None = None,
-    *,
-    shared: float = 0.0,
+    name: str, dimensions: Floats, errors: Floats, *, shared: float = 0.0
 ) -> ErrorCurve:
     """Return the mean error curve over splits with its confidence band.
 
@@ -263,8 +256,6 @@ def average_error_curves(
         Numbers of components.
     errors : array of shape (n_splits, n_dimensions)
         Errors from 0 to 1. Columns that are nan in any split are left out.
-    selected : float or None, default=None
-        Selected number of components.
     shared : float, default=0.0
         Ratio of test to training samples where splits share training samples.
 
@@ -277,10 +268,10 @@ def average_error_curves(
     dimensions, errors = dimensions[complete], 100.0 * errors[:, complete]
     mean, n = errors.mean(axis=0), len(errors)
     if n < 2:
-        return ErrorCurve(name, dimensions, mean, selected=selected)
+        return ErrorCurve(name, dimensions, mean)
     half = compute_half_width(errors.std(axis=0, ddof=1), n, shared)
     low, high = np.clip(mean - half, 0.0, None), np.clip(mean + half, None, 100.0)
-    return ErrorCurve(name, dimensions, mean, low, high, selected)
+    return ErrorCurve(name, dimensions, mean, low, high)
 
 
 def compute_error_curves(rows: Iterable[Mapping[str, Any]]) -> dict[Key, ErrorCurve]:
@@ -301,13 +292,11 @@ def compute_error_curves(rows: Iterable[Mapping[str, Any]]) -> dict[Key, ErrorCu
         groups[row["problem"], row["method"]].append(row)
     curves = {}
     for key, group in groups.items():
-        errors = [
-            dict(zip(row["dimensions"], np.array(row["wrong"]) / row["n_test"], strict=True))
-            for row in group
-        ]
-        common = sorted(set.intersection(*map(set, errors)))
-        values = np.array([[by_dimension[r] for r in common] for by_dimension in errors])
+        dimensions = np.unique(np.concatenate([row["dimensions"] for row in group]))
+        errors = np.full((len(group), dimensions.size), np.nan)
+        for values, row in zip(errors, group, strict=True):
+            columns = np.searchsorted(dimensions, row["dimensions"])
+            values[columns] = np.array(row["wrong"]) / row["n_test"]
         shared = float(np.mean([row.get("test_share", 0.0) for row in group]))
-        dimensions = np.array(common, dtype=np.float64)
-        curves[key] = average_error_curves(key[1], dimensions, values, shared=shared)
+        curves[key] = average_error_curves(key[1], dimensions.astype(float), errors, shared=shared)
     return curves

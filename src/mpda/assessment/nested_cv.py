@@ -24,10 +24,12 @@ from mpda._lib.array_types import Floats, Labels
 from mpda._lib.validation import check_count
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import (
-    Preprocessing,
     Split,
+    Step,
     classify_test_samples,
     default_pca_energy,
+    make_preprocessing,
+    preprocess,
     should_standardize,
 )
 from mpda.assessment.parameter_scores import (
@@ -92,7 +94,7 @@ class AssessmentProtocol:
             limit = min(limit, len(np.unique(split.y)) - 1)
         return replace(self, n_components=min(self.n_components, limit))
 
-    def preprocessing(self, X: Floats, y: Labels) -> Preprocessing:
+    def preprocessing(self, X: Floats, y: Labels) -> list[Step]:
         """Return the preprocessing for training samples.
 
         Parameters
@@ -104,14 +106,12 @@ class AssessmentProtocol:
 
         Returns
         -------
-        Preprocessing
+        list of (str, transformer)
             Not fitted yet.
         """
         scaled = should_standardize(X, y, self.seed) if self.scaled is None else self.scaled
-        energy = self.energy
-        return Preprocessing(
-            scaled, default_pca_energy(X.shape[1]) if isinstance(energy, str) else energy
-        )
+        energy = default_pca_energy(X.shape[1]) if isinstance(self.energy, str) else self.energy
+        return make_preprocessing(scaled=scaled, energy=energy)
 
 
 @dataclass(frozen=True)
@@ -180,13 +180,14 @@ def assess_methods(
         Rows in the order of the contenders.
     """
     folds = _stratified_folds(y, protocol.n_folds, protocol.seed)
-    work = [(contender, i) for contender in contenders for i in range(len(folds))]
-    splits = (
-        Split(X[train], y[train], X[test], y[test]) for train, test in folds * len(contenders)
+    arguments = (
+        (Split(X[train], y[train], X[test], y[test]), contender, number, protocol)
+        for contender in contenders
+        for number, (train, test) in enumerate(folds)
     )
-    arguments = ((split, *item, protocol) for split, item in zip(splits, work, strict=True))
     rows = []
-    for row in map_ordered(_assess_fold, arguments, len(work), n_jobs=n_jobs):
+    n_calls = count_steps(contenders, protocol)
+    for row in map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs):
         row["tested"] = folds[row["seed"]][1]
         rows.append(row)
         if progress is not None:
@@ -209,10 +210,10 @@ def _assess_fold(
 
 
 def _measure_split(split: Split, contender: Contender, protocol: AssessmentProtocol) -> FoldResult:
-    preprocessing = protocol.preprocessing(split.X, split.y)
+    steps = protocol.preprocessing(split.X, split.y)
     if contender.method is None:  # PCA belongs to the methods
-        preprocessing = replace(preprocessing, energy=None)
-    split = preprocessing.apply(split)
+        steps = [step for step in steps if step[0] != "pca"]
+    split = preprocess(split, steps)
     protocol = protocol.limit_components(contender, split)
     if contender.dimensions is not None and protocol.n_components is not None:
         dimensions = sorted({*contender.dimensions, protocol.n_components})
@@ -294,19 +295,18 @@ def select_model(
     """
     values = np.asarray(X)
     with _ignore_fit_warnings():
-        preprocessing = protocol.preprocessing(values, y)
+        steps = protocol.preprocessing(values, y)
         limit = protocol.limit_components(contender, Split(values, y, values, y)).n_components
         if limit != protocol.n_components:
             raise ValueError(
                 f"{contender.name} has at most {limit} components here, not "
                 f"{protocol.n_components}."
             )
-        prepared = values
-        for _, step in preprocessing.steps():
-            prepared = step.fit_transform(prepared)
-        selection = _select_parameters(contender, prepared, y, protocol=protocol)
+        for _, step in steps:
+            values = step.fit_transform(values)
+        selection = _select_parameters(contender, values, y, protocol=protocol)
         estimator = contender.estimator(selection.parameters, selection.n_components)
-        steps = [*preprocessing.steps(), (contender.name.lower().replace(" ", "_"), estimator)]
+        steps.append((contender.name.lower().replace(" ", "_"), estimator))
         if neighbors:
             steps.append(("neighbors", KNeighborsClassifier(1, algorithm="brute")))
         return SelectedModel(Pipeline(steps).fit(X, y), selection)

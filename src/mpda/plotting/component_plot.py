@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.array_types import ArrayLike, Floats
 from mpda._lib.validation import check_count
 from mpda.plotting.axes import Display, get_panels
 from mpda.plotting.fitted_estimator import (
@@ -21,9 +21,9 @@ from mpda.plotting.styles import COLORS, display_name
 
 # Blue through grey to yellow with increasing lightness: zero is in the middle, and the sign of a
 # weight is visible in a grey print as well.
-DIVERGING = "cividis"
+_COLORMAP = "cividis"
 # Components that are drawn by default: as many as fit on a page.
-MAX_BAR_PANELS, MAX_IMAGES = 4, 10
+_MAX_BAR_PANELS, _MAX_IMAGES = 4, 10
 
 
 class ComponentsDisplay(Display):
@@ -109,8 +109,8 @@ class ComponentsDisplay(Display):
         weights = to_numpy(step.components_)
         n_components, n_features = weights.shape
         if components is None:
-            most = MAX_BAR_PANELS if image_shape is None else MAX_IMAGES
-            components = range(min(n_components, most))
+            limit = _MAX_BAR_PANELS if image_shape is None else _MAX_IMAGES
+            components = range(min(n_components, limit))
         rows = check_components(components, n_components)
         if feature_names is None:
             feature_names = get_feature_names(estimator, step, n_features)
@@ -122,23 +122,6 @@ class ComponentsDisplay(Display):
             image_shape=image_shape,
         )
         return display.plot(ax, top=top)
-
-    def rank_features(self, component: int, top: int) -> Ints:
-        """Return the features with the largest absolute weights in a component.
-
-        Parameters
-        ----------
-        component : int
-            Row of ``weights``.
-        top : int
-            Number of features.
-
-        Returns
-        -------
-        array of int of shape (top,)
-            Indices of features, by descending absolute weight.
-        """
-        return np.argsort(-np.abs(self.weights[component]), kind="stable")[:top]
 
     def plot(self, ax: Any = None, *, top: int = 10) -> Self:
         """Draw with matplotlib.
@@ -166,9 +149,9 @@ class ComponentsDisplay(Display):
             panels = get_panels(ax, n, columns=5, width=1.9, height=height)
             for component, axis in enumerate(panels):
                 self._draw_image(axis, component)
-            limit = panels[-1].images[0].get_clim()[1]
-            mappable, ticks = panels[-1].images[0], [-limit, 0.0, limit]
-            bar = panels[0].figure.colorbar(mappable, ax=panels, ticks=ticks, shrink=0.8)
+            image = panels[-1].images[0]
+            low, high = image.get_clim()
+            bar = image.figure.colorbar(image, ax=panels, ticks=[low, 0.0, high], shrink=0.8)
             bar.ax.set_yticklabels(["negative", "0", "positive"], fontsize=8)
             bar.outline.set_visible(False)
         for axis, name in zip(panels, self.component_names, strict=True):
@@ -177,7 +160,7 @@ class ComponentsDisplay(Display):
         return self
 
     def _draw_bars(self, axis: Any, component: int, top: int) -> None:
-        features = self.rank_features(component, top)
+        features = np.argsort(-np.abs(self.weights[component]), kind="stable")[:top]
         weights = self.weights[component, features]
         axis.barh(range(top), weights, color=np.where(weights < 0.0, COLORS[1], COLORS[0]))
         axis.set_yticks(range(top), [display_name(self.feature_names[i]) for i in features])
@@ -192,7 +175,7 @@ class ComponentsDisplay(Display):
         weights = self.weights[component]
         limit = float(np.abs(weights).max()) or 1.0
         image = weights.reshape(self.image_shape)
-        axis.imshow(image, cmap=DIVERGING, vmin=-limit, vmax=limit)
+        axis.imshow(image, cmap=_COLORMAP, vmin=-limit, vmax=limit)
         axis.set(xticks=[], yticks=[])
         axis.spines[:].set_visible(False)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -209,7 +210,8 @@ def _curve_of_search(name: str, search: Any) -> ErrorCurve:
     dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
     scores = np.array([table[f"split{i}_test_score"][rows] for i in range(search.n_splits_)])
     order = np.argsort(dimensions, kind="stable")
-    return average_error_curves(name, dimensions[order], 1.0 - scores[:, order], float(best[key]))
+    curve = average_error_curves(name, dimensions[order], 1.0 - scores[:, order])
+    return replace(curve, selected=float(best[key]))
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -60,19 +60,8 @@ class EigenvalueDisplay(Display):
         step = find_step(estimator, "eigenvalues_")
         return cls(to_numpy(step.eigenvalues_)).plot(ax, title=title)
 
-    def is_log_scale(self) -> bool:
-        """Return True if eigenvalues are positive and span more than two powers of ten.
-
-        Returns
-        -------
-        bool
-            True for a logarithmic axis.
-        """
-        values = self.eigenvalues
-        return bool(values.min() > 0.0 and values.max() > _LOG_RATIO * values.min())
-
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
-        """Draw with matplotlib.
+        """Draw with matplotlib, on a logarithmic axis if eigenvalues span two powers of ten.
 
         Parameters
         ----------
@@ -87,14 +76,11 @@ class EigenvalueDisplay(Display):
             With ``figure_`` and ``ax_``.
         """
         axis = get_axes(ax, width=6.0, height=3.2)
-        bottom = 0.0
-        if self.is_log_scale():
+        values = self.eigenvalues
+        axis.bar(range(len(values)), values, color=COLORS[0], width=0.7)
+        if values.min() > 0.0 and values.max() > _LOG_RATIO * values.min():
             axis.set_yscale("log")
-            bottom = self.eigenvalues.min() / 2.0
-        heights = self.eigenvalues - bottom
-        axis.bar(range(len(heights)), heights, bottom=bottom, color=COLORS[0], width=0.7)
-        if bottom:
-            axis.set_ylim(bottom, None)
+            axis.set_ylim(values.min() / 2.0, None)
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set(xlabel="component", ylabel="eigenvalue")
         return self._finish(axis, title)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
 from mpda.plotting.axes import Display, get_axes
 from mpda.plotting.fitted_estimator import (
     check_components,
@@ -27,7 +27,7 @@ class EmbeddingDisplay(Display):
         Mapped samples.
     codes : array-like of int of shape (n_samples,)
         Class of each sample, as an index into ``labels``.
-    labels : sequence of str
+    labels : sequence or array of str
         Names of the classes.
     component_names : sequence of str, default=None
         Titles of the axes.
@@ -54,7 +54,7 @@ class EmbeddingDisplay(Display):
         self,
         points: ArrayLike,
         codes: ArrayLike,
-        labels: Sequence[str],
+        labels: Sequence[str] | Labels,
         *,
         component_names: Sequence[str] | None = None,
     ) -> None:
@@ -118,12 +118,8 @@ class EmbeddingDisplay(Display):
             raise ValueError(f"components must be one, two or three int, got {components!r}.")
         names = get_component_names(estimator, Z.shape[1])
         classes, codes = np.unique(y, return_inverse=True)
-        display = cls(
-            Z[:, columns],
-            codes,
-            classes.astype(str).tolist(),
-            component_names=[names[i] for i in columns],
-        )
+        names = [names[i] for i in columns]
+        display = cls(Z[:, columns], codes, classes.astype(str), component_names=names)
         return display.plot(ax, title=title)
 
     def coordinates(self) -> Floats:
@@ -163,16 +159,11 @@ class EmbeddingDisplay(Display):
         if markers is not None:
             look = {"s": 2.2 * size, "linewidths": 0.0}  # letters need more area than dots
         for code, style in enumerate(make_styles(len(self.labels))):
-            axis.scatter(
-                *points[self.codes == code].T,
-                color=style.color,
-                marker=style.marker if markers is None else markers[code],
-                label=display_name(self.labels[code]),
-                **look,
-            )
-        setters = (axis.set_xlabel, axis.set_ylabel, getattr(axis, "set_zlabel", None))
-        for set_label, name in zip(setters, self.component_names[:width], strict=False):
-            set_label(display_name(name))
+            look["marker"] = style.marker if markers is None else markers[code]
+            name, columns = display_name(self.labels[code]), points[self.codes == code].T
+            axis.scatter(*columns, color=style.color, label=name, **look)
+        names = map(display_name, self.component_names[:width])
+        axis.set(**dict(zip(("xlabel", "ylabel", "zlabel"), names, strict=False)))
         if width == 1:
             axis.set(yticks=[], ylim=(-1.6, 1.6))
             axis.spines["left"].set_visible(False)

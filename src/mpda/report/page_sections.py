@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -41,7 +41,7 @@ class Section:
     charts : dict of str to dict
         Charts by the id of their element.
     half : bool, default=False
-        True if half the width of the page is enough.
+        True if half the width of the page is enough. Neighbours that both are stand side by side.
     """
 
     anchor: str
@@ -70,19 +70,13 @@ def make_sections(results: Results) -> list[Section]:
         _make_embedding(results, displays),
         _make_curves(results, displays),
         _make_comparison(results),
-        *_align(_make_confusion(results, displays), _make_eigenvalues(results, displays)),
+        _make_confusion(results, displays),
+        _make_eigenvalues(results, displays),
         _make_components(results, displays),
         _make_partition(results, displays),
         _make_provenance(results),
     ]
     return [section for section in sections if section is not None]
-
-
-def _align(left: Section | None, right: Section | None) -> list[Section | None]:
-    """Place two sections side by side if both are narrow."""
-    if left and right and left.half and right.half:
-        return [left, right]
-    return [section and replace(section, half=False) for section in (left, right)]
 
 
 def _make_embedding(results: Results, displays: dict[str, Any]) -> Section | None:

@@ -117,14 +117,11 @@ def check_results(results: Any, source: str = "results") -> dict[str, Any]:
     for name, keys in _REQUIRED.items():
         section = results.get(name, dict.fromkeys(keys))
         if not isinstance(section, dict):
-            raise ReportError(f"{source}: {name} must be a dictionary, not {_type(section)}.")
+            kind = type(section).__name__
+            raise ReportError(f"{source}: {name} must be a dictionary, not {kind}.")
         if missing := [key for key in keys if key not in section]:
             raise ReportError(f"{source}: {name} has no {missing[0]!r}.")
     return results
-
-
-def _type(value: Any) -> str:
-    return type(value).__name__
 
 
 @contextmanager
