@@ -296,9 +296,9 @@ def test_foreign_files_are_refused_in_one_line(tmp_path, content, message):
 @pytest.mark.parametrize(
     ("section", "change", "message"),
     [
-        ("embedding", {"codes": [0]}, "codes must have one entry for each of 178"),
+        ("embedding", {"codes": [0]}, r"codes must have shape \(178,\)"),
         ("embedding", {"points": [[1, 2], [1]]}, "inhomogeneous"),
-        ("confusion", {"counts": [[1, 2]] * 3}, "counts must have one row and column"),
+        ("confusion", {"counts": [[1, 2]] * 3}, "counts must have shape"),
         ("model", {"image_shape": [2, 2]}, "image_shape must be"),
         ("model", {"weights": [[1.0]]}, "feature_names must hold 1 names, got 13"),
         ("comparison", {"problems": [{"name": "a"}]}, "the entry 'rows' is missing"),

@@ -298,10 +298,8 @@ def select_model(
         steps = protocol.preprocessing(values, y)
         limit = protocol.limit_components(contender, Split(values, y, values, y)).n_components
         if limit != protocol.n_components:
-            raise ValueError(
-                f"{contender.name} has at most {limit} components here, not "
-                f"{protocol.n_components}."
-            )
+            text = f"{contender.name} has at most {limit} components here"
+            raise ValueError(f"{text}, not {protocol.n_components}.")
         for _, step in steps:
             values = step.fit_transform(values)
         selection = _select_parameters(contender, values, y, protocol=protocol)

@@ -13,6 +13,9 @@ from typing import Any, Self
 
 import numpy as np
 
+# Position of a legend on the right of the axes.
+OUTSIDE = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
+
 
 class Display:
     """Base of all displays: where the last plot was drawn."""
@@ -78,10 +81,7 @@ def get_axes(ax: Any, *, width: float, height: float, projection: str | None = N
     elif not hasattr(ax, "plot") or not hasattr(ax, "figure"):
         raise TypeError(f"ax must be axes of matplotlib or None, got {type(ax).__name__}.")
     elif projection == "3d" and getattr(ax, "name", "") != "3d":
-        raise ValueError(
-            "ax must have three dimensions for three components: make it with "
-            'figure.add_subplot(projection="3d"), or leave ax out.'
-        )
+        raise ValueError('ax must have projection="3d" for three components, or be None.')
     if projection is None:
         ax.spines[["top", "right"]].set_visible(False)
         ax.spines[["left", "bottom"]].set_color("0.6")

@@ -58,19 +58,15 @@ class ComponentsDisplay(Display):
     ) -> None:
         self.weights: Floats = np.asarray(weights, dtype=np.float64)
         if self.weights.ndim != 2 or self.weights.size == 0:
-            raise ValueError(
-                f"weights must have shape (n_components, n_features), got {self.weights.shape}."
-            )
+            raise ValueError(f"weights must be a matrix, got shape {self.weights.shape}.")
         n_components, n_features = self.weights.shape
         self.feature_names = _check_names("feature", feature_names, n_features)
         self.component_names = _check_names("component", component_names, n_components)
         self.image_shape = None if image_shape is None else tuple(image_shape)
         shape = self.image_shape
         if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != n_features):
-            raise ValueError(
-                f"image_shape must be (rows, columns) with {n_features} pixels in all, the "
-                f"features of the components, got {shape}."
-            )
+            text = f"image_shape must be (rows, columns) with {n_features} pixels, got {shape}."
+            raise ValueError(text)
 
     @classmethod
     def from_estimator(

@@ -9,6 +9,7 @@ import numpy as np
 
 from mpda._lib.array_types import ArrayLike
 from mpda.plotting.axes import Display, get_axes
+from mpda.plotting.fitted_estimator import check_shape
 from mpda.plotting.styles import display_name
 
 # Classes up to which counts and names fit into the cells and on the axes.
@@ -38,11 +39,7 @@ class ConfusionDisplay(Display):
     def __init__(self, counts: ArrayLike, labels: Sequence[str]) -> None:
         self.counts = np.asarray(counts)
         self.labels = [str(label) for label in labels]
-        if self.counts.shape != (len(self.labels), len(self.labels)):
-            raise ValueError(
-                f"counts must have one row and column for each of {len(self.labels)} labels, got "
-                f"shape {self.counts.shape}."
-            )
+        check_shape("counts", self.counts, (len(self.labels), len(self.labels)))
         if not np.issubdtype(self.counts.dtype, np.integer) or self.counts.min(initial=0) < 0:
             raise ValueError("counts must be integers from 0.")
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from mpda.assessment.error_statistics import ErrorCurve, average_error_curves
-from mpda.plotting.axes import Display, get_axes
+from mpda.plotting.axes import OUTSIDE, Display, get_axes
 from mpda.plotting.styles import Style, display_name, make_styles
 
 # Curves whose legend fits inside the axes; the legend of more curves stands on the right.
@@ -111,8 +111,7 @@ class CurveDisplay(Display):
         axis.set(xlabel="number of components", ylabel=f"{self.measure} in %")
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylim(0.0, self.upper_limit())
-        anchor = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
-        axis.legend(frameon=False, fontsize=8, **(anchor if outside else {}))
+        axis.legend(frameon=False, fontsize=8, **(OUTSIDE if outside else {}))
         return self._finish(axis, title)
 
 
@@ -178,10 +177,8 @@ def _make_curves(sources: Mapping[Any, Any]) -> list[ErrorCurve]:
         if hasattr(source, "cv_results_"):
             curves.append(_curve_of_search(str(name), source))
         elif hasattr(source, "fit"):
-            raise ValueError(
-                f"curves: {type(source).__name__} has no cv_results_. Give a fitted "
-                "DiscriminantSearchCV, or errors by number of components."
-            )
+            kind = type(source).__name__
+            raise ValueError(f"curves: {kind} has no cv_results_: give a fitted search or errors.")
         else:
             curves.append(_curve_of_errors(str(name), source))
     return curves
@@ -223,20 +220,15 @@ def _curve_of_errors(name: str, values: Any) -> ErrorCurve:
     try:
         errors = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            f"curves[{name!r}] must be a fitted search or errors from 0 to 1, got "
-            f"{type(values).__name__}."
-        ) from error
+        kind = type(values).__name__
+        raise TypeError(f"curves[{name!r}] must be a search or errors, got {kind}.") from error
     if errors.ndim > 2 or errors.size == 0:
-        raise ValueError(
-            f"curves[{name!r}] must have one dimension (components) or two (folds x components), "
-            f"got shape {errors.shape}."
-        )
-    if np.nanmin(errors) < 0.0 or np.nanmax(errors) > 1.0:
-        raise ValueError(
-            f"curves[{name!r}] must hold errors from 0 to 1, got {np.nanmin(errors):g} to "
-            f"{np.nanmax(errors):g}. Divide per cent by 100."
-        )
+        shapes = "(n_components,) or (n_folds, n_components)"
+        raise ValueError(f"curves[{name!r}] must have shape {shapes}, got {errors.shape}.")
+    low, high = np.nanmin(errors), np.nanmax(errors)
+    if low < 0.0 or high > 1.0:
+        text = f"curves[{name!r}] must hold errors from 0 to 1, got {low:g} to {high:g}."
+        raise ValueError(f"{text} Divide per cent by 100.")
     if errors.ndim == 0:
         return ErrorCurve(name, np.empty(0), 100.0 * errors[None])
     rows = np.atleast_2d(errors)

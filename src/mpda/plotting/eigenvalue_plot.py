@@ -35,9 +35,7 @@ class EigenvalueDisplay(Display):
     def __init__(self, eigenvalues: ArrayLike) -> None:
         self.eigenvalues: Floats = np.asarray(eigenvalues, dtype=np.float64)
         if self.eigenvalues.ndim != 1 or self.eigenvalues.size == 0:
-            raise ValueError(
-                f"eigenvalues must have shape (n_components,), got {self.eigenvalues.shape}."
-            )
+            raise ValueError(f"eigenvalues must be a list, got shape {self.eigenvalues.shape}.")
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, title: str | None = None) -> Self:

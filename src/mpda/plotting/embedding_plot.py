@@ -8,9 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
-from mpda.plotting.axes import Display, get_axes
+from mpda.plotting.axes import OUTSIDE, Display, get_axes
 from mpda.plotting.fitted_estimator import (
     check_components,
+    check_shape,
     get_component_names,
     map_samples,
     to_numpy,
@@ -64,11 +65,7 @@ class EmbeddingDisplay(Display):
         width = self.points.shape[1] if self.points.ndim == 2 else 0
         if not 1 <= width <= 3:
             raise ValueError(f"points must have 1, 2 or 3 columns, got shape {self.points.shape}.")
-        if self.codes.shape != (len(self.points),):
-            raise ValueError(
-                f"codes must have one entry for each of {len(self.points)} samples, got shape "
-                f"{self.codes.shape}."
-            )
+        check_shape("codes", self.codes, (len(self.points),))
         if self.codes.size and not 0 <= self.codes.min() <= self.codes.max() < len(self.labels):
             raise ValueError(f"codes must be indices of the {len(self.labels)} labels.")
         names = list(component_names or [])
@@ -109,10 +106,7 @@ class EmbeddingDisplay(Display):
         """
         Z = map_samples(estimator, X)
         y = to_numpy(y)
-        if y.shape != (len(Z),):
-            raise ValueError(
-                f"y must hold one label for each of {len(Z)} samples, got shape {y.shape}."
-            )
+        check_shape("y", y, (len(Z),))
         columns = check_components(components, Z.shape[1])
         if len(columns) > 3:
             raise ValueError(f"components must be one, two or three int, got {components!r}.")
@@ -175,20 +169,13 @@ class EmbeddingDisplay(Display):
 
 
 def _add_legend(axis: Any, n_classes: int, size: float) -> None:
-    handles, names = axis.get_legend_handles_labels()
-    axis.legend(
-        handles[:LEGEND_LIMIT],
-        names[:LEGEND_LIMIT],
-        loc="upper left",
-        # The corners of a three-dimensional view are empty; other plots have room on the right.
-        bbox_to_anchor=(0.0, 1.0) if axis.name == "3d" else (1.02, 1.0),
-        frameon=False,
-        fontsize=8,
-        markerscale=(34.0 / size) ** 0.5,
-        borderaxespad=0.0,
-        title=f"{LEGEND_LIMIT} of {n_classes} classes" if n_classes > LEGEND_LIMIT else None,
-        title_fontsize=8,
-    )
+    entries = [values[:LEGEND_LIMIT] for values in axis.get_legend_handles_labels()]
+    # The corners of a three-dimensional view are empty; other plots have room on the right.
+    position = {"loc": "upper left"} if axis.name == "3d" else OUTSIDE
+    look = {"frameon": False, "fontsize": 8, "markerscale": (34.0 / size) ** 0.5}
+    legend = axis.legend(*entries, **look, **position)
+    if n_classes > LEGEND_LIMIT:
+        legend.set_title(f"{LEGEND_LIMIT} of {n_classes} classes")
 
 
 def plot_embedding(

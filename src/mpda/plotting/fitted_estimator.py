@@ -1,4 +1,4 @@
-"""Access to fitted estimators: the estimator itself, a search around it, or a pipeline with it."""
+"""Access to fitted estimators, alone or in a search or pipeline; checks of arguments."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Floats
+from mpda._lib.array_types import Array, Floats
 from mpda._lib.arrays import is_device_array, to_host
 
 
@@ -45,17 +45,13 @@ def map_samples(estimator: Any, X: Any) -> Floats:
     if estimator is not None:
         transformer = _without_classifier(estimator)
         if not hasattr(transformer, "transform"):
-            raise TypeError(
-                f"estimator must have transform, got {type(estimator).__name__}: give a fitted "
-                "method or pipeline, or None where X is mapped already."
-            )
+            kind = type(estimator).__name__
+            raise TypeError(f"estimator must have transform or be None for mapped X, got {kind}.")
         X = transformer.transform(X)
     Z = to_numpy(X)
     Z = Z[:, None] if Z.ndim == 1 else Z
     if Z.ndim != 2 or not np.issubdtype(Z.dtype, np.number):
-        raise ValueError(
-            f"X must be numbers of shape (n_samples, n_features), got {Z.shape} of {Z.dtype}."
-        )
+        raise ValueError(f"X must be a table of numbers, got shape {Z.shape} of {Z.dtype}.")
     return np.asarray(Z, dtype=np.float64)
 
 
@@ -78,10 +74,8 @@ def find_step(estimator: Any, *attributes: str) -> Any:
     for step in reversed(candidates):
         if any(hasattr(step, name) for name in attributes):
             return step
-    raise ValueError(
-        f"estimator must be fitted and have {' or '.join(attributes)}, got "
-        f"{type(estimator).__name__} without."
-    )
+    kind, names = type(estimator).__name__, " or ".join(attributes)
+    raise ValueError(f"estimator must be fitted and have {names}, got {kind} without.")
 
 
 def steps_before(estimator: Any, step: Any) -> list[Any]:
@@ -152,6 +146,22 @@ def get_feature_names(estimator: Any, step: Any, n: int) -> list[str]:
     if names is None or len(names) != n:
         return [f"feature {i}" for i in range(n)]
     return [str(name) for name in names]
+
+
+def check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:
+    """Raise a ValueError if an array does not have the expected shape.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the message.
+    values : array
+        Its value.
+    shape : tuple of int
+        Expected shape.
+    """
+    if values.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {values.shape}.")
 
 
 def check_components(components: int | Sequence[int], n: int) -> list[int]:

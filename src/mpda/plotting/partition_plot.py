@@ -8,7 +8,13 @@ import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints
 from mpda.plotting.axes import Display, get_axes
-from mpda.plotting.fitted_estimator import find_step, map_samples, steps_before, to_numpy
+from mpda.plotting.fitted_estimator import (
+    check_shape,
+    find_step,
+    map_samples,
+    steps_before,
+    to_numpy,
+)
 from mpda.plotting.styles import display_name, make_styles
 
 
@@ -57,11 +63,7 @@ class PartitionDisplay(Display):
         self.patches: Ints = np.asarray(patches, dtype=np.intp)
         if self.points.ndim != 2 or self.points.shape[1] != 2 or not len(self.points):
             raise ValueError(f"points must have shape (n_samples, 2), got {self.points.shape}.")
-        if self.patches.shape != (len(self.points),) or self.patches.min() < 0:
-            raise ValueError(
-                f"patches must be numbers from 0, one for each of {len(self.points)} samples, got "
-                f"shape {self.patches.shape}."
-            )
+        check_shape("patches", self.patches, (len(self.points),))
         if lines is None:
             lines = compute_tangent_lines(self.points, self.patches)
         self.lines: Floats = np.asarray(lines)
@@ -103,10 +105,7 @@ class PartitionDisplay(Display):
             X = transformer.transform(X)
         X = map_samples(None, X)
         if len(X) != len(labels):
-            raise ValueError(
-                f"X must be the {len(labels)} samples that the estimator was fitted to, in their "
-                f"order, got {len(X)}."
-            )
+            raise ValueError(f"X must be the {len(labels)} training samples, got {len(X)} samples.")
         mask, name = _select_class(step, labels, label)
         X = X[mask]
         numbers, patches = np.unique(labels[mask], return_inverse=True)
@@ -185,9 +184,7 @@ def _select_class(step: Any, patches: Ints, label: Any) -> tuple[Bools, str | No
     """Return the mask of the samples to draw and the name of their class."""
     if not hasattr(step, "patch_classes_"):
         if label is not None:
-            raise ValueError(
-                f"label={label!r}: the partition was fitted without y, so leave label out."
-            )
+            raise ValueError(f"label must be None for a partition without y, got {label!r}.")
         return np.ones(len(patches), dtype=bool), None
     y = to_numpy(step.patch_classes_)[patches]
     classes, counts = np.unique(y, return_counts=True)
