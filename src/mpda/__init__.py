@@ -1,64 +1,50 @@
-"""Supervised linear dimensionality reduction, scikit-learn's way."""
+"""Supervised linear dimensionality reduction in the manner of scikit-learn."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mpda.estimators._gram_pca import GramPCA
-    from mpda.estimators._graph_discriminant import GraphDiscriminant
-    from mpda.estimators._lfda import LFDA
-    from mpda.estimators._lltsa import LLTSA
-    from mpda.estimators._lpfe import LPFE
-    from mpda.estimators._lsda import LSDA
-    from mpda.estimators._lsdr import LSDR
-    from mpda.estimators._manifold_partition import ManifoldPartition
-    from mpda.estimators._mfa import MFA
-    from mpda.estimators._mpda import MPDA
-    from mpda.estimators._pmpda import PMPDA
-    from mpda.io.model_files import load, save
+    from mpda.estimators._gram_pca import GramPCA as GramPCA
+    from mpda.estimators._graph_discriminant import GraphDiscriminant as GraphDiscriminant
+    from mpda.estimators._lfda import LFDA as LFDA
+    from mpda.estimators._lltsa import LLTSA as LLTSA
+    from mpda.estimators._lpfe import LPFE as LPFE
+    from mpda.estimators._lsda import LSDA as LSDA
+    from mpda.estimators._lsdr import LSDR as LSDR
+    from mpda.estimators._manifold_partition import ManifoldPartition as ManifoldPartition
+    from mpda.estimators._mfa import MFA as MFA
+    from mpda.estimators._mpda import MPDA as MPDA
+    from mpda.estimators._pmpda import PMPDA as PMPDA
+    from mpda.io import load as load
+    from mpda.io import save as save
 
-__all__ = [
-    "LFDA",
-    "LLTSA",
-    "LPFE",
-    "LSDA",
-    "LSDR",
-    "MFA",
-    "MPDA",
-    "PMPDA",
-    "GramPCA",
-    "GraphDiscriminant",
-    "ManifoldPartition",
-    "load",
-    "save",
-]
 __version__ = "0.1.0"
 
-_HOMES = {
-    "GramPCA": "estimators._gram_pca",
-    "GraphDiscriminant": "estimators._graph_discriminant",
-    "LFDA": "estimators._lfda",
-    "LLTSA": "estimators._lltsa",
-    "LPFE": "estimators._lpfe",
-    "LSDA": "estimators._lsda",
-    "LSDR": "estimators._lsdr",
-    "MFA": "estimators._mfa",
-    "MPDA": "estimators._mpda",
-    "ManifoldPartition": "estimators._manifold_partition",
-    "PMPDA": "estimators._pmpda",
-    "load": "io.model_files",
-    "save": "io.model_files",
+# Modules of the public names. They are imported when a name is first used, so that ``mpda --help``
+# and ``mpda.__version__`` do not wait for scikit-learn.
+_MODULES = {
+    "GramPCA": "mpda.estimators._gram_pca",
+    "GraphDiscriminant": "mpda.estimators._graph_discriminant",
+    "LFDA": "mpda.estimators._lfda",
+    "LLTSA": "mpda.estimators._lltsa",
+    "LPFE": "mpda.estimators._lpfe",
+    "LSDA": "mpda.estimators._lsda",
+    "LSDR": "mpda.estimators._lsdr",
+    "MFA": "mpda.estimators._mfa",
+    "MPDA": "mpda.estimators._mpda",
+    "ManifoldPartition": "mpda.estimators._manifold_partition",
+    "PMPDA": "mpda.estimators._pmpda",
+    "load": "mpda.io",
+    "save": "mpda.io",
 }
+__all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when asked for: `mpda --help` and `mpda.__version__` need not wait for scikit-learn.
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'mpda' has no attribute {name!r}")
-    found = getattr(import_module(f"mpda.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+    return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_MODULES})

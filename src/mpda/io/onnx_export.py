@@ -15,7 +15,6 @@ from mpda import __version__
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import to_host
 from mpda._lib.atomic_write import write_atomically
-from mpda._lib.validation import check_option
 from mpda.io.affine_maps import AffineMap, affine_map
 from mpda.io.model_classes import ESTIMATORS, find_path
 
@@ -80,6 +79,8 @@ def export_onnx(
     The first of equally near training samples counts. The graph forms a matrix of samples by
     training samples, so pass a few thousand samples at a time.
     """
+    from mpda._lib.validation import check_option
+
     is_double = check_option("precision", precision, ("double", "single")) == "double"
     linear = affine_map(model)
     classifier = _find_classifier(model) if neighbors else None
