@@ -35,7 +35,7 @@ from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 from mpda.model_selection.selection_rules import (
     RULES,
     GridScores,
-    Selection,
+    GridSelection,
     pooled_means,
     select_robust,
     smooth_dimensions,
@@ -57,26 +57,26 @@ PRICES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 SEEN = "best fixed choice, seen on the test parts"
 
 
-def _largest(values: Floats) -> Selection:
+def _largest(values: Floats) -> GridSelection:
     point, place = np.unravel_index(int(np.argmax(values)), values.shape)
-    return Selection(int(point), int(place))
+    return GridSelection(int(point), int(place))
 
 
-def _priced(grid: GridScores, values: Floats, price: float) -> Selection:
+def _priced(grid: GridScores, values: Floats, price: float) -> GridSelection:
     return _largest(values - price * grid.standard_error * grid.steps[:, None])
 
 
-def _centre(grid: GridScores, share: float) -> Selection:
+def _centre(grid: GridScores, share: float) -> GridSelection:
     """The middle of the best points and dimensions: the nearest point, the median dimension."""
     means = grid.means
     points, places = np.nonzero(means >= np.quantile(means, 1.0 - share))
     shape = [axis.size for axis in grid.axes[0]]
     where = np.array(np.unravel_index(np.arange(len(means)), shape)).T
     gaps = ((where - where[points].mean(axis=0)) ** 2).sum(axis=1)
-    return Selection(int(np.argmin(gaps)), int(np.median(places)))
+    return GridSelection(int(np.argmin(gaps)), int(np.median(places)))
 
 
-def _shrunken(grid: GridScores) -> Selection:
+def _shrunken(grid: GridScores) -> GridSelection:
     """Components of the score surface (which parameters, which band of frequencies over the
     dimensions) shrunk by what their variance over folds says of their noise."""
     scores = grid.scores[:, :, np.isfinite(grid.scores).all(axis=(0, 1))]
@@ -98,7 +98,7 @@ def _shrunken(grid: GridScores) -> Selection:
     return _largest(smooth.reshape(scores.shape[1], -1))
 
 
-ATTEMPTS: dict[str, Callable[[GridScores], Selection]] = {
+ATTEMPTS: dict[str, Callable[[GridScores], GridSelection]] = {
     "price 0.3 without pooling": lambda g: _priced(g, g.means, 0.3),
     "price 0.1 with pooling": lambda g: select_robust(g, 0.1),
     "price 0.5 with pooling": lambda g: select_robust(g, 0.5),

@@ -26,7 +26,7 @@ from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.model_selection.grid import build_grid
 from mpda.model_selection.selection_rules import (
     RULES,
-    Selection,
+    GridSelection,
 )
 
 # Folds of small data have small classes, and LSDR is given five iterations here; both warnings have
@@ -432,6 +432,6 @@ def test_neighbours_in_the_grid_are_those_of_the_points():
 def test_rules_have_names():
     assert set(RULES) == {"robust", "minimum", "pooled", "one-standard-error"}
     search = DiscriminantSearchCV(
-        LFDA(), {"alpha": [0.1, 1.0]}, selection=lambda grid: Selection(1, 2)
+        LFDA(), {"alpha": [0.1, 1.0]}, selection=lambda grid: GridSelection(1, 2)
     ).fit(X, Y)
     assert search.best_params_ == {"alpha": 1.0, "n_components": 3}

@@ -7,7 +7,7 @@ import pytest
 
 from mpda.model_selection.selection_rules import (
     GridScores,
-    Selection,
+    GridSelection,
     select_minimum,
     select_one_standard_error,
     select_pooled,
@@ -27,18 +27,18 @@ def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=N
 
 def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
     grid = grid_scores([[0.5, 0.9, 0.9], [0.5, 0.9, 0.8]], [(2,)], ridges=[0.1, 1.0])
-    assert select_minimum(grid) == Selection(1, 1)
+    assert select_minimum(grid) == GridSelection(1, 1)
     grid = grid_scores([[0.5, 0.9, 0.91], [0.5, 0.9, 0.8]], [(2,)])
-    assert select_minimum(grid) == Selection(0, 2)
+    assert select_minimum(grid) == GridSelection(0, 2)
     grid = grid_scores([[0.5, np.nan, 0.6]], [(1,)])
-    assert select_minimum(grid) == Selection(0, 2)
+    assert select_minimum(grid) == GridSelection(0, 2)
 
 
 def test_one_standard_error_takes_the_simplest_that_is_near():
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.03)
-    assert select_one_standard_error(grid) == Selection(0, 1)
+    assert select_one_standard_error(grid) == GridSelection(0, 1)
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.01)
-    assert select_one_standard_error(grid) == Selection(0, 2)
+    assert select_one_standard_error(grid) == GridSelection(0, 2)
 
 
 def test_the_standard_error_is_that_of_the_spread_over_splits_whatever_is_repeated():

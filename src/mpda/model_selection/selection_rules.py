@@ -73,7 +73,7 @@ class GridScores:
 
 
 @dataclass(frozen=True)
-class Selection:
+class GridSelection:
     """The result of a rule.
 
     Attributes
@@ -88,25 +88,25 @@ class Selection:
     dimension: int
 
 
-def select_minimum(grid: GridScores) -> Selection:
+def select_minimum(grid: GridScores) -> GridSelection:
     """Select the best mean; at a tie fewer components, then the stronger ridge."""
     means = grid.means
     return _simplest(grid, means >= means.max() - _TIE)
 
 
-def select_one_standard_error(grid: GridScores) -> Selection:
+def select_one_standard_error(grid: GridScores) -> GridSelection:
     """Select the simplest of those within one standard error of the best mean."""
     means = grid.means
     return _simplest(grid, means >= means.max() - grid.standard_error - _TIE)
 
 
-def select_pooled(grid: GridScores) -> Selection:
+def select_pooled(grid: GridScores) -> GridSelection:
     """Select the best mean over near dimensions and grid points one step away."""
     smooth = pooled_means(grid)
     return _simplest(grid, smooth >= smooth.max() - _TIE)
 
 
-def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> Selection:
+def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> GridSelection:
     """Select the best pooled mean after a penalty for each step from the usual parameters.
 
     A parameter leaves its usual value only where that gains more than the noise of the scores
@@ -122,7 +122,7 @@ def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> Selection
     return _simplest(grid, penalized >= penalized.max() - _TIE)
 
 
-RULES: dict[str, Callable[[GridScores], Selection]] = {
+RULES: dict[str, Callable[[GridScores], GridSelection]] = {
     "robust": select_robust,
     "minimum": select_minimum,
     "pooled": select_pooled,
@@ -136,11 +136,11 @@ def pooled_means(grid: GridScores) -> Floats:
     return np.where(np.isfinite(grid.means), smooth, -np.inf)
 
 
-def _simplest(grid: GridScores, is_allowed: Bools) -> Selection:
+def _simplest(grid: GridScores, is_allowed: Bools) -> GridSelection:
     """Select among allowed entries: fewest components, then strongest ridge, then first."""
     dimension = int(np.flatnonzero(is_allowed.any(axis=0))[0])
     points = np.flatnonzero(is_allowed[:, dimension])
-    return Selection(int(points[np.argmax(grid.ridges[points])]), dimension)
+    return GridSelection(int(points[np.argmax(grid.ridges[points])]), dimension)
 
 
 def smooth_dimensions(means: Floats, dimensions: Ints) -> Floats:
