@@ -101,7 +101,7 @@ def test_reproduction_runs_on_the_cluster(client):
 @pytest.mark.parametrize("command", ["reproduce", "fit"])
 def test_scheduler_that_does_not_answer_is_one_line(monkeypatch, capsys, command):
     # The wait of ten seconds for an answer.
-    monkeypatch.setattr(dask_cluster, "_CONNECTING", 0.2)
+    monkeypatch.setattr(dask_cluster, "_CONNECT_TIMEOUT", 0.2)
     make_digits()[:50].to_parquet("d.parquet")
     fit = ("d.parquet", "--label", "digit", "--components", "2")
     words = ("table1",) if command == "reproduce" else fit

@@ -119,5 +119,5 @@ def test_dask_collections_without_dask_name_the_extra(monkeypatch):
 def test_all_pairs_beyond_memory_are_refused_with_numbers(monkeypatch):
     # The true amount depends on the machine, and a refusal would need a very large class.
     monkeypatch.setattr("mpda._lib.memory.available_memory", lambda: 1000.0)
-    with pytest.raises(NotEnoughMemoryError, match=r"66 samples.*\d GiB.*\d GiB.*partition"):
-        mpda.ManifoldPartition("geodesic").fit(X)
+    with pytest.raises(NotEnoughMemoryError, match=r"2100 samples.*\d GiB.*\d GiB.*partition"):
+        mpda.ManifoldPartition("geodesic").fit(np.arange(2100.0)[:, None])

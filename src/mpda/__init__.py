@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from mpda.estimators._mfa import MFA as MFA
     from mpda.estimators._mpda import MPDA as MPDA
     from mpda.estimators._pmpda import PMPDA as PMPDA
-    from mpda.io import load as load
-    from mpda.io import save as save
+    from mpda.io.model_files import load as load
+    from mpda.io.model_files import save as save
 
 __version__ = "0.1.0"
 
@@ -34,8 +34,8 @@ _MODULES = {
     "MPDA": "mpda.estimators._mpda",
     "ManifoldPartition": "mpda.estimators._manifold_partition",
     "PMPDA": "mpda.estimators._pmpda",
-    "load": "mpda.io",
-    "save": "mpda.io",
+    "load": "mpda.io.model_files",
+    "save": "mpda.io.model_files",
 }
 __all__ = sorted(_MODULES)
 
