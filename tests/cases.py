@@ -58,7 +58,7 @@ def bent_classes(seed=0, d=5, sizes=(30, 22, 25)):
     return np.concatenate(classes)[order], y[order]
 
 
-def apart(model):
+def apart(model, gap=1e-3):
     """Return a mask of the components whose eigenvalues are apart from their neighbours.
 
     Only these are determined as vectors; the others only as a subspace.
@@ -67,7 +67,7 @@ def apart(model):
     if eigenvalues is None:  # LSDR: principal axes of a subspace
         return np.ones(len(model.components_), dtype=bool)
     gaps = np.abs(np.diff(eigenvalues)) / np.maximum(eigenvalues[:-1], eigenvalues[1:])
-    return np.minimum(np.r_[np.inf, gaps], np.r_[gaps, np.inf]) > 1e-3
+    return np.minimum(np.r_[np.inf, gaps], np.r_[gaps, np.inf]) > gap
 
 
 def same_rows(model, other, tolerance=1e-6):
