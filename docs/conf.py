@@ -1,4 +1,4 @@
-"""How the site is built: ``make docs``."""
+"""Configuration of the site, which ``make docs`` builds."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
-autodoc_typehints = "none"  # the docstrings say what goes in and out
+autodoc_typehints = "none"  # docstrings have the types
 autoclass_content = "class"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -61,7 +61,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "within_subsection_order": "FileNameSortKey",
-    "capture_repr": (),  # what is printed is shown, and what is drawn
+    "capture_repr": (),  # show printed output and figures only
     "remove_config_comments": True,
     "show_signature": False,
     "download_all_examples": False,
@@ -70,13 +70,13 @@ sphinx_gallery_conf = {
     "image_srcset": ["2x"],
 }
 
-# Tables that commands wrote begin with their first row; a page wants a title.
+# Titles of pages that commands write, which begin with a table.
 TITLES = {
     "evidence/bench": "Ratios of time and memory",
     "evidence/cluster-millions": "Two million samples on a cluster",
-    "evidence/cluster-throughput": "A cluster beside one machine",
+    "evidence/cluster-throughput": "A cluster and one machine",
     "evidence/growth": "How time and memory of the methods grow",
-    "evidence/published": "The methods as published, beside the paper",
+    "evidence/published": "The methods as published, and the paper",
     "evidence/regret-MPDA": "What each selection rule costs MPDA",
     "evidence/scale-million": "A million samples",
     "evidence/scale-mnist": "Full MNIST",
@@ -92,7 +92,7 @@ TITLES = {
 
 
 def add_title(app: Any, name: str, source: list[str]) -> None:
-    """Give a page that begins without a title the one that stands above, or its name."""
+    """Add a title to a page without one: that of TITLES, or its name."""
     is_data = name.startswith(("evidence/", "reproduction/"))
     if is_data and not source[0].startswith("# "):
         title = TITLES.get(name, name.split("/")[-1].replace("-", " "))
@@ -100,10 +100,10 @@ def add_title(app: Any, name: str, source: list[str]) -> None:
 
 
 def resolve_files(app: Any, name: str, source: list[str]) -> None:
-    """Links to files, which work where the repository is looked at, as links of the site.
+    """Convert links to files of the repository to links of the site.
 
-    The script of an example stands for its page in the gallery, and a file outside of ``docs``
-    is handed out.
+    The script of an example becomes its page in the gallery, and a file outside of ``docs`` a
+    download.
     """
     text = re.sub(r"\]\(((?:\.\./)*)examples/(plot_\w+)\.py\)", r"](\1gallery/\2.rst)", source[0])
     text = text.replace("](examples/GALLERY_HEADER.rst)", "](gallery/index.rst)")

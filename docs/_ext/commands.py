@@ -1,4 +1,4 @@
-"""``{commands}``: the commands of ``mpda`` with their options, as the program has them."""
+"""Directive ``{commands}``: usage and options of the commands of ``mpda``, from the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sphinx.util.docutils import SphinxDirective
 
 
 def commands() -> dict[str, Any]:
-    """The commands by name, in the order in which ``mpda --help`` lists them."""
+    """Return the commands by name, in the order of ``mpda --help``."""
     import typer
 
     from mpda.cli import app
@@ -21,58 +21,59 @@ def commands() -> dict[str, Any]:
 
 
 class Commands(SphinxDirective):
-    """What ``--help`` says of the commands that are named."""
+    """Insert the help texts of the named commands."""
 
     required_arguments = 1
     final_argument_whitespace = True
 
     def run(self) -> list[nodes.Node]:
-        known = commands()
+        available = commands()
         node = nodes.container(classes=["commands"])
         for name in self.arguments[0].split():
-            if name not in known:
-                raise self.error(f"mpda has no command {name!r}; there are: {', '.join(known)}.")
-            lines = described(name, known[name])
+            if name not in available:
+                names = ", ".join(available)
+                raise self.error(f"mpda has no command {name!r}; its commands are: {names}.")
+            lines = describe_command(name, available[name])
             self.state.nested_parse(StringList(lines, "commands"), self.content_offset, node)
         return [node]
 
 
-def described(name: str, command: Any) -> list[str]:
-    """A command as lines of Markdown."""
-    shown = [each for each in command.params if not getattr(each, "hidden", False)]
-    places = [_place(each) for each in shown if _is_place(each)]
+def describe_command(name: str, command: Any) -> list[str]:
+    """Return usage, help and options of a command as lines of Markdown."""
+    parameters = [p for p in command.params if not getattr(p, "hidden", False)]
+    arguments = [_argument_name(p) for p in parameters if _is_argument(p)]
     hints = typing.get_type_hints(command.callback)
-    said = " ".join((command.help or "").split())
-    lines = ["```text", " ".join([f"mpda {name}", *places, "[OPTIONS]"]), "```", "", said, ""]
-    rows = [_row(each, hints.get(each.name)) for each in shown]
+    usage = " ".join([f"mpda {name}", *arguments, "[OPTIONS]"])
+    lines = ["```text", usage, "```", "", " ".join((command.help or "").split()), ""]
+    rows = [_table_row(p, hints.get(p.name)) for p in parameters]
     return [*lines, "| | | default |", "|---|---|---|", *rows, ""] if rows else lines
 
 
-def _is_place(parameter: Any) -> bool:
-    """Whether it is told by its place and not by a name."""
+def _is_argument(parameter: Any) -> bool:
+    """Return True for a positional argument."""
     return not parameter.opts[0].startswith("-")
 
 
-def _place(parameter: Any) -> str:
+def _argument_name(parameter: Any) -> str:
     name = (parameter.metavar or parameter.name).upper()
     return f"{name}..." if parameter.nargs == -1 else name
 
 
-def _row(parameter: Any, hint: Any) -> str:
+def _table_row(parameter: Any, hint: Any) -> str:
     names = [*parameter.opts, *parameter.secondary_opts]
-    if _is_place(parameter):
-        names = [_place(parameter)]
-    said = " ".join((parameter.help or "").split()).replace("|", r"\|").replace("<", r"\<")
-    values = [each for each in (hint, *typing.get_args(hint)) if _is_choice(each)]
-    if values:
-        said += f" One of {', '.join(f'`{choice.value}`' for choice in values[0])}."
-    default = getattr(parameter.default, "value", parameter.default)
-    plain = isinstance(default, Enum | str | int | float) and not isinstance(default, bool)
-    shown = f"`{default}`" if plain or hasattr(default, "__fspath__") else ""
-    return f"| {', '.join(f'`{each}`' for each in names)} | {said} | {shown} |"
+    if _is_argument(parameter):
+        names = [_argument_name(parameter)]
+    text = " ".join((parameter.help or "").split()).replace("|", r"\|").replace("<", r"\<")
+    enums = [kind for kind in (hint, *typing.get_args(hint)) if _is_enum(kind)]
+    if enums:
+        text += f" One of {', '.join(f'`{choice.value}`' for choice in enums[0])}."
+    value = getattr(parameter.default, "value", parameter.default)
+    is_plain = isinstance(value, Enum | str | int | float) and not isinstance(value, bool)
+    default = f"`{value}`" if is_plain or hasattr(value, "__fspath__") else ""
+    return f"| {', '.join(f'`{name}`' for name in names)} | {text} | {default} |"
 
 
-def _is_choice(hint: Any) -> bool:
+def _is_enum(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, Enum)
 
 

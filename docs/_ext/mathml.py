@@ -1,7 +1,7 @@
-"""Formulas as MathML, which browsers draw by themselves: no script, no fonts, no network.
+"""Formulas as MathML, which browsers render without scripts, fonts or network.
 
-Docutils, on which Sphinx is built, converts LaTeX to MathML; a formula that it does not know is a
-warning, and with it an error of the build.
+Docutils converts LaTeX to MathML. A formula that it cannot convert is a warning, which is an error
+of the build.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ logger = logging.getLogger(__name__)
 
 
 def mathml(node: nodes.Node | None, tex: str, *, block: bool) -> str:
-    """The MathML of a formula."""
+    """Return the MathML of a formula."""
     try:
         # Docutils leaves the apostrophe of S'_t on the line; a prime is an exponent.
-        made = tex2mathml(tex.replace("'", r"^{\prime}"), as_block=block)
+        markup = tex2mathml(tex.replace("'", r"^{\prime}"), as_block=block)
     except MathError as error:
         logger.warning("formula: %s in %r", error, tex, location=node)
         return f"<code>{escape(tex)}</code>"
-    return re.sub(r"\s*\n\s*", "", made)
+    return re.sub(r"\s*\n\s*", "", markup)
 
 
 def visit_math(self: Any, node: nodes.math) -> None:
