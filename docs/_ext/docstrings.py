@@ -8,7 +8,7 @@ from typing import Any
 _FIELD = re.compile(r"(\w+(?:, \w+)*) : (.+)")
 
 
-def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+def skip_foreign(app: Any, kind: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
     """Skip members that a class inherits from other packages."""
     inner = getattr(obj, "fget", obj)
     home = getattr(inner, "__module__", None) or getattr(inner, "__objclass__", object).__module__
@@ -16,7 +16,7 @@ def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: 
 
 
 def literal_formulas(
-    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+    app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
     """Make indented text above the first section a literal block: it is a formula."""
     last = next((i for i, line in enumerate(lines) if line.startswith("---")), len(lines))
@@ -27,9 +27,9 @@ def literal_formulas(
             lines[i:i] = [".. code-block:: text", ""]
 
 
-def listed_fields(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def listed_fields(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Make the fields of a small class, lines ``name : description``, a section of attributes."""
-    if what != "class" or any(line.startswith("---") for line in lines):
+    if kind != "class" or any(line.startswith("---") for line in lines):
         return
     start = next((i for i, line in enumerate(lines[1:], start=1) if _FIELD.match(line)), None)
     if start is None:
@@ -42,7 +42,7 @@ def listed_fields(app: Any, what: str, name: str, obj: Any, options: Any, lines:
     lines[start:] = [*lines[end:], "", *section, ""]
 
 
-def plain_text(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def plain_text(app: Any, kind: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     """Escape ``|t|`` and ``mean_``, which have another meaning in reStructuredText."""
     literal_indent = None  # indentation of the line above a literal block
     for number, line in enumerate(lines):

@@ -5,8 +5,8 @@ Ten digits in two dimensions
 *What do ten classes look like if there is only room for two numbers?*
 
 The digits that come with scikit-learn are 1797 images of 8 by 8 pixels. Three linear maps bring
-them from 64 dimensions to two: PCA, which knows no labels, linear discriminant analysis, and MPDA.
-Each learns from one half of the images; the other half is drawn.
+them from 64 dimensions to two: PCA, which does not use labels, linear discriminant analysis, and
+MPDA. Each is fitted to one half of the images; the figures show the other half.
 """
 
 # %%
@@ -33,29 +33,28 @@ for model in maps.values():
     model.fit(X_train, y_train)
 
 # %%
-# The first two components of each, on images that no map has seen:
+# The first two components of each, on test images:
 
 figure, axes = plt.subplots(1, 3, figsize=(12.5, 4.3), layout="constrained")
 for ax, (name, model) in zip(axes, maps.items(), strict=True):
     plot_embedding(model, X_test, y_test, ax=ax, title=name)
 
 # %%
-# How many of these images does the nearest neighbour among the training images name wrongly, with
-# the first two, nine and twenty numbers of each map? LDA has nine at most, one fewer than classes.
+# The 1-NN error on the test images with two, nine and twenty components. LDA has at most nine, one
+# fewer than classes.
 
 for name, model in maps.items():
     error = 100 * classification_curve(model, X_train, y_train, X_test, y_test)
-    shown = [f"{r:2d}: {error[r - 1]:5.1f} %" for r in (2, 9, 20) if r <= len(error)]
-    print(f"{name:5s} {'   '.join(shown)}")
+    values = [f"{r:2d}: {error[r - 1]:5.1f} %" for r in (2, 9, 20) if r <= len(error)]
+    print(f"{name:5s} {'   '.join(values)}")
 
 # %%
-# Two numbers are a picture and no classifier: more than a third of the images land beside a wrong
-# digit with every map. Nine numbers are another matter, and with twenty MPDA has the least error of
-# the three. The picture is worth having all the same: it shows which digits the map takes for
-# neighbours.
+# Two components make a picture, not a classifier: with every map more than a third of the images
+# have a nearest neighbour of another digit. Nine components are much better, and with twenty MPDA
+# has the lowest error of the three. The picture shows which digits are close to each other.
 #
 # Each component is a weight for every pixel, so it can be drawn as an image. Yellow and blue pixels
-# pull in opposite directions:
+# have weights of opposite sign:
 
 figure, axes = plt.subplots(1, 4, figsize=(10, 2.8), layout="constrained")
 plot_components(maps["MPDA"], components=range(4), image_shape=(8, 8), ax=axes)

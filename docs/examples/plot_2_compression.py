@@ -2,11 +2,11 @@
 Shorter vectors for nearest-neighbour search
 ============================================
 
-*How many bytes does a vector need if the nearest neighbour is still to be of the right class?*
+*How many bytes does a vector need so that the nearest neighbour still has the right class?*
 
-A search index holds one vector for each item, so its size and the time of a query grow with the
+A search index stores one vector for each item, so its size and the time of a query grow with the
 length of the vectors. Here a digit of 64 numbers is stored as the first r components of a linear
-map. The price is the error of the nearest neighbour.
+map. The question is how much the error of the nearest neighbour increases.
 """
 
 # %%
@@ -29,9 +29,9 @@ maps = {
 }
 
 # %%
-# Five random halves to learn from, the other halves to be found. ``classification_curve`` gives the
-# error at every number of components at once, because the first r components of a map to 32
-# dimensions are the map to r dimensions.
+# Five random halves are used for training, the other halves for testing. ``classification_curve``
+# returns the error for every number of components, because the first r of 32 components are the map
+# to r dimensions.
 
 curves = {name: [] for name in maps}
 raw = []
@@ -43,13 +43,13 @@ for train, test in StratifiedShuffleSplit(5, train_size=0.5, random_state=0).spl
 curves = {name: np.array(errors) for name, errors in curves.items()}
 
 # %%
-# The mean error over the five halves. A number takes four bytes in single precision.
+# The mean error over the five splits. A number takes four bytes in single precision.
 
 print(f"{'numbers':>8}{'bytes':>7}" + "".join(f"{name:>13}" for name in curves))
 for r in (2, 4, 8, 12, 16, 24, 32):
     errors = "".join(f"{100 * curve.mean(axis=0)[r - 1]:11.2f} %" for curve in curves.values())
     print(f"{r:8d}{4 * r:7d}{errors}")
-print(f"{64:8d}{256:7d}{100 * np.mean(raw):11.2f} %  (the pixels themselves)")
+print(f"{64:8d}{256:7d}{100 * np.mean(raw):11.2f} %  (all pixels)")
 
 # %%
 
@@ -60,7 +60,7 @@ ax.text(0, 100 * np.mean(raw) - 0.15, "all 64 pixels", va="top")
 ax.set_ylim(0, 12)
 
 # %%
-# Where does each map first do as well as all 64 pixels?
+# The smallest number of components at which each map is as good as all 64 pixels:
 
 for name, curve in curves.items():
     enough = np.flatnonzero(curve.mean(axis=0) <= np.mean(raw))
@@ -71,10 +71,9 @@ for name, curve in curves.items():
         print(f"{name}: not with 32 numbers")
 
 # %%
-# MPDA keeps the error of the pixels with about a quarter of the bytes, and beyond that it is a
-# little below it. PCA, which knows no labels, needs nearly twice as many numbers; LFDA with a
-# ridge, which knows them, is ahead of PCA while vectors are very short, and then falls behind. The
-# bands are 95 % intervals over five splits, so small differences say nothing yet.
+# MPDA reaches the error of the pixels with about a quarter of the bytes. PCA, which does not use
+# labels, needs nearly twice as many components. LFDA with a ridge is better than PCA for very short
+# vectors only. The bands are 95 % intervals over five splits; smaller differences are not
+# significant.
 #
-# What is deployed is one matrix and a mean; how it goes into another program is in
-# :doc:`/guide/deploying`.
+# Deployment needs one matrix and a mean: :doc:`/guide/deploying`.

@@ -2,10 +2,10 @@
 Adding a class later
 ====================
 
-*A model knows eight digits. What does it take to teach it two more?*
+*A model was fitted to eight digits. How can two more be added?*
 
-What a class contributes to MPDA does not depend on the other classes: a fit is a sum over classes
-and one small eigenproblem. So classes may come later, without the samples of the earlier ones.
+The contribution of a class to MPDA does not depend on the other classes: a fit is a sum over
+classes and one small eigenproblem. So classes can be added later, without the earlier samples.
 """
 
 # %%
@@ -22,11 +22,11 @@ X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(
     X, y, train_size=0.5, stratify=y, random_state=0
 )
-known = y_train < 8
+is_early = y_train < 8
 
 
 def error(model):
-    """1-NN error in per cent, among the test images of all ten digits."""
+    """Return the 1-NN error in per cent on the test images of all ten digits."""
     classifier = KNeighborsClassifier(1).fit(model.transform(X_train), y_train)
     return 100 * (1 - classifier.score(model.transform(X_test), y_test))
 
@@ -34,34 +34,35 @@ def error(model):
 # %%
 # First the digits 0 to 7, then 8 and 9:
 
-model = MPDA(n_components=10).fit(X_train[known], y_train[known])
+model = MPDA(n_components=10).fit(X_train[is_early], y_train[is_early])
 before = model.transform(X_test)
 error_before = error(model)
-model.partial_fit(X_train[~known], y_train[~known])
+model.partial_fit(X_train[~is_early], y_train[~is_early])
 after = model.transform(X_test)
 print("classes:", *model.classes_)
 
 # %%
-# Is that the map of a fit to everything? In relative units the first call fixes gamma and the
-# ridges in absolute terms (``units_``), so the fit to compare with has these:
+# Is that the map of a fit to all samples? In relative units the first call fixes the absolute
+# values of gamma and the ridges (``units_``), so the other fit uses these:
 
-whole = MPDA(
+single_fit = MPDA(
     n_components=10,
     units="absolute",
     gamma=model.units_["gamma"],
     alpha=model.units_["alpha"],
     tangent_alpha=model.units_["beta"],
 ).fit(X_train, y_train)
-difference = np.abs(model.components_ - whole.components_).max()
-print(f"largest difference {difference / np.abs(whole.components_).max():.0e} of the largest entry")
+difference = np.abs(model.components_ - single_fit.components_).max()
+largest = np.abs(single_fit.components_).max()
+print(f"largest difference {difference / largest:.0e} of the largest entry")
 
 # %%
-# And is it as good as a fit to everything that chooses its own units?
+# The error on all ten digits, compared with a new fit in its own units:
 
-print(f"map of eight digits, all ten to be told apart: {error_before:.2f} % wrong")
-print(f"after partial_fit:                             {error(model):.2f} %")
-anew = MPDA(n_components=10).fit(X_train, y_train)
-print(f"fitted anew to all ten:                        {error(anew):.2f} %")
+print(f"map of eight digits:   {error_before:.2f} % wrong")
+print(f"after partial_fit:     {error(model):.2f} %")
+refit = MPDA(n_components=10).fit(X_train, y_train)
+print(f"new fit to all digits: {error(refit):.2f} %")
 
 # %%
 
@@ -70,6 +71,5 @@ plot_embedding(None, before, y_test, ax=axes[0], title="the map of 0 to 7")
 plot_embedding(None, after, y_test, ax=axes[1], title="8 and 9 added")
 
 # %%
-# A class has to come whole, since its neighbours and patches depend on all its samples; a second
-# part of it is refused with a line that says so. The same class with the same samples is passed
-# over, so a call of which one does not know whether it went through can be repeated.
+# A class must be complete, because its neighbours and patches depend on all its samples. A class of
+# an earlier call is an error. A call that repeats classes with equal samples changes nothing.

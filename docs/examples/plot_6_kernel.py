@@ -2,11 +2,10 @@
 Classes that no linear map separates
 ====================================
 
-*Three shells around one centre look alike from every side. Can MPDA tell them apart?*
+*Three concentric shells overlap in every projection. Can MPDA separate them?*
 
-It cannot: a linear map looks at the shells from one side. With features that are not linear in
-front of it, it can. ``Nystroem`` computes such features from a kernel, and a pipeline of the two is
-a kernel version of MPDA.
+Not alone, because it is a linear map. It can if nonlinear features come first. ``Nystroem``
+computes such features from a kernel, and a pipeline of the two is a kernel version of MPDA.
 """
 
 # %%
@@ -31,7 +30,7 @@ X_train, X_test, y_train, y_test = train_test_split(
 )
 
 # %%
-# The same MPDA on the six coordinates, and on 200 features of a Gaussian kernel:
+# MPDA on the six coordinates, and on 200 features of a Gaussian kernel:
 
 linear = MPDA(n_components=2).fit(X_train, y_train)
 kernel = make_pipeline(
@@ -46,7 +45,7 @@ plot_embedding(kernel, X_test, y_test, ax=axes[1], title="Nystroem, then MPDA")
 
 
 def error(train, test):
-    """1-NN error in per cent."""
+    """Return the 1-NN error in per cent."""
     return 100 * (1 - KNeighborsClassifier(1).fit(train, y_train).score(test, y_test))
 
 
@@ -56,10 +55,9 @@ for name, model in {"MPDA": linear, "Nystroem, then MPDA": kernel}.items():
     print(f"{name:20s} in 2-D: {error(*mapped):4.1f} %")
 
 # %%
-# In the plane of the linear map the shells lie on top of each other. The kernel version needs no
-# more than two numbers for a sample, and with them the nearest neighbour does far better than with
-# all six coordinates, among which neighbours on a shell are far apart.
+# In the plane of the linear map the shells overlap. With two components of the kernel version, 1-NN
+# is far better than with all six coordinates, in which neighbours on a shell are far apart.
 #
-# What this costs: the map is no longer one matrix. A sample is compared with the 200 training
-# samples that Nystroem kept, so these have to be deployed too; ``gamma`` of the kernel is one more
-# parameter to choose (``DiscriminantSearchCV`` searches over the parameters of the last step only).
+# The cost: the map is no longer one matrix. A sample is compared with 200 training samples, which
+# must be deployed too. ``gamma`` of the kernel is one more parameter to select;
+# ``DiscriminantSearchCV`` searches over the parameters of the last step only.

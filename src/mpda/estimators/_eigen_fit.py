@@ -114,7 +114,7 @@ def fit_many(
     n_components : sequence of int, default=None
         Numbers of components that are needed. None stands for all.
     solve_path : callable, default=None
-        Replaces :func:`solve_nested` for methods whose directions are not nested.
+        Replaces ``solve_nested`` for methods whose directions are not nested.
 
     Yields
     ------

@@ -52,7 +52,7 @@ def save(
     path : str or path
         Target file. By convention its name ends in ".mpda".
     notes : mapping, default=None
-        JSON values that :func:`read_header` returns as ``notes``.
+        JSON values that :func:`mpda.io.read_header` returns as ``notes``.
 
     Raises
     ------

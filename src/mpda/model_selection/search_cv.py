@@ -172,9 +172,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     n_features x tangent dimension per patch, for PMPDA per sample), an n_features x n_features
     matrix for each ridge of one gamma, two for each k of the graph methods, and the scores.
 
-    What each rule costs was measured for MPDA on seven data sets (``docs/guide/search.md``): with a
-    few hundred samples the least mean error of a grid is mostly luck, and "robust" is the default
-    because it loses least there.
+    With a few hundred samples the lowest mean error of a grid is mostly luck. "robust" is the
+    default because it had the lowest regret on seven data sets
+    (``docs/evidence/selection-rules.md``).
 
     In a fold, classes may be too small for a number of neighbours; it is then cut to what there
     is, and where ``param_grid`` was given a warning names the class and the fold.

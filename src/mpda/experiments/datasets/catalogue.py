@@ -32,7 +32,7 @@ class Dataset:
         Where the data set was published.
     checksum : str
         SHA-256 of the samples as float32 in hexadecimal. It depends neither on the order of the
-        samples nor on the names of the classes; see :func:`.loading.compute_checksum`.
+        samples nor on the names of the classes; see ``loading.compute_checksum``.
     source : Bundled, Excerpt, OpenML, ImageArchive or None
         Where it can be downloaded; None if it cannot.
     exact : bool, default=True
