@@ -112,9 +112,6 @@ def test_cache_is_in_the_home_directory_by_default(add_entry, tmp_path, monkeypa
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(DatasetError, match=str(tmp_path / ".cache" / "mpda" / "toy.npz")):
         load("toy")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    with pytest.raises(DatasetError, match=str(tmp_path / "xdg" / "mpda" / "toy.npz")):
-        load("toy")
 
 
 def test_a_missing_data_set_is_reported_with_the_paths_and_advice(add_entry, tmp_path):
@@ -137,13 +134,10 @@ def npz(**arrays):
 
 GOOD = npz(X=X, y=Y)
 DAMAGED = {
-    "empty": b"",
     "text": b"<html>not found</html>",
     "cut off": GOOD[:-30],
-    "hole": GOOD[:60] + bytes(15) + GOOD[75:],
     "no y": npz(X=X),
     "objects": npz(X=np.full(X.shape, None), y=Y),
-    "complex": npz(X=X * 1j, y=Y),
     "nan": npz(X=X * np.nan, y=Y),
     "widths differ": npz(X_train=X[:6], y_train=Y[:6], X_test=X[6:, :2], y_test=Y[6:]),
 }
@@ -160,15 +154,11 @@ def test_a_damaged_file_is_refused_with_advice(kind, add_entry, tmp_path):
         load("toy", cache=tmp_path)
 
 
-def test_another_shape_is_refused(add_entry, tmp_path):
+def test_other_numbers_warn_in_a_directory_and_are_refused_in_the_cache(add_entry, tmp_path):
     add_entry(X, Y)
     np.savez(tmp_path / "toy.npz", X=X[:, 1:], y=Y)
     with pytest.raises(DatasetError, match=r"12 samples of 5 features, but .* shape \(12, 4\)"):
         load("toy", tmp_path)
-
-
-def test_other_numbers_warn_in_a_directory_and_are_refused_in_the_cache(add_entry, tmp_path):
-    add_entry(X, Y)
     np.savez(tmp_path / "toy.npz", X=X + 1, y=Y)
     with pytest.warns(DatasetWarning, match="differs from the data of the published results"):
         np.testing.assert_array_equal(load("toy", tmp_path)[0], X + 1)
@@ -201,11 +191,12 @@ def serve(monkeypatch):
 
 
 def test_openml_is_asked_once_and_then_the_cache(serve, add_entry, tmp_path, capsys):
-    requests = serve(X, np.array(["bus", "saab", "van"])[Y])
-    add_entry(X, Y, OpenML(7))
+    y = np.arange(12) % 11
+    requests = serve(X, [str(digit + 1) for digit in y])  # "1" to "11", sorted as numbers
+    add_entry(X, y, OpenML(7))
     samples, labels = load("toy")
     np.testing.assert_array_equal(samples, X)
-    np.testing.assert_array_equal(labels, Y)
+    np.testing.assert_array_equal(labels, y)
     assert "Downloading OpenML, data set 7" in capsys.readouterr().err
     np.testing.assert_array_equal(load("toy")[0], X)
     assert requests == [7]
@@ -213,13 +204,6 @@ def test_openml_is_asked_once_and_then_the_cache(serve, add_entry, tmp_path, cap
     (tmp_path / "file").write_text("")
     with pytest.warns(DatasetWarning, match=r"cannot be kept at .*MPDA_CACHE"):
         np.testing.assert_array_equal(load("toy", cache=tmp_path / "file" / "deep")[0], X)
-
-
-def test_labels_that_are_numerals_are_sorted_as_numbers(serve, add_entry):
-    y = np.arange(12) % 11
-    serve(X, [str(digit + 1) for digit in y])  # "1" to "11"
-    add_entry(X, y, OpenML(7))
-    np.testing.assert_array_equal(load("toy")[1], y)
 
 
 def test_wrong_downloads_are_not_kept(serve, add_entry, tmp_path):
@@ -293,7 +277,6 @@ def test_damaged_archives_are_refused_and_not_kept(add_entry, tmp_path):
     for content, message in (
         (b"no zip", "could not be downloaded .*not a zip file"),
         (small, "must have 128 x 128 pixels"),
-        (small[:-30], "could not be downloaded"),
         (zip_images({}), "12 samples of 5 features, but .*shape"),
     ):
         path.write_bytes(content)

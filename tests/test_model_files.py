@@ -5,8 +5,6 @@ import io
 import json
 import os
 import pickle
-import subprocess
-import sys
 import zipfile
 from hashlib import sha256
 
@@ -120,27 +118,7 @@ def test_model_is_restored(model, tmp_path):
     # The bytes hold all parameters and fitted attributes, so nothing was lost.
     save(loaded, path)
     assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize("model", MODELS, ids=IDS)
-def test_unfitted_model_is_restored_and_can_be_fitted(model, tmp_path):
-    loaded = load(save_to(tmp_path, model))
-    assert repr(loaded) == repr(model)
-    assert_same_outputs(fit(model), loaded.fit(X, NAMES[Y]), X)
-
-
-@pytest.mark.parametrize("kind", ESTIMATOR_CLASSES)
-def test_single_precision_is_preserved(kind, tmp_path):
-    model = fit(make_small(kind), X.astype(np.float32))
-    loaded = load(save_to(tmp_path, model))
-    for name in ("components_", "mean_"):
-        if hasattr(model, name):
-            assert getattr(loaded, name).dtype == getattr(model, name).dtype
-            np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
-
-
-def test_every_public_estimator_can_be_saved():
-    assert set(ESTIMATOR_CLASSES) <= set(map(import_object, ESTIMATORS))
+    assert repr(load(save_to(tmp_path, clone(model)))) == repr(model)
 
 
 @pytest.mark.parametrize("path", [p for p in ESTIMATORS if "cluster:" in p or "Transformer" in p])
@@ -180,17 +158,21 @@ VALUES = {
     "masked": np.ma.MaskedArray([1.0, 2.0], [True, False]),
     "strided": np.arange(40.0).reshape(4, 10)[::-1, 2:5],
     "fortran": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
-    "empty": np.zeros((0, 3)),
+    "empty": np.zeros((0, 3), dtype=np.float32),
     "strings": np.array([["ä", "bc"], ["", "日本"]]),
     "dates": np.array(["2020-01-01", "NaT"], dtype="datetime64[D]"),
 }
 
 
-@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
-def test_values_are_restored(value, tmp_path):
+def scaler_with(value):
     scaler = StandardScaler()
     scaler.value_ = value
-    loaded = load(save_to(tmp_path, scaler)).value_
+    return scaler
+
+
+@pytest.mark.parametrize("value", VALUES.values(), ids=VALUES.keys())
+def test_values_are_restored(value, tmp_path):
+    loaded = load(save_to(tmp_path, scaler_with(value))).value_
     assert type(loaded) is type(value)
     if isinstance(value, np.ndarray):
         assert (loaded.dtype, loaded.shape) == (value.dtype, value.shape)
@@ -216,20 +198,10 @@ def test_header_describes_the_model(tmp_path):
         save_to(tmp_path, model, notes={"a": (1, 2)})
 
 
-def scaler_with(value):
-    scaler = StandardScaler()
-    scaler.value_ = value
-    return scaler
-
-
 REFUSED = {
     "foreign class": (MaxAbsScaler(), "^MaxAbsScaler is a sklearn.*scikit-learn's Agglo"),
     "no model": (3, "^int is a builtins.int, which a model file cannot hold"),
-    "step": (make_pipeline(MaxAbsScaler()), r"Pipeline\.steps\[0\]\[1\] is a .*MaxAbsScaler"),
-    "function": (
-        mpda.GraphDiscriminant(lambda X, y: X),
-        r"GraphDiscriminant\.within is a function",
-    ),
+    "function": (mpda.GraphDiscriminant(lambda X, y: X), "GraphDiscriminant.within is a function"),
     "generator": (
         mpda.MPDA(partition=KMeans(2, random_state=np.random.RandomState(0))),
         r"MPDA\.partition\.random_state is a .*RandomState.*an integer as random_state",
@@ -282,28 +254,20 @@ def assert_refused(path, message="model.mpda"):
         assert "\n" not in str(refusal.value)
 
 
-def test_truncated_file_is_refused(file):
+def test_truncated_or_changed_file_is_refused(file):
     content = file.read_bytes()
     for size in (0, 1, 100, len(content) // 2, len(content) - 1):
         file.write_bytes(content[:size])
         assert_refused(file)
-
-
-def test_flipped_byte_is_refused_or_changes_nothing(file):
-    content = file.read_bytes()
-    expected = load(file).predict(X)
-    n_refused = 0
-    for position in range(0, len(content), 53):
-        flipped = bytearray(content)
-        flipped[position] ^= 4
-        file.write_bytes(flipped)
-        try:
-            model = load(file)
-        except ModelFileError:
-            n_refused += 1
-        else:  # dates and attributes of the archive are not part of the model
-            np.testing.assert_array_equal(model.predict(X), expected)
-    assert n_refused > 0.8 * len(content) / 53
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 4
+    file.write_bytes(flipped)
+    assert_refused(file)
+    file.write_bytes(content)
+    path = rewrite(file, lambda document: document.update(version=3))
+    assert_refused(path, "mpda model 3.*newer")
+    path = rewrite(file, lambda document: document.update(notes="0" * 10**6), zipfile.ZIP_DEFLATED)
+    assert_refused(path, "too large when unpacked")
 
 
 def test_foreign_file_is_refused(tmp_path):
@@ -316,44 +280,24 @@ def test_foreign_file_is_refused(tmp_path):
     assert_refused(path, "is a zip archive, but not")
 
 
-def test_archive_that_unpacks_to_more_than_the_file_is_refused(file):
-    path = rewrite(file, lambda document: document.update(notes="0" * 10**6), zipfile.ZIP_DEFLATED)
-    assert_refused(path, "too large when unpacked")
-
-
-def test_newer_format_is_refused(file):
-    assert_refused(
-        rewrite(file, lambda document: document.update(version=3)), "mpda model 3.*newer"
-    )
-
-
 def step_attributes(document, number):
     steps = document["model"]["object"][1]["steps"]
     return steps[number]["tuple"][1]["object"][1]
 
 
 CRAFTED = {
-    "class": (
-        lambda document: document["model"]["object"].__setitem__(0, "os:system"),
-        "'os:system', which may not be loaded",
-    ),
-    "attribute": (
-        lambda d: step_attributes(d, 0).update(mean_={"object": ["builtins:eval", {}]}),
-        "'builtins:eval', which may not",
-    ),
-    "function": (
-        lambda d: step_attributes(d, 0).update(mean_={"function": ["os:environ", "HOME"]}),
-        "'os:environ', which may not",
-    ),
-    "type": (lambda d: step_attributes(d, 0).update(mean_={"exec": "1"}), "unknown type: 'exec'"),
-    "array": (lambda d: step_attributes(d, 0).update(mean_={"array": 99}), "is damaged"),
+    "'builtins:eval', which may not": {"object": ["builtins:eval", {}]},
+    "'os:environ', which may not": {"function": ["os:environ", "HOME"]},
+    "unknown type: 'exec'": {"exec": "1"},
+    "is damaged": {"array": 99},
 }
 
 
-@pytest.mark.parametrize(("change", "message"), CRAFTED.values(), ids=CRAFTED.keys())
-def test_document_that_names_foreign_code_is_refused(change, message, file):
+@pytest.mark.parametrize("message", CRAFTED)
+def test_document_that_names_foreign_code_is_refused(message, file):
+    value = {"mean_": CRAFTED[message]}
     with pytest.raises(ModelFileError, match=message):
-        load(rewrite(file, change))
+        load(rewrite(file, lambda document: step_attributes(document, 0).update(value)))
 
 
 def test_array_of_pickled_objects_is_refused(file):
@@ -388,13 +332,3 @@ def test_other_version_is_loaded_with_a_warning(file, tmp_path):
 def test_parameter_that_did_not_exist_yet_is_at_its_default(file):
     path = rewrite(file, lambda document: step_attributes(document, 1).pop("leaf_size"))
     assert load(path)[-1].leaf_size == 30
-
-
-def test_import_of_io_is_light():
-    script = (
-        "import sys, sklearn.base, scipy.linalg, scipy.spatial; before = set(sys.modules)\n"
-        "import mpda.io; print(sorted({m.split('.')[0] for m in set(sys.modules) - before}"
-        "- sys.stdlib_module_names), 'sklearn.neighbors' in sys.modules)"
-    )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert result.stdout == "['mpda'] False\n", result.stderr

@@ -9,7 +9,6 @@ from sklearn.datasets import load_iris
 
 from mpda.exceptions import TableError
 from mpda.io import read_table, write_table
-from mpda.io.tables import describe_columns
 
 
 @pytest.fixture
@@ -70,6 +69,8 @@ def test_columns_are_selected_and_dropped(frame, tmp_path):
     assert dropped.features == tuple(names[1:])
     joined = read_table(path, label="species", drop=[f"name, {names[0]}"])
     assert joined.features == dropped.features
+    comma = write_frame(frame.rename(columns={names[0]: "a,b"}), tmp_path / "b.csv")
+    assert read_table(comma, label="species", drop=["a,b"]).features == dropped.features
     selected = read_table(path, features=[names[2], names[0]])
     np.testing.assert_array_equal(selected.X, frame[[names[2], names[0]]])
     assert list(selected.others) == [names[1], names[3], "species", "name"]
@@ -82,11 +83,9 @@ def test_columns_are_selected_and_dropped(frame, tmp_path):
     ("column", "kind", "expected"),
     [
         ([1, 2, 1], "i", [1, 2, 1]),
-        ([1.0, 2.0, 1.0], "i", [1, 2, 1]),
         ([True, False, True], "b", [True, False, True]),
         (["NA", "None", "nan"], "U", ["NA", "None", "nan"]),
         (["007", "7", "12"], "U", ["007", "7", "12"]),
-        (["1", "1.0", "01"], "U", ["1", "1.0", "01"]),
         (["1e5", "2e5", "1e5"], "U", ["1e5", "2e5", "1e5"]),
         (["9007199254740993", "9007199254740992", "-3"], "i", [2**53 + 1, 2**53, -3]),
         (["12345678901234567890123", "1", "2"], "U", ["12345678901234567890123", "1", "2"]),
@@ -148,7 +147,6 @@ def test_numpy_files_are_read(tmp_path):
 
 WRONG_TEXT = {
     "words": ("a,city,y\n1,Rome,u\n2,Oslo,v\n", {"label": "y"}, r"'city' \(row 1: Rome\).*--drop"),
-    "late word": ("a,y\n1,u\nn.a.,v\n", {"label": "y"}, r"'a' \(row 2: n\.a\.\)"),
     "comma": ("a;y\n1,5;u\n2,5;v\n", {"label": "y"}, r"'a' \(row 1: 1,5\)"),
     "missing": ("a,b,y\n1,2,u\n,3,v\n?,4,u\n", {"label": "y"}, r"'a' \(2, the first in row 2\)"),
     "infinite": ("a,y\n1,u\ninf,v\n", {"label": "y"}, r"infinite in 'a' \(1, the first in row 2\)"),
@@ -157,14 +155,12 @@ WRONG_TEXT = {
     "typing": ("a,kind\n1,u\n", {"label": "knd"}, r"--label: .* no column 'knd'.*mean kind\?"),
     "dropping": ("a,kind\n1,u\n", {"drop": ["b"]}, r"--drop: .* no column 'b'"),
     "features": ("a,y\n1,u\n", {"features": ["b"]}, r"no column 'b', which the model"),
-    "advice": ("a,y\n,u\n", {"features": ["a"]}, "or leave out the rows with --skip-missing"),
     "twice": ("a,a,y\n1,2,u\n", {"label": "y"}, r"more than one column 'a'"),
     "numbers": ("1,2\n3,4\n", {}, r"only numbers \(1, 2"),
     "empty": ("", {}, "is empty"),
     "no rows": ("a,y\n", {"label": "y"}, "has no rows"),
     "only labels": ("y\nu\nv\n", {"label": "y"}, "no features"),
     "ragged": ("a,y\n1,u\n1,2,3,v\n", {"label": "y"}, "cannot be read as csv"),
-    "longer": ("a,y\n1,2,u\n1,2,v\n", {"label": "y"}, "cannot be read as csv"),
     "counted": (",a,y\n0,5,u\n1,7,v\n", {"label": "y"}, r"only counts the rows.*--drop 'column 1'"),
     "all missing": ("a,y\n1,\n2,\n", {"label": "y"}, "all missing"),
 }
@@ -193,23 +189,9 @@ def test_row_numbers_and_incomplete_rows_can_be_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        ({"day": pd.to_datetime(["2020-01-01", "2020-01-02"])}, r"'day' \(row 1: 2020-01-01"),
-        ({"a": [1.0, 2.0], "y": [[1], [2, 3]]}, "must be words or whole numbers"),
-    ],
-)
-def test_dates_and_lists_are_refused(tmp_path, columns, message):
-    frame = pd.DataFrame({"y": ["u", "v"], **columns})
-    with pytest.raises(TableError, match=message):
-        read_table(write_frame(frame, tmp_path / "a.parquet"), label="y")
-
-
-@pytest.mark.parametrize(
     ("name", "content", "message"),
     [
         ("a.xls", b"x", r"ends in \.xls.*\.csv, \.tsv"),
-        ("a", b"x", "ends in nothing"),
         ("a.csv", b"\xff\xfe\x00", "cannot be read as csv"),
         ("a.parquet", b"junk" * 50, "cannot be read as parquet"),
         ("a.arrow", b"junk" * 50, "cannot be read as arrow"),
@@ -236,11 +218,9 @@ def test_missing_file_is_refused_with_the_nearest_name(tmp_path):
     ("array", "label", "message"),
     [
         (np.zeros((2, 2, 2)), None, r"shape \(2, 2, 2\).*flattens images"),
-        (np.zeros(3), None, r"shape \(3,\)"),
         (np.array([["a", "b"]]), None, "real numbers"),
         (np.array([[{}]]), None, "Object arrays cannot be loaded"),
         (np.zeros((2, 2)), "5", "no array '5'.*a column number"),
-        (np.zeros((2, 2)), "kind", "no array 'kind'.*a column number"),
         (np.array([[0.5, 0.5]]), "1", "not whole"),
     ],
 )
@@ -262,14 +242,6 @@ def test_wrong_npz_is_refused(tmp_path):
     np.savez(path, a=np.zeros((3, 2)), b=np.zeros((3, 2)))
     with pytest.raises(TableError, match="no array 'X'; it has 'a', 'b'"):
         read_table(path)
-
-
-def test_columns_are_described(tmp_path, frame):
-    description = describe_columns(write_frame(frame, tmp_path / "a.csv"))
-    assert description.startswith("the columns 'sepal length (cm)'")
-    assert "'species'" in description
-    np.save(tmp_path / "a.npy", np.zeros((3, 2)))
-    assert "-1 for the last" in describe_columns(tmp_path / "a.npy")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.parquet", "a.arrow", "a.feather", "a.npy"])

@@ -79,10 +79,10 @@ def demo(terminal: Terminal, out: Path = Path("demo-output"), jobs: options.Coun
     jobs : int, default=2
         Number of tasks computed in parallel.
     """
-    from mpda.experiments.demo_report import write_demo
+    from mpda import experiments
 
     stream = None if terminal.quiet else sys.stderr
-    _run(terminal, lambda: write_demo(out, jobs, stream, terminal.command))
+    _run(terminal, lambda: experiments.demo(out, jobs, stream, terminal.command))
 
 
 def _run(terminal: Terminal, experiment: Callable[[], ExperimentResult]) -> None:

@@ -1,35 +1,48 @@
-"""Demonstration: the experiments' comparison on scikit-learn's digits, in about a minute."""
+"""Demonstration: the experiments' comparison on scikit-learn's digits, in about a minute.
+
+The model on the report page is MPDA, fitted to the first split with the parameters that
+cross-validation selected there.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
+
+import numpy as np
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
-from mpda.assessment import format_error_table
+from mpda.assessment import evaluate_model, format_error_table
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_experiments import reproduce
 from mpda.experiments.paper_figures import demo_figure, save_figure
-from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS, SEEDS, split
+from mpda.io.tables import Table
+from mpda.report import collect, write_page, write_results
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA", "LFDA ridge", "MPDA")
 # Half of the paper's splits: the order of the methods is clear, and it takes half the time.
 N_SPLITS = 10
 
 
-def demo(out: Path, jobs: int, progress: TextIO | None) -> ExperimentResult:
-    """Compare methods on the digits that come with scikit-learn.
+def demo(
+    out: Path, jobs: int, progress: TextIO | None, command: str = "mpda demo"
+) -> ExperimentResult:
+    """Compare methods on the digits that come with scikit-learn, and write a report page.
 
     Parameters
     ----------
     out : Path
-        Directory for rows, tables and the figure.
+        Directory for rows, tables, the figure, results.json and report.html.
     jobs : int
         Number of processes.
     progress : text stream or None
         Where lines on the progress are written.
+    command : str, default="mpda demo"
+        Command line, for the page.
 
     Returns
     -------
@@ -38,12 +51,12 @@ def demo(out: Path, jobs: int, progress: TextIO | None) -> ExperimentResult:
     """
     options = ExperimentOptions(out, ["digits"], METHODS, N_SPLITS, jobs, progress=progress)
     result = reproduce("table2", options)
+    rows = sorted(result.rows, key=lambda row: METHODS.index(row["method"]))
     samples = split(PROBLEMS["digits"], None, SEEDS[0])
     Z = MPDA(2).fit(samples.X, samples.y).transform(samples.X_test)
-    figure = demo_figure(Z, samples.y_test, result.rows)
-    files = [*save_figure(figure, out, "digits"), *result.files]
-    order = list(CONTENDERS)
-    rows = sorted(result.rows, key=lambda row: order.index(row["method"]))
+    figures = save_figure(demo_figure(Z, samples.y_test, rows), out, "digits")
+    results = _collect_results(rows, command)
+    pages = [write_results(results, out / "results.json"), write_page(results, out / "report.html")]
     lines = [
         f"digits: 1797 images of 64 pixels, {N_SPLITS} splits, 25 % training; components and",
         "parameters by cross-validation on the training samples",
@@ -52,4 +65,36 @@ def demo(out: Path, jobs: int, progress: TextIO | None) -> ExperimentResult:
         "",
         "* best, or not significantly worse (paired t-test, 5 %)",
     ]
-    return replace(result, text="\n".join(lines), files=files)
+    return replace(result, text="\n".join(lines), files=[*pages, *figures, *result.files])
+
+
+def _collect_results(rows: list[dict[str, Any]], command: str) -> dict[str, Any]:
+    """Collect the comparison, and MPDA on the first split, for the page."""
+    samples = split(PROBLEMS["digits"], None, SEEDS[0])
+    n_test = len(samples.y_test)
+    row = next(row for row in rows if (row["method"], row["seed"]) == ("MPDA", SEEDS[0]))
+    mpda = MPDA(row["cv_dimension"], **row["parameters"])
+    model = Pipeline([("mpda", mpda), ("neighbors", KNeighborsClassifier(1))])
+    evaluation = evaluate_model(model.fit(samples.X, samples.y), samples.X_test, samples.y_test)
+    Z, predicted = evaluation.Z, evaluation.predicted
+    pixels = tuple(f"row {i // 8}, column {i % 8}" for i in range(64))
+    numbers = np.arange(1, n_test + 1)
+    test = Table("digits", samples.X_test, samples.y_test, "digit", pixels, numbers, {})
+    names = mpda.get_feature_names_out().tolist()
+    how = (
+        f"1-NN error on the test samples of {N_SPLITS} splits with 25 % training samples; "
+        "components and parameters by cross-validation on the latter"
+    )
+    caption = f"{n_test} test digits in the map that was fitted to {len(samples.y)} others"
+    patches = mpda.patch_labels_, mpda.patch_linearity_
+    sections = {
+        "data": collect.collect_data(test) | {"name": "digits, test samples of the first split"},
+        "comparison": collect.collect_comparison(rows, how, {"digits": "digits"}),
+        "model": collect.collect_model(model, test, (8, 8)),
+        "embedding": collect.collect_embedding(Z, test, names, caption, predicted),
+        "partition": collect.collect_partition(samples.X, samples.y, *patches),
+        "confusion": collect.collect_confusion(samples.y_test, predicted, f"1-NN: {caption}"),
+    }
+    summary = collect.summarize_errors(rows, "MPDA", 64)
+    title = "Handwritten digits: MPDA and other methods"
+    return collect.collect_results(title, command, summary, sections)

@@ -148,13 +148,8 @@ def run_contenders(
         for contender in contenders
         if problem not in contender.skipped
     ]
-    rows, failures = run_tasks(
-        tasks,
-        options.out / "rows.jsonl",
-        directory=options.directory,
-        jobs=options.jobs,
-        progress=options.progress,
-    )
+    path = options.out / "rows.jsonl"
+    rows, failures = run_tasks(tasks, path, options.directory, options.jobs, options.progress)
     return ExperimentResult("", [], missing + failures, rows)
 
 

@@ -209,17 +209,10 @@ def reproduce(name: str, options: ExperimentOptions) -> ExperimentResult:
 
     Raises
     ------
-    ReproductionError
+    OSError
         If a file cannot be written.
     DatasetError
         If none of the data sets is available.
     """
     check_option("experiment", name, tuple(EXPERIMENTS))
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        return EXPERIMENTS[name](options)
-    except OSError as error:
-        raise ReproductionError(
-            f"{error.filename or options.out} cannot be written ({error.strerror}). Name another "
-            "directory with --out."
-        ) from error
+    return EXPERIMENTS[name](options)

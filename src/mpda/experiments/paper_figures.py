@@ -6,7 +6,7 @@ Colours can be told apart by colour-blind readers, and line styles differ in a g
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy as np
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.atomic_write import atomic_path
 from mpda.assessment import ErrorEstimate, compute_error_curves
-from mpda.exceptions import ReproductionError
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.row_store import Row
 from mpda.experiments.tangent_curve import TangentCurve
+from mpda.plotting import CurveDisplay, EmbeddingDisplay, PartitionDisplay
+from mpda.plotting.axes import get_panels
 from mpda.plotting.styles import COLORS, make_styles
 
 # Figures and axes of matplotlib, which is optional and only imported where a figure is made.
@@ -27,6 +28,8 @@ Figure = Any
 Axes = Any
 # Dots per inch of the PNG files: sharp on a screen, below 300 kB a figure.
 _DPI = 150
+# Panels in a row: four of 3.2 inches are as wide as a page in landscape.
+_N_COLUMNS = 4
 
 
 def save_figure(figure: Figure, out: Path, name: str) -> list[Path]:
@@ -51,26 +54,6 @@ def save_figure(figure: Figure, out: Path, name: str) -> list[Path]:
         with atomic_path(path) as temporary:
             figure.savefig(temporary, dpi=_DPI, format=path.suffix[1:])
     return paths
-
-
-def _create_panels(n: int, width: float = 3.2, height: float = 2.7) -> list[Axes]:
-    """Return the panels of a new figure in rows of four; width and height of a panel in inches."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ReproductionError("Figures need matplotlib: pip install 'mpda[plot]'.") from error
-    n_columns = min(4, n)
-    n_rows = -(-n // n_columns)
-    figure = Figure(figsize=(width * n_columns, height * n_rows), layout="constrained")
-    return [figure.add_subplot(n_rows, n_columns, i + 1) for i in range(n)]
-
-
-def _line_styles(names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return a colour and a line style for each name, as keywords of matplotlib."""
-    return {
-        name: {"color": style.color, "linestyle": style.line}
-        for name, style in zip(names, make_styles(len(names)), strict=True)
-    }
 
 
 def _format_axes(axes: Axes, xlabel: str) -> None:
@@ -98,37 +81,32 @@ def dimension_figure(
         The figure.
     """
     curves = compute_error_curves(rows)
-    panels = _create_panels(len(problems))
-    line_styles = _line_styles([m for m in methods if any((p, m) in curves for p in problems)])
+    panels = get_panels(None, len(problems), columns=_N_COLUMNS, width=3.2, height=2.7)
+    drawn = [m for m in methods if any((p, m) in curves for p in problems)]
     legend = {}
     for axes, problem in zip(panels, problems, strict=True):
         best = []
-        for name, style in line_styles.items():
+        for name, style in zip(drawn, make_styles(len(drawn)), strict=True):
             if (problem, name) in curves:
                 curve = curves[problem, name]
                 accuracy = 100.0 - curve.error
-                legend[name] = _draw_line(axes, name, curve.dimensions, accuracy, style)
                 best.append(accuracy.max())
+                look = {"color": style.color, "linestyle": style.line, "linewidth": 1.3}
+                if CONTENDERS[name].method is None:  # 1-NN has no components
+                    legend[name] = axes.axhline(accuracy[0], **look)
+                else:
+                    look["marker"] = "." if accuracy.size < 6 else ""
+                    legend[name] = axes.plot(curve.dimensions, accuracy, **look)[0]
         if best:
             # Accuracies far below the best of the weakest method are cut off.
             axes.set_ylim(min(best) - 0.6 * (max(best) - min(best)) - 3.0, max(best) + 1.0)
         axes.set_xlim(0, 60)
         axes.set_title(PROBLEMS[problem].title, fontsize=9)
         _format_axes(axes, "components")
-    lines = [legend[name] for name in line_styles]
     figure = panels[0].figure
-    figure.legend(lines, list(line_styles), loc="outside lower center", ncols=6, fontsize=8)
+    lines = [legend[name] for name in drawn]
+    figure.legend(lines, drawn, loc="outside lower center", ncols=6, fontsize=8)
     return figure
-
-
-def _draw_line(
-    axes: Axes, name: str, dimensions: Floats, values: Floats, style: Mapping[str, Any]
-) -> Any:
-    """Draw values against numbers of components; 1-NN, which has none, as a horizontal line."""
-    if CONTENDERS[name].method is None:
-        return axes.axhline(values[0], linewidth=1.0, label=name, **style)
-    marker = "." if values.size < 6 else ""
-    return axes.plot(dimensions, values, linewidth=1.3, marker=marker, label=name, **style)[0]
 
 
 def demo_figure(Z: Floats, y: Labels, rows: Sequence[Row]) -> Figure:
@@ -148,19 +126,15 @@ def demo_figure(Z: Floats, y: Labels, rows: Sequence[Row]) -> Figure:
     matplotlib Figure
         The figure.
     """
-    plane, axes = _create_panels(2, width=5.5, height=4.4)
-    for label in np.unique(y):
-        # The digit itself is the marker, so that the picture does not depend on colour.
-        color = COLORS[label % len(COLORS)]
-        plane.scatter(*Z[y == label].T, marker=f"${label}$", s=24, color=color, linewidths=0)
-    plane.set(title="Test digits in the first two components of MPDA", xticks=[], yticks=[])
-    curves = compute_error_curves(rows)
-    for name, style in _line_styles([m for m in CONTENDERS if ("digits", m) in curves]).items():
-        curve = curves["digits", name]
-        _draw_line(axes, name, curve.dimensions, curve.error, style)
-    axes.set(title="1-NN error on the test samples", xlabel="components", ylabel="error in %")
-    axes.set(xlim=(0, 40), ylim=(0, 15))
-    axes.legend(frameon=False)
+    plane, axes = get_panels(None, 2, columns=2, width=5.5, height=4.4)
+    title = "Test digits in the first two components of MPDA"
+    EmbeddingDisplay.from_estimator(None, Z, y, ax=plane, title=title)
+    curves = []
+    for curve in compute_error_curves(rows).values():
+        if CONTENDERS[curve.name].method is None:
+            curve = replace(curve, dimensions=np.empty(0))  # drawn as a level
+        curves.append(curve)
+    CurveDisplay(curves).plot(axes, title="1-NN error on the test samples")
     return axes.figure
 
 
@@ -177,8 +151,8 @@ def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> F
     matplotlib Figure
         The figure, one panel for each parameter.
     """
-    axes_list = _create_panels(len(panels))
-    for axes, (name, panel), color in zip(axes_list, panels.items(), cycle(COLORS), strict=False):
+    all_axes = get_panels(None, len(panels), columns=_N_COLUMNS, width=3.2, height=2.7)
+    for axes, (name, panel), color in zip(all_axes, panels.items(), COLORS, strict=False):
         values = sorted(panel)
         means = [100.0 - panel[value].mean for value in values]
         spreads = [panel[value].std for value in values]
@@ -187,7 +161,7 @@ def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> F
             axes.set_xscale("log")
         axes.set_ylim(86, 94)  # the paper's axis
         _format_axes(axes, name)
-    return axes_list[0].figure
+    return all_axes[0].figure
 
 
 def partition_figure(curve: TangentCurve) -> Figure:
@@ -203,18 +177,10 @@ def partition_figure(curve: TangentCurve) -> Figure:
     matplotlib Figure
         Left all patches, right the sample with the largest difference between the two estimates.
     """
-    left, right = _create_panels(2, width=4.2, height=4.0)
+    left, right = get_panels(None, 2, columns=2, width=4.2, height=4.0)
+    PartitionDisplay(curve.X, curve.labels).plot(left, title="patches and their tangent spaces")
     for axes in (left, right):
         axes.set(aspect="equal", xticks=[], yticks=[])
-    # Six colours and five markers: neighbouring patches differ in both.
-    for label, color, marker in zip(
-        np.unique(curve.labels), cycle(COLORS[:6]), cycle("osD^v"), strict=False
-    ):
-        patch = curve.labels == label
-        left.scatter(*curve.X[patch].T, s=16, color=color, marker=marker, zorder=2)
-        segment = _tangent_segment(curve.X[patch], curve.patch_tangents[patch][0])
-        left.plot(*segment.T, color="0.35", linewidth=0.9)
-    left.set_title("patches and their tangent spaces", fontsize=9)
     worst = int(np.argmax(curve.neighbor_angles - curve.patch_angles))
     patch = curve.labels == curve.labels[worst]
     nearby = np.linalg.norm(curve.X - curve.X[worst], axis=1) < 0.9

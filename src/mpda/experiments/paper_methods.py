@@ -42,12 +42,7 @@ _TUNED: dict[str, Any] = {
 
 _CONTENDERS = (
     Contender("1-NN", note="sees the samples as they are, before PCA"),
-    _published("PCA"),
-    _published("LDA"),
-    _published("MFA"),
-    _published("LSDA"),
-    _published("LFDA"),
-    _published("LLTSA"),
+    *map(_published, ("PCA", "LDA", "MFA", "LSDA", "LFDA", "LLTSA")),
     _published(
         "LSDR",
         # Seconds a fit. Without a limit one split of MNIST would take hours.
@@ -57,9 +52,7 @@ _CONTENDERS = (
         note="has two seconds for a fit, and 10, 30 and 90 components are tried; like the paper, "
         "it is not run on COIL100 and OptDigits, for want of time",
     ),
-    _published("LPFE"),
-    _published("PMPDA"),
-    _published("MPDA"),
+    *map(_published, ("LPFE", "PMPDA", "MPDA")),
     _extended(
         "NCA",
         "NCA",

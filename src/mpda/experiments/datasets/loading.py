@@ -18,7 +18,8 @@ from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import DatasetError, DatasetWarning
 from mpda.experiments.datasets.catalogue import Dataset, dataset
 from mpda.experiments.datasets.public_sources import Bundled, Excerpt
-from mpda.io.error_text import one_line
+from mpda.io.error_text import name_file_in_errors, one_line
+from mpda.io.table_files import read_arrays
 
 _ADVICE = "Put {}.npz with the arrays X and y in a directory and name it with --data or MPDA_DATA."
 
@@ -111,23 +112,18 @@ def _read(path: Path) -> tuple[Array, Labels] | None:
 
     Return None if there is no such file.
     """
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if "X" in archive:
-                X, y = archive["X"], archive["y"]
-            else:
-                X = np.concatenate([archive["X_train"], archive["X_test"]])
-                y = np.concatenate([archive["y_train"], archive["y_test"]])
+    if not path.is_file():
+        return None
+    problem = "cannot be read as an .npz with the arrays X and y; replace it or remove it"
+    with name_file_in_errors(path, DatasetError, problem):
+        arrays = read_arrays(path)
+        if "X" not in arrays:
+            for name in ("X", "y"):
+                halves = arrays[f"{name}_train"], arrays[f"{name}_test"]
+                arrays[name] = np.concatenate(halves)
+        X, y = arrays["X"], arrays["y"]
         if X.dtype.kind not in "biuf" or not np.isfinite(X).all():
             raise ValueError(f"X must be finite real numbers, got {X.dtype}")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except Exception as error:  # NumPy, zipfile and zlib raise many types for a damaged file
-        reason = getattr(error, "strerror", None) or one_line(error)
-        raise DatasetError(
-            f"{path} cannot be read as an .npz with the arrays X and y ({reason}). Make it "
-            "readable, replace it, or remove it so that it is downloaded again."
-        ) from error
     return X, y
 
 
