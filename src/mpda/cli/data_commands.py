@@ -146,17 +146,16 @@ def partition(
         patches.set_params(n_jobs=jobs).fit(table.X, y)
     section = collect.collect_partition(table.X, y, patches.labels_, patches.patch_linearity_)
     sections = {"data": collect.collect_data(table), "partition": section}
-    summary = _summarize(patches)
-    results = collect.collect_results(
-        f"{table.name}: patches", terminal.command, [summary], sections
-    )
+    title, summary = f"{table.name}: patches", _summarize(patches)
+    results = collect.collect_results(title, terminal.command, [summary], sections)
     files = ResultFiles(report=report).write(results)
     if out is not None:
         labels = {} if table.y is None else {table.label or "label": table.y}
         write_table(out, patches.labels_[:, None], ["patch"], {"row": table.rows, **labels})
         files.append(out)
     classes = [_summarize_class(entry) for entry in section["classes"]]
-    lines = [messages.describe_table(table), "", messages.wrap(summary), "", *_tabulate(classes)]
+    lines = [messages.describe_table(table), "", messages.wrap(summary), ""]
+    lines += [*messages.format_table(classes), "linearity: path along the samples / straight line"]
     terminal.finish({"classes": classes}, lines, files=files)
 
 
@@ -173,17 +172,10 @@ def _summarize_class(entry: dict[str, Any]) -> dict[str, Any]:
     """Return the numbers of one class for the table and the JSON object."""
     sizes, ratios = entry["sizes"], entry["linearity"]
     return {
-        **{"label": entry["label"], "samples": sum(sizes), "patches": len(sizes)},
+        "label": entry["label"],
+        "samples": sum(sizes),
+        "patches": len(sizes),
         "mean_size": sum(sizes) / len(sizes),
-        **{"mean_linearity": sum(ratios) / len(ratios), "largest_linearity": max(ratios)},
+        "mean_linearity": sum(ratios) / len(ratios),
+        "largest_linearity": max(ratios),
     }
-
-
-def _tabulate(classes: list[dict[str, Any]]) -> list[str]:
-    """Return a line for each class; the ratio is path along the samples / straight line."""
-    lines = [f"{'class':31}  samples  patches  mean size  mean ratio  largest ratio (1: flat)"]
-    for row in classes:
-        counts = f"{row['samples']:9}{row['patches']:9}{row['mean_size']:11.1f}"
-        ratios = f"{row['mean_linearity']:12.3f}{row['largest_linearity']:15.3f}"
-        lines.append(f"{messages.shorten_label(row['label']):31}{counts}{ratios}")
-    return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -67,6 +67,27 @@ def shorten_label(label: Any) -> str:
     text = " ".join(str(label).split())
     half = _LABEL_WIDTH // 2
     return text if len(text) <= _LABEL_WIDTH else f"{text[:half]}…{text[1 - half :]}"
+
+
+def format_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Format numbers of classes as a table.
+
+    Parameters
+    ----------
+    rows : sequence of mappings
+        One for each class; keys are titles of columns, with "_" for a space. Numbers that are not
+        integers are written with two digits after the point.
+
+    Returns
+    -------
+    list of str
+        A heading and one line for each class.
+    """
+    import pandas as pd
+
+    frame = pd.DataFrame(rows).rename(columns=lambda name: name.replace("_", " "))
+    frame = frame.map(lambda value: shorten_label(value) if isinstance(value, str) else value)
+    return frame.to_string(index=False, float_format="{:.2f}".format).splitlines()
 
 
 def list_labels(labels: Labels) -> str:

@@ -82,12 +82,11 @@ def evaluate(
         Exit with code 3 if the error in per cent is larger.
     """
     from mpda.assessment import evaluate_model
-    from mpda.io.tables import has_named_columns
     from mpda.report import collect
 
     check_outputs([source.data, model], files.results, files.report)
     pipeline, saved = _load(model)
-    if source.label is None and has_named_columns(source.data):
+    if source.label is None and source.data.suffix.lower() not in (".npy", ".npz"):
         source = replace(source, label=saved.get("label"))
     table = _read_table(terminal, pipeline, source)
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
@@ -100,7 +99,7 @@ def evaluate(
     method = type(remove_neighbors(pipeline).steps[-1][1]).__name__
     model_line = f"{method}: {table.X.shape[1]} features to {Z.shape[1]} components"
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
-    lines += _tabulate(evaluation)
+    lines += messages.format_table(_summarize_classes(evaluation))
     (low, high), n_known = evaluation.interval, evaluation.n_training_samples
     numbers = {"error": evaluation.error, "low": low, "high": high, "n_known": n_known}
     selection = {**select_for_json(collected), **numbers}
@@ -159,11 +158,9 @@ def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:
 
 def _read_table(terminal: Terminal, pipeline: Pipeline, source: TableSource) -> Table:
     """Read the features of a model from a table, in the order of the fit."""
-    from mpda.io.tables import has_named_columns
-
     names = getattr(pipeline, "feature_names_in_", None)
     features = None if names is None else tuple(names.tolist())
-    table = source.read(terminal, features if has_named_columns(source.data) else None)
+    table = source.read(terminal, features)
     expected, actual = pipeline.n_features_in_, table.X.shape[1]
     if actual != expected:
         reason = f"{actual} features, but the model was fitted with {expected}"
@@ -202,15 +199,16 @@ def _describe_error(evaluation: Evaluation) -> str:
     )
 
 
-def _tabulate(evaluation: Evaluation) -> list[str]:
-    """Return a line for each class: its error, and the class that it is confused with most."""
+def _summarize_classes(evaluation: Evaluation) -> list[dict[str, Any]]:
+    """Return the error of each class, and the class that it is confused with most."""
     import numpy as np
 
-    lines = [f"{'class':31}  samples  wrong     error   most often confused with"]
+    rows = []
     for label in np.unique(evaluation.y):
         predicted = evaluation.predicted[evaluation.y == label]
         others, counts = np.unique(predicted[predicted != label], return_counts=True)
-        confused = messages.shorten_label(others[np.argmax(counts)]) if others.size else ""
-        numbers = f"{len(predicted):9}{counts.sum():7}{100 * counts.sum() / len(predicted):8.2f} %"
-        lines.append(f"{messages.shorten_label(label):31}{numbers}   {confused}".rstrip())
-    return lines
+        confused = str(others[np.argmax(counts)]) if others.size else ""
+        numbers = {"samples": len(predicted), "wrong": counts.sum()}
+        numbers["error_in_%"] = 100 * counts.sum() / len(predicted)
+        rows.append({"class": str(label), **numbers, "confused_with": confused})
+    return rows

@@ -62,8 +62,6 @@ class ModelEncoder:
             return value
         if kind is float:
             return value if math.isfinite(value) else {"float": repr(value)}
-        if kind is bytes:
-            return {"bytes": value.hex()}
         if kind in (list, tuple):
             items = [self._encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
             return items if kind is list else {"tuple": items}
@@ -167,8 +165,6 @@ class ModelDecoder:
         match tag, content:
             case "float", text:
                 return float(text)
-            case "bytes", digits:
-                return bytes.fromhex(digits)
             case "tuple", items:
                 return tuple(self.decode(items))
             case "dict", pairs:

@@ -103,7 +103,10 @@ def export_onnx(
     )
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
     proto.graph.initializer.extend(tensors)
-    onnx.helper.set_model_props(proto, _properties(model))
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    path_of_class = find_path(type(model), ESTIMATORS) or type(model).__qualname__
+    properties = {"class": path_of_class, "feature_names": json.dumps(names, ensure_ascii=False)}
+    onnx.helper.set_model_props(proto, properties)
     onnx.checker.check_model(proto, full_check=True)
     return write_atomically(Path(path), proto.SerializeToString(deterministic=True))
 
@@ -157,15 +160,3 @@ def _onnx_labels(classes: Array) -> Array:
             f"{values[:1].tolist()!r} and others of {classes.dtype}."
         )
     return values.astype(object) if values.dtype.kind == "U" else values
-
-
-def _properties(model: Any) -> dict[str, str]:
-    """Return the metadata of the file, with the feature names as a JSON list."""
-    kind = type(model)
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    return {
-        "producer": "mpda",
-        "version": __version__,
-        "class": find_path(kind, ESTIMATORS) or f"{kind.__module__}:{kind.__qualname__}",
-        "feature_names": json.dumps(names, ensure_ascii=False),
-    }

@@ -130,10 +130,10 @@ def _read_text(path: Path, label: str | None, drop: Names, features: Names | Non
     _check_distinct(names, path)
     words = {label} if features is None else set(names) - set(features)
     options: dict[str, Any] = {"sep": separator, "header": 0, "names": names, "index_col": False}
-    options["dtype"] = {name: str for name in names if name in words}
-    options["na_values"] = {name: list(_MISSING) for name in names if name not in words}
     if pd.__version__ < "3":  # later versions convert decimals exactly by default
         options["float_precision"] = "round_trip"
+    options["dtype"] = {name: str for name in names if name in words}
+    options["na_values"] = {name: list(_MISSING) for name in names if name not in words}
     with warnings.catch_warnings():
         # pandas cuts rows that are longer than the header, with this warning.
         warnings.simplefilter("error", pd.errors.ParserWarning)

@@ -130,20 +130,15 @@ def _from_frame(path: Path, label: str | None, drop: Names, features: Names | No
     frame = read_frame(path, label, drop, features)
     names = list(frame.columns)
     drop = split_names(drop, names)
-    for option, name in [("--label", label), *(("--drop", name) for name in drop)]:
-        if name is not None and name not in names:
-            raise TableError(
-                f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
-                f"{suggest_name(name, names)}"
-            )
+    for option, columns in (("--label", [label]), ("--drop", drop), ("the model", features or ())):
+        for name in columns:
+            if name is not None and name not in names:
+                raise TableError(
+                    f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
+                    f"{suggest_name(name, names)}"
+                )
     if features is None:
         features = [name for name in names if name != label and name not in drop]
-    missing = [name for name in features if name not in names]
-    if missing:
-        raise TableError(
-            f"{path} has no column {join_names(missing)}, which the model was fitted with; it has "
-            f"{join_names(names)}."
-        )
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
     is_text = table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
@@ -259,13 +254,14 @@ def _check_finite(table: Table, *, can_drop: bool) -> None:
             f"{len(rows)} rows have no label in {table.label!r}, the first is row {rows[0]}. Add "
             "the labels, or leave out the rows with --skip-missing."
         )
-    column = "leave out the column with --drop, or " if can_drop else "or leave out "
-    advice = f"Fill them in, {column}the rows with --skip-missing."
-    if np.isnan(table.X).any():
-        raise TableError(f"Values are missing in {_locate(table, np.isnan(table.X))}. {advice}")
-    if np.isinf(table.X).any():
-        advice = "Correct them" + (", or leave out the column with --drop." if can_drop else ".")
-        raise TableError(f"Values are infinite in {_locate(table, np.isinf(table.X))}. {advice}")
+    column = ", or leave out the column with --drop" if can_drop else ""
+    rows_too = f"{column}, or the rows with --skip-missing"
+    masks = {"missing": (np.isnan(table.X), rows_too), "infinite": (np.isinf(table.X), column)}
+    for problem, (mask, advice) in masks.items():
+        if mask.any():
+            raise TableError(
+                f"Values are {problem} in {_locate(table, mask)}. Correct them{advice}."
+            )
 
 
 def _locate(table: Table, mask: Bools) -> str:
@@ -276,22 +272,6 @@ def _locate(table: Table, mask: Bools) -> str:
         rows = table.rows[mask[:, column]]
         phrases.append(f"{name} ({len(rows)}, the first in row {rows[0]})")
     return join_names(phrases, quoted=False)
-
-
-def has_named_columns(path: Path) -> bool:
-    """Return True if the suffix of a file names a format with named columns.
-
-    Parameters
-    ----------
-    path : Path
-        File name.
-
-    Returns
-    -------
-    bool
-        False for .npy, .npz and unknown formats.
-    """
-    return table_suffix(path) in FRAME_SUFFIXES
 
 
 def describe_columns(path: Path) -> str:
