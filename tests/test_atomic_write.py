@@ -3,7 +3,6 @@
 import contextlib
 import os
 import resource
-import stat
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +58,6 @@ def test_failed_write_leaves_nothing(folder):
         raise KeyboardInterrupt
     assert os.listdir() == ["m"]
     assert Path("m").read_text() == "before"
-
-
-def test_devices_are_written_and_not_replaced():
-    write_atomically(Path("/dev/null"), "text")
-    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
 def test_writable_paths_are_checked_without_a_trace(folder):

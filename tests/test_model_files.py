@@ -307,14 +307,6 @@ def test_array_of_pickled_objects_is_refused(file):
         load(rewrite(file, lambda document: None, **{"0.npy": buffer.getvalue()}))
 
 
-def test_missing_file_keeps_its_error(tmp_path):
-    for read in (load, read_header):
-        with pytest.raises(FileNotFoundError):
-            read(tmp_path / "none.mpda")
-        with pytest.raises(OSError, match=str(tmp_path)):
-            read(tmp_path)
-
-
 def test_other_version_is_loaded_with_a_warning(file, tmp_path):
     def set_version(name, version):
         return lambda document: document["versions"].update({name: version})

@@ -153,7 +153,6 @@ WRONG_TEXT = {
     "no label": ("a,y\n1,u\n2,\n", {"label": "y"}, r"1 rows have no label in 'y'.* row 2"),
     "measured": ("a,y\n1,0.5\n2,1\n", {"label": "y"}, r"not whole .* such as 0\.5.*measurement"),
     "typing": ("a,kind\n1,u\n", {"label": "knd"}, r"--label: .* no column 'knd'.*mean kind\?"),
-    "dropping": ("a,kind\n1,u\n", {"drop": ["b"]}, r"--drop: .* no column 'b'"),
     "features": ("a,y\n1,u\n", {"features": ["b"]}, r"the model: .* no column 'b'"),
     "twice": ("a,a,y\n1,2,u\n", {"label": "y"}, r"more than one column 'a'"),
     "numbers": ("1,2\n3,4\n", {}, r"only numbers \(1, 2"),

@@ -14,7 +14,7 @@ from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
     from mpda import ManifoldPartition
-    from mpda.assessment import Assessment, Contender
+    from mpda.assessment import Contender, FoldResult
     from mpda.io.tables import Table
 
 _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
@@ -58,33 +58,28 @@ def compare(
     notes = check_classes(table, measurement.folds)
     measured = model_results.measure_errors(terminal, table, contenders, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
-    if not measured.rows:
-        raise TableError(f"No method has a result. {messages.make_sentence(notes[-1])}")
-    collected = _collect(table, contenders, measured, measurement, notes, terminal.command)
+    excluded = (assessment.BASELINE, *measured.failed)
+    candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
+    if not candidates:
+        reason = messages.make_sentence(notes[-1] if notes else "only 1-NN was compared")
+        raise TableError(f"No method has a result. {reason}")
+    collected = _collect(table, candidates, measured.rows, measurement, notes, terminal.command)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(measured.rows)]
     terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
 
 
 def _collect(
     table: Table,
-    contenders: list[Contender],
-    measured: Assessment,
+    candidates: dict[str, Contender],
+    rows: list[FoldResult],
     settings: MeasurementOptions,
     notes: list[str],
     command: str,
 ) -> dict[str, Any]:
     """Collect the comparison and a model of the method with the lowest error."""
-    from mpda.assessment import BASELINE, select_model
+    from mpda.assessment import select_model
     from mpda.report import collect
 
-    rows, title = measured.rows, f"{table.name}: {len(contenders)} methods"
-    sentences = [messages.make_sentence(text) for text in notes]
-    excluded = (BASELINE, *measured.failed)
-    candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
-    if not candidates:
-        sections = {"data": collect.collect_data(table)}
-        sections["comparison"] = model_results.collect_comparison(table, rows)
-        return collect.collect_results(title, command, sentences, sections)
     best = min(candidates, key=lambda name: collect.mean_error(rows, name))
     protocol = settings.make_protocol()
     if protocol.n_components is not None:
@@ -93,6 +88,8 @@ def _collect(
         protocol = replace(protocol, n_components=min(protocol.n_components, *counts))
     selected = select_model(table.to_frame(), table.labels, candidates[best], protocol)
     model = model_results.MeasuredModel(table, best, selected, rows)
+    title = f"{table.name}: comparison of methods"
+    sentences = [messages.make_sentence(text) for text in notes]
     caveat = (
         f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "
         "errors, so its error on new samples is probably a little higher."

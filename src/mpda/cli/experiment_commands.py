@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -134,9 +135,8 @@ def datasets(
 
 def _describe_dataset(entry: Any) -> dict[str, Any]:
     """Return the documentation of a data set."""
-    keys = ("title", "licence", "citation", "checksum", "n_samples", "n_features", "n_classes")
     source = entry.source or "no download; put the file into the directory of --data or MPDA_DATA"
-    return {key: getattr(entry, key) for key in keys} | {"source": str(source)}
+    return {**asdict(entry), "source": str(source)}
 
 
 def _list_dataset(name: str, entry: dict[str, Any]) -> list[str]:

@@ -18,8 +18,9 @@ from mpda.cli import messages, model_results, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import MeasurementOptions, ResultFiles
-from mpda.cli.table_source import TableSource, check_classes, check_image_shape
+from mpda.cli.table_source import TableSource, check_classes
 from mpda.cli.terminal import Terminal, stop
+from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
     from mpda.assessment import Contender
@@ -63,7 +64,9 @@ def fit(
     image : str, default=None
         The features are pixels of images of this size; the report shows them as images.
     """
+    from mpda import save
     from mpda.assessment import BASELINE, Assessment, make_contender, select_model
+    from mpda.report import to_json_types
 
     shape = options.parse_image_shape(image)
     out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
@@ -72,16 +75,25 @@ def fit(
     protocol = measurement.make_protocol()
     contender = _make_contender(method, parameter, search=measurement.search)
     source.check(out, files.report, files.results)
+    saved: dict[str, Any] = {"label": source.label, "method": contender.name}
+    saved["command"] = terminal.command
     if measurement.scheduler is not None:
         if measurement.search or protocol.scaled or files != ResultFiles():
             excluded = "--search, --scale standard, --report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
-        unmeasured = fit_on_cluster(measurement.scheduler, source, contender, protocol)
-        _save_unmeasured(terminal, unmeasured, source, contender.name, out)
+        pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
+        save(pipeline, out, notes=saved)
+        n_components = len(pipeline.steps[-1][1].components_)
+        size = f"{pipeline.n_features_in_} features to {n_components} components"
+        advice = f"the error was not measured (mpda evaluate {out} FILE measures it)"
+        lines = [f"{source.data.name}: {size}; {advice}"]
+        terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
         return
     table = source.read(terminal)
     notes = check_classes(table, measurement.folds)
-    check_image_shape(table, shape)
+    if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
+        size = f"{table.X.shape[1]} features"
+        raise TableError(f"--image {image} does not match {table.name}: {size}.")
     # The fit comes first: if it fails, the user learns that before the measurement.
     with terminal.progress(1, f"fitting {contender.name}"), redirect_stdout(sys.stderr):
         X, y = table.to_frame(), table.labels
@@ -93,7 +105,11 @@ def fit(
         measured = model_results.measure_errors(terminal, table, compared, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     model = MeasuredModel(table, contender.name, selected, measured.rows, shape)
-    _save(model, out, terminal.command)
+    saved |= {"label": table.label, "n_samples": len(table.X)}
+    if measured.rows:
+        comparison = model_results.collect_comparison(table, measured.rows)
+        saved["comparison"] = comparison["problems"][0]["rows"]
+    save(selected.model, out, notes=to_json_types(saved))
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
         summary = [*model.verdict, *map(messages.make_sentence, notes)]
@@ -121,35 +137,6 @@ def _make_contender(method: str, parameters: list[str] | None, *, search: bool) 
             stop(f"mpda: --set: {entry.name} has no parameter {name!r}; {advice}.", 2)
     grid = {name: candidates for name, candidates in entry.grid.items() if name not in values}
     return replace(entry, fixed={**entry.fixed, **values}, grid=grid)
-
-
-def _save_unmeasured(
-    terminal: Terminal, model: Any, source: TableSource, method: str, out: Path
-) -> None:
-    """Write a model whose error was not measured, and print its size."""
-    from mpda import save
-
-    notes = {"label": source.label, "method": method, "command": terminal.command}
-    save(model, out, notes=notes)
-    n_components = len(model.steps[-1][1].components_)
-    lines = [
-        f"{source.data.name}: {model.n_features_in_} features to {n_components} components",
-        f"The error was not measured. On samples left out: mpda evaluate {out} FILE",
-    ]
-    terminal.finish({**notes, "n_components": n_components}, lines, files=[out])
-
-
-def _save(measured: MeasuredModel, out: Path, command: str) -> None:
-    """Write the model, with the errors of the comparison as notes."""
-    from mpda import save
-    from mpda.report import to_json_types
-
-    table, rows = measured.table, measured.rows
-    notes: dict[str, Any] = {"label": table.label, "method": measured.method, "command": command}
-    notes["n_samples"] = len(table.X)
-    if rows:
-        notes["comparison"] = model_results.collect_comparison(table, rows)["problems"][0]["rows"]
-    save(measured.selected.model, out, notes=to_json_types(notes))
 
 
 def _describe(measured: MeasuredModel) -> list[str]:

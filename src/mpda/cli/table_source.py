@@ -145,23 +145,3 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
         reason = "where one copy trains and another one tests, the measured error is too low"
         notes.append(f"{n_duplicates} of {n_samples} samples are duplicates of others; {reason}")
     return notes
-
-
-def check_image_shape(table: Table, shape: tuple[int, int] | None) -> None:
-    """Refuse an image shape that does not match the number of features.
-
-    Parameters
-    ----------
-    table : Table
-        Samples whose features are pixels.
-    shape : tuple of int or None
-        Rows and columns.
-
-    Raises
-    ------
-    TableError
-        If rows times columns is not the number of features.
-    """
-    if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
-        image = f"--image {shape[0]}x{shape[1]}"
-        raise TableError(f"{image} does not match {table.name}: {table.X.shape[1]} features.")

@@ -198,29 +198,6 @@ def cost_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:
     return format_markdown(["method", *_titles(problems)], lines)
 
 
-def accuracy_table(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> str:
-    """Make the table of accuracies against the values of single parameters.
-
-    Parameters
-    ----------
-    panels : mapping of str to mapping of float to ErrorEstimate
-        For each parameter, the errors at each of its values.
-
-    Returns
-    -------
-    str
-        Lowest and highest mean accuracy of each parameter and its best value, in Markdown.
-    """
-    lines = []
-    for name, panel in panels.items():
-        if panel:
-            accuracies = {value: 100.0 - cell.mean for value, cell in panel.items()}
-            low, high = min(accuracies.values()), max(accuracies.values())
-            best = max(accuracies, key=lambda value: accuracies[value])
-            lines.append([name, f"{low:.2f} to {high:.2f} %", f"{best:g}"])
-    return format_markdown(["parameter", "accuracy", "best at"], lines)
-
-
 def summary_csv(rows: Sequence[Row]) -> str:
     """Write all numbers of the tables as CSV.
 

@@ -24,14 +24,11 @@ from mpda.io.table_files import read_arrays
 _ADVICE = "Put {}.npz with the arrays X and y in a directory and name it with --data or MPDA_DATA."
 
 
-def load(
-    name: str,
-    directory: str | os.PathLike[str] | None = None,
-    *,
-    cache: str | os.PathLike[str] | None = None,
-    fetch: bool = True,
-) -> tuple[Array, Labels]:
+def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Array, Labels]:
     """Load a data set of the catalogue.
+
+    Downloaded data sets are kept in the directory MPDA_CACHE, or ``mpda`` in the user's cache
+    directory.
 
     Parameters
     ----------
@@ -40,11 +37,6 @@ def load(
     directory : path, default=None
         Directory that is searched first for ``<name>.npz`` with the arrays X and y. None means
         the directory in the environment variable MPDA_DATA, if it is set.
-    cache : path, default=None
-        Directory of downloaded data sets. None means MPDA_CACHE, or ``mpda`` in the user's cache
-        directory.
-    fetch : bool, default=True
-        If False, nothing is downloaded.
 
     Returns
     -------
@@ -81,16 +73,15 @@ def load(
     if directory is not None and (arrays := _read(local)) is not None:
         return _check(entry, *arrays, str(local), exact=False)
     if isinstance(entry.source, Excerpt):
-        X, y = load(entry.source.name, directory, cache=cache, fetch=fetch)
+        X, y = load(entry.source.name, directory)
         index = entry.source.index
         return _check(entry, X[index], y[index], str(entry.source), exact=True)
-    cached = Path(cache or _cache_directory()) / f"{name}.npz"
+    cached = _cache_directory() / f"{name}.npz"
     if (arrays := _read(cached)) is not None:
         return _check(entry, *arrays, str(cached), exact=entry.exact)
     absence = f"{name} is not at " + (f"{local} or {cached}" if directory else f"{cached}")
-    if not fetch or entry.source is None:
-        reason = "has no public download" if entry.source is None else "may not be downloaded"
-        raise DatasetError(f"{absence}, and {reason}. {_ADVICE.format(name)}")
+    if entry.source is None:
+        raise DatasetError(f"{absence}, and has no public download. {_ADVICE.format(name)}")
     try:
         X, y = entry.source.fetch()
     except Exception as error:  # no network, an incomplete download, another format
