@@ -12,7 +12,6 @@ from sklearn.datasets import load_iris
 from command_calls import call
 from mpda import LFDA, save
 from mpda._lib.atomic_write import atomic_path, check_writable, write_atomically
-from mpda.exceptions import TableError
 from mpda.io import export_matrix, export_onnx, write_table
 
 
@@ -92,13 +91,8 @@ def model():
 @pytest.mark.parametrize("name", WRITERS)
 def test_full_disk_is_an_error_that_keeps_the_old_file(name, model, folder):
     Path(name).write_bytes(b"before" * 99)
-    with (
-        full_disk(room=150),
-        pytest.raises((OSError, TableError), match=f"{name}|File too") as error,
-    ):
+    with full_disk(room=150), pytest.raises(OSError, match=f"File too large: '{name}"):
         WRITERS[name](model)
-    assert "File too large" in str(error.value)
-    assert "\n" not in str(error.value)
     assert os.listdir() == [name]
     assert Path(name).read_bytes() == b"before" * 99
 

@@ -19,45 +19,33 @@ N_NEIGHBORS = 2
 
 @dataclass(frozen=True)
 class TangentCurve:
-    """Samples of a plane curve with true and estimated tangents.
+    """Samples of a plane curve with estimated tangents and their errors.
 
     Parameters
     ----------
     X : ndarray of shape (n, 2)
         Samples.
-    tangents : ndarray of shape (n, 2)
-        Unit tangents of the curve.
     labels : ndarray of shape (n,)
         Patch of each sample.
     patch_tangents : ndarray of shape (n, 2)
         Unit vectors by PCA of the patch of each sample.
-    neighbor_tangents : ndarray of shape (n, 2)
-        Unit vectors by PCA of each sample and its nearest neighbours.
+    patch_angles : ndarray of shape (n,)
+        Degrees between these and the tangents of the curve.
     neighbors : ndarray of shape (n, 2)
         Indices of the nearest neighbours.
+    neighbor_tangents : ndarray of shape (n, 2)
+        Unit vectors by PCA of each sample and its nearest neighbours.
+    neighbor_angles : ndarray of shape (n,)
+        Degrees between these and the tangents of the curve.
     """
 
     X: Floats
-    tangents: Floats
     labels: Ints
     patch_tangents: Floats
-    neighbor_tangents: Floats
+    patch_angles: Floats
     neighbors: Ints
-
-    @property
-    def patch_angles(self) -> Floats:
-        """Degrees between the true tangents and those of the patches, shape (n,)."""
-        return _compute_angles(self.tangents, self.patch_tangents)
-
-    @property
-    def neighbor_angles(self) -> Floats:
-        """Degrees between the true tangents and those of the neighbours, shape (n,)."""
-        return _compute_angles(self.tangents, self.neighbor_tangents)
-
-
-def _compute_angles(directions: Floats, others: Floats) -> Floats:
-    cosines = np.abs(np.sum(directions * others, axis=1))
-    return np.degrees(np.arccos(np.clip(cosines, 0.0, 1.0)))
+    neighbor_tangents: Floats
+    neighbor_angles: Floats
 
 
 def draw_curve(seed: int = 0) -> TangentCurve:
@@ -89,8 +77,14 @@ def draw_curve(seed: int = 0) -> TangentCurve:
     neighbors = np.argsort(distances, axis=1, kind="stable")[:, 1 : N_NEIGHBORS + 1]
     by_patch = np.array([_first_axis(X[labels == label]) for label in labels])
     by_neighbors = np.array([_first_axis(X[[i, *row]]) for i, row in enumerate(neighbors)])
-    return TangentCurve(X, tangents, labels, by_patch, by_neighbors, neighbors)
+    angles = _compute_angles(tangents, by_patch), _compute_angles(tangents, by_neighbors)
+    return TangentCurve(X, labels, by_patch, angles[0], neighbors, by_neighbors, angles[1])
 
 
 def _first_axis(points: Floats) -> Floats:
     return np.asarray(np.linalg.svd(points - points.mean(axis=0))[2][0])
+
+
+def _compute_angles(directions: Floats, others: Floats) -> Floats:
+    cosines = np.abs(np.sum(directions * others, axis=1))
+    return np.degrees(np.arccos(np.clip(cosines, 0.0, 1.0)))

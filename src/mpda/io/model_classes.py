@@ -1,4 +1,4 @@
-"""Classes and functions that a model file may name.
+"""Classes that a model file may name.
 
 Loading a model creates instances of these classes only, and runs none of their constructors. A new
 estimator, or a new dataclass in the private state of an estimator, must be added to the tuples
@@ -41,8 +41,6 @@ DATACLASSES = (
     "mpda.partition.rules:PartitionRule",
     "mpda.partition.tree:SplitTree",
 )
-# Dictionaries of functions. A parameter may hold such a function in place of its name.
-FUNCTIONS = ("mpda.model_selection.selection_rules:RULES", "mpda.model_selection.search_cv:SCORERS")
 # Fitted attributes that are not saved: search trees of neighbour models, which are rebuilt, and the
 # random generator of NeighborhoodComponentsAnalysis, which is not part of the result.
 TRANSIENT_ATTRIBUTES = ("_tree", "random_state_")

@@ -2,8 +2,7 @@
 
 None, booleans, integers, finite floats, strings and lists stand for themselves. Every other value
 is an object with one key that names its type: ``{"tuple": [..]}``, ``{"array": 3}``,
-``{"object": ["mpda:LFDA", {..}]}``. Classes and functions are restricted to those of
-``model_classes``.
+``{"object": ["mpda:LFDA", {..}]}``. Classes are restricted to those of ``model_classes``.
 """
 
 import math
@@ -15,7 +14,7 @@ from mpda._lib.array_types import Array
 from mpda._lib.arrays import is_device_array, to_host
 from mpda.exceptions import ModelFileError
 from mpda.io import model_classes
-from mpda.io.model_classes import DATACLASSES, ESTIMATORS, FUNCTIONS, find_path, import_object
+from mpda.io.model_classes import DATACLASSES, ESTIMATORS, find_path, import_object
 
 # Kinds of dtypes that NumPy stores without pickle: booleans, numbers, fixed-width strings, dates.
 _ARRAY_KINDS = "biufcSUmM"
@@ -80,7 +79,12 @@ class ModelEncoder:
             self.arrays.append(np.asarray(value, order="C"))
             return {"array": len(self.arrays) - 1}
         if callable(value) and find_path(kind, DATACLASSES) is None:
-            return _encode_function(value, where)
+            name = getattr(value, "__name__", kind)
+            raise TypeError(
+                f"{where} is a function or class ({name}), and model files hold no code: use one "
+                "of the names that the parameter takes, or set it to None after the fit and again "
+                "after loading."
+            )
         return self._encode_object(value, where)
 
     def _encode_object(self, value: Any, where: str) -> dict[str, Any]:
@@ -102,19 +106,6 @@ class ModelEncoder:
             if name not in model_classes.TRANSIENT_ATTRIBUTES
         }
         return {"object": [path, attributes]}
-
-
-def _encode_function(value: Any, where: str) -> dict[str, Any]:
-    """Encode a function of the package by its name; other code is never saved."""
-    for path in FUNCTIONS:
-        for name, function in import_object(path).items():
-            if function is value:
-                return {"function": [path, name]}
-    raise TypeError(
-        f"{where} is a function or class ({getattr(value, '__name__', type(value))}), and "
-        "model files hold no code: use one of the names that the parameter takes, or set it to "
-        "None after the fit and again after loading."
-    )
 
 
 class ModelDecoder:
@@ -155,7 +146,7 @@ class ModelDecoder:
         Raises
         ------
         mpda.exceptions.ModelFileError
-            If a class, function or type of value is not one that model files have.
+            If a class or type of value is not one that model files have.
         """
         if isinstance(value, list):
             return [self.decode(item) for item in value]
@@ -177,8 +168,6 @@ class ModelDecoder:
                 return np.ma.MaskedArray(self.decode(data), self.decode(mask))
             case "objects", [shape, items]:
                 return np.fromiter(self.decode(items), dtype=object).reshape(shape)
-            case "function", [path, name]:
-                return _import_allowed(path, FUNCTIONS)[name]
             case "object", [path, attributes]:
                 decoded = {name: self.decode(item) for name, item in attributes.items()}
                 return self._create(path, decoded)
@@ -186,7 +175,9 @@ class ModelDecoder:
 
     def _create(self, path: str, attributes: dict[str, Any]) -> Any:
         """Create an estimator or dataclass with these attributes."""
-        kind: Any = _import_allowed(path, ESTIMATORS + DATACLASSES)
+        if path not in ESTIMATORS + DATACLASSES:
+            raise ModelFileError(f"The file names {path!r:.80}, which may not be loaded.")
+        kind: Any = import_object(path)
         self.packages.add(kind.__module__.split(".")[0])
         if path in DATACLASSES:
             return kind(**attributes)
@@ -196,9 +187,3 @@ class ModelDecoder:
         vars(instance).update({**attributes, **defaults, **attributes})
         model_classes.rebuild_search_tree(instance)
         return instance
-
-
-def _import_allowed(path: str, allowed: tuple[str, ...]) -> Any:
-    if path not in allowed:
-        raise ModelFileError(f"The file names {path!r:.80}, which may not be loaded.")
-    return import_object(path)

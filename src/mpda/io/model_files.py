@@ -91,13 +91,12 @@ def save(
             "notes must be a mapping of values that JSON returns unchanged (None, booleans, finite "
             f"numbers, strings, lists, dicts with strings as keys), got {notes!r:.200}."
         )
-    parameters = parameter_defaults(type(model))
     document = {
         "format": _FORMAT,
         "version": _VERSION,
         "class": encoded["object"][0],
         "versions": versions(),
-        "parameters": {name: repr(getattr(model, name)) for name in parameters},
+        "parameters": {n: repr(getattr(model, n)) for n in parameter_defaults(type(model))},
         "notes": notes,
         "model": encoded,
     }
@@ -113,11 +112,8 @@ def save(
 
 
 def _checksum(members: dict[str, bytes]) -> bytes:
-    digest = sha256()
-    for name, content in members.items():
-        digest.update(name.encode())
-        digest.update(content)
-    return digest.hexdigest().encode()
+    content = b"".join(name.encode() + member for name, member in members.items())
+    return sha256(content).hexdigest().encode()
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -215,17 +215,28 @@ def write_table(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -
     Raises
     ------
     mpda.exceptions.TableError
-        If the file cannot be written, or two columns have one name.
+        If the suffix names no format, or two columns have one name.
+    OSError
+        If the file cannot be written. An existing file is left as it was.
     """
     check_output(path)
     repeated = sorted(set(names) & set(others))
     if repeated and path.suffix.lower() != ".npy":
         raise TableError(f"The data already have a column {repeated[0]!r}: rename it.")
-    try:
-        with atomic_path(path) as temporary:
-            _write_columns(temporary, Z, names, others)
-    except OSError as error:
-        raise TableError(f"{path} cannot be written ({error.strerror or error}).") from error
+    import pandas as pd
+
+    columns = {name: np.asarray(column) for name, column in others.items()}
+    frame = pd.DataFrame(columns | {name: Z[:, i] for i, name in enumerate(names)})
+    with atomic_path(path) as temporary:
+        match path.suffix.lower():
+            case ".npy":
+                write_array(temporary, Z)
+            case ".parquet":
+                frame.to_parquet(temporary, index=False)
+            case ".arrow" | ".feather":
+                frame.to_feather(temporary)
+            case suffix:
+                frame.to_csv(temporary, sep="\t" if suffix == ".tsv" else ",", index=False)
 
 
 def write_array(path: Path, array: Array) -> None:
@@ -242,19 +253,3 @@ def write_array(path: Path, array: Array) -> None:
     # on a full disk the array would be cut silently. For "w+b" it uses ``file.write``.
     with path.open("w+b") as file:
         np.save(file, array, allow_pickle=False)
-
-
-def _write_columns(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
-    import pandas as pd
-
-    columns = {name: np.asarray(column) for name, column in others.items()}
-    frame = pd.DataFrame(columns | {name: Z[:, i] for i, name in enumerate(names)})
-    match path.suffix.lower():
-        case ".npy":
-            write_array(path, Z)
-        case ".parquet":
-            frame.to_parquet(path, index=False)
-        case ".arrow" | ".feather":
-            frame.to_feather(path)
-        case suffix:
-            frame.to_csv(path, sep="\t" if suffix == ".tsv" else ",", index=False)
