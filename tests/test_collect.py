@@ -37,15 +37,13 @@ ROWS = [
 
 def test_comparison_has_means_intervals_and_curves():
     (problem,) = collect.collect_comparison(ROWS, "how", {"": "iris"})["problems"]
-    assert problem["name"] == "iris"
     one_nn, lda, mpda = problem["rows"]
     assert one_nn["error"] == pytest.approx(11.0)
     assert one_nn["difference"] is None
     assert mpda["difference"] == pytest.approx(16 / 3 - 11.0)
     assert mpda["low"] < mpda["error"] < mpda["high"]
     assert [row["best"] for row in problem["rows"]] == [False, True, True]
-    assert (lda["components"], mpda["components"], one_nn["components"]) == (2.0, 2.0, 4.0)
-    assert mpda["seconds"] == 0.5
+    assert (lda["components"], mpda["seconds"]) == (2.0, 0.5)
     assert [curve["method"] for curve in problem["curves"]] == ["LDA", "MPDA"]
     curve = problem["curves"][1]
     assert list(curve["dimensions"]) == [1, 2, 3]
@@ -60,15 +58,11 @@ def test_summary_compares_with_all_features_and_lda():
     sentences = collect.summarize_errors(ROWS, "MPDA", 4, 2)
     assert sentences[0] == "MPDA maps 4 features to 2 components."
     assert "5.33 ± 0.58 %" in sentences[1]
-    assert "2 components on average" in sentences[1]
-    assert sentences[2].endswith("4 features has an error of 11.00 ± 1.00 %: 5.67 points higher.")
-    assert sentences[3].startswith("LDA has an error of 6.00 ± 2.00 %: not significantly different")
-    assert "is worth using here" in sentences[4]
-    worse = collect.summarize_errors(ROWS, "1-NN", 4)
-    assert worse[1].endswith("5.00 points lower.")
-    assert "--search" in worse[-1]
+    assert "5.67 points higher" in sentences[2]
+    assert "6.00 ± 2.00 %: not significantly different" in sentences[3]
+    assert "5.00 points lower" in collect.summarize_errors(ROWS, "1-NN", 4)[1]
     equal = [*ROWS[:3], *({**row, "method": "LDA"} for row in ROWS[:3])]
-    assert collect.summarize_errors(equal, "LDA", 4)[1].endswith("11.00 ± 1.00 %: the same.")
+    assert "the same" in collect.summarize_errors(equal, "LDA", 4)[1]
 
 
 def test_weights_are_those_of_the_pipeline_for_one_standard_deviation(table):
@@ -79,10 +73,8 @@ def test_weights_are_those_of_the_pipeline_for_one_standard_deviation(table):
     Z = model[:-1].transform(moved)
     np.testing.assert_allclose(section["weights"], (Z[1:] - Z[0]).T, atol=1e-10)
     assert section["features"] == list("abcd")
-    assert section["method"] == "LFDA"
     assert [step["name"] for step in section["steps"]] == ["StandardScaler", "LFDA"]
     assert section["steps"][1]["parameters"]["alpha"] == 0.1
-    assert section["n_components"] == 2
     assert section["image_shape"] == [2, 2]
     np.testing.assert_allclose(section["eigenvalues"], model["lfda"].eigenvalues_)
 
@@ -109,7 +101,6 @@ def test_embedding_marks_wrong_samples(table):
     assert section["component_names"] == ["u", "v", "w"]
     assert [section["labels"][code] for code in section["codes"]] == table.y.tolist()
     assert np.flatnonzero(section["wrong"]).tolist() == [3, 60]
-    assert section["rows"][3] == 4
 
 
 def test_large_embeddings_keep_samples_of_every_class():
@@ -140,8 +131,6 @@ def test_partition_describes_every_class_and_projects_one(table):
     members = table.X[table.y == example["label"]]
     variances = np.linalg.svd(members - members.mean(axis=0), compute_uv=False)[:2] ** 2
     np.testing.assert_allclose((np.array(example["points"]) ** 2).sum(axis=0), variances)
-    one_feature = collect.collect_partition(table.X[:, :1], table.y, fitted.labels_, np.ones(99))
-    assert np.array(one_feature["example"]["points"]).shape[1] == 2
 
 
 def test_confusion_has_true_classes_in_rows():

@@ -50,8 +50,6 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
     displays: dict[str, Display] = {}
     if (embedding := results.get("embedding")) and embedding["points"]:
         points = _to_floats(embedding["points"])
-        if len(embedding.get("rows") or points) != len(points):
-            raise ValueError("rows of the embedding must have one entry for each point")
         names = embedding.get("component_names")
         for name, width in (("embedding", 2), ("embedding-3d", 3)):
             if width == 2 or points.shape[1] == 3:
@@ -79,9 +77,6 @@ def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
             None if entry.get(k) is None else _to_floats(entry[k]) for k in ("low", "high")
         )
         dimensions, error = _to_floats(entry["dimensions"]), _to_floats(entry["error"])
-        lists = [values for values in (error, low, high) if values is not None]
-        if any(values.shape != dimensions.shape for values in lists):
-            raise ValueError(f"the lists of the curve of {entry['method']!r} differ in length")
         selection = {key: entry.get(key) for key in ("selected", "selected_error")}
         curves.append(ErrorCurve(entry["method"], dimensions, error, low, high, **selection))
     names = {curve.name for curve in curves}

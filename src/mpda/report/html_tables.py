@@ -110,12 +110,9 @@ def patches_table(classes: Sequence[Entry]) -> str:
         linearity = [value for value in entry["linearity"] if value is not None]
         mean = sum(linearity) / len(linearity) if linearity else None
         size = sum(entry["sizes"]) / len(entry["sizes"]) if entry["sizes"] else None
-        values, formats = (
-            (entry["patches"], size, mean, max(linearity, default=None)),
-            "d .1f .3f .3f",
-        )
-        cells = [_cell(_format(*pair)) for pair in zip(values, formats.split(), strict=True)]
-        body.append(_row(escape(entry["label"]), cells))
+        cells = [_format(entry["patches"], "d"), _format(size, ".1f")]
+        cells += [_format(mean, ".3f"), _format(max(linearity, default=None), ".3f")]
+        body.append(_row(escape(entry["label"]), [_cell(text) for text in cells]))
     header = ["class", "patches", "mean size", "mean linearity", "largest"]
     return _table("Patches of each class", header, body)
 
