@@ -50,7 +50,7 @@ def test_comparison_has_means_intervals_and_curves():
     assert curve["error"] == pytest.approx([9.0, 16 / 3, 7.0])
     assert (curve["selected"], curve["selected_error"]) == (2.0, pytest.approx(16 / 3))
     (single,) = collect.collect_comparison(ROWS[-1:], "how", {})["problems"]
-    assert single["rows"][0]["low"] is None
+    assert np.isnan(single["rows"][0]["low"])
     assert single["curves"][0]["low"] is None
 
 

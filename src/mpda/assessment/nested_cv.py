@@ -20,7 +20,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
-from mpda._lib.array_types import Floats, Labels
+from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import check_count
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import (
@@ -32,13 +32,7 @@ from mpda.assessment.data_split import (
     preprocess,
     should_standardize,
 )
-from mpda.assessment.parameter_scores import (
-    FoldResult,
-    Folds,
-    Selection,
-    assess_split,
-    compute_scores,
-)
+from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.parallel import map_ordered
 
@@ -310,7 +304,7 @@ def select_model(
         return SelectedModel(Pipeline(steps).fit(X, y), selection)
 
 
-def _stratified_folds(y: Labels, n_folds: int, seed: int) -> Folds:
+def _stratified_folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
     check_count("n_folds", n_folds, least=2)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     with _ignore_fit_warnings():

@@ -134,14 +134,15 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
 def _describe_method(
     name: str, estimate: ErrorEstimate, baseline: ErrorEstimate | None
 ) -> dict[str, Any]:
-    entry: dict[str, Any] = {"method": name, "error": estimate.mean}
-    entry |= {"n_splits": estimate.errors.size, "std": None, "low": None, "high": None}
-    if estimate.errors.size > 1:
-        low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
-        entry |= {"std": estimate.std, "low": low, "high": high}
-    has_baseline = baseline is not None and name != BASELINE
-    entry["difference"] = estimate.mean - baseline.mean if baseline and has_baseline else None
-    return {**entry, "components": float(estimate.dimensions.mean())}
+    low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
+    reference = None if name == BASELINE else baseline
+    return {
+        **{"method": name, "error": estimate.mean, "n_splits": estimate.errors.size},
+        # nan for a single split, which becomes null in a file
+        **{"std": estimate.std, "low": low, "high": high},
+        "difference": None if reference is None else estimate.mean - reference.mean,
+        "components": float(estimate.dimensions.mean()),
+    }
 
 
 def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
