@@ -274,11 +274,13 @@ def check_error(error: Exception) -> None:
 
 
 def check_laws(model: Any, X: Any, y: Any) -> None:
-    """Check finiteness, shapes, dtypes, order of eigenvalues and constant features."""
+    """Check finiteness, classes, shapes, dtypes, order of eigenvalues and constant features."""
     model = getattr(model, "best_estimator_", model)
     for name, value in vars(model).items():
         if name.endswith("_") and isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
             assert np.isfinite(value).all(), f"{name} is not finite"
+    if hasattr(model, "classes_"):
+        assert np.array_equal(model.classes_, np.unique(y)), "classes_ are not the labels"
     n, d = np.shape(X)
     if hasattr(model, "tree_"):
         _check_partition(model, y)

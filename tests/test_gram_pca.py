@@ -40,3 +40,9 @@ def test_samples_in_several_blocks_equal_those_of_pca():
     gram, pca = GramPCA(3).fit(X), PCA(3, svd_solver="full").fit(X)
     assert largest_angle(gram.components_.T, pca.components_.T) < 1e-7
     np.testing.assert_allclose(gram.explained_variance_, pca.explained_variance_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("n_components", [0, 8, 1.0, 0.0, "mle", True])
+def test_invalid_numbers_of_components_are_rejected(n_components):
+    with pytest.raises((ValueError, TypeError), match="n_components"):
+        GramPCA(n_components).fit(elongated_samples())

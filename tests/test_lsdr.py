@@ -1,7 +1,6 @@
 """LSDR: known subspaces, invariance, budgets and rejected parameters."""
 
 import math
-import time
 import warnings
 
 import numpy as np
@@ -150,7 +149,7 @@ def test_width_has_the_unit_of_the_samples(small_fit, scale):
     assert scaled.smi_ == pytest.approx(model.smi_, rel=1e-5)
 
 
-def test_random_state_determines_the_fit(small_fit):
+def test_random_state_draws_other_centres(small_fit):
     X, y, model = small_fit
     other = fit_small(X, y, random_state=1)
     assert not np.array_equal(other.components_, model.components_)
@@ -187,26 +186,14 @@ def test_degenerate_data_give_a_finite_result(case):
 def test_limits_of_time_and_iterations_end_the_fit_with_a_warning():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(600, 60)), rng.integers(0, 4, 600)
-    begin = time.monotonic()
+    # Without the limit the fit would not end.
     with pytest.warns(ConvergenceWarning, match=r"max_time=0.3 seconds. Set a larger max_time"):
         model = LSDR(n_components=10, tol=0.0, max_iter=10**6, max_time=0.3).fit(X, y)
-    assert time.monotonic() - begin < 60.0  # without the budget it would not end
     assert model.stop_reason_ == "max_time"
     assert np.isfinite(model.components_).all()
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1 iterations. Set a larger max_iter"):
         model = LSDR(n_components=2, max_iter=1).fit(X[:50], y[:50])
     assert (model.stop_reason_, model.n_iter_) == ("max_iter", 1)
-
-
-def test_progress_is_printed_to_stderr(small_fit, capsys):
-    X, y, _ = small_fit
-    model = fit_small(X, y, verbose=1)
-    out, err = capsys.readouterr()
-    assert out == ""
-    last = err.splitlines()[-1]
-    assert last.startswith(f"LSDR, ascent: iteration {model.n_iter_}, SMI {model.smi_:.6g}")
-    fit_small(X, y)
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

@@ -263,11 +263,12 @@ def test_small_classes_are_named_at_the_line_of_the_fit(estimator):
     assert warning[0].filename == __file__
 
 
-@pytest.mark.parametrize("estimator", [LFDA, MFA, LSDA, LPFE, LLTSA, GraphDiscriminant])
-def test_progress_is_printed_to_stderr(estimator, capsys):
-    estimator(verbose=1).fit(X, Y)
-    assert estimator.__name__ in capsys.readouterr().err
-    estimator().fit(X, Y)
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_progress_is_printed_to_stderr(name, capsys):
+    ESTIMATORS[name](verbose=1).fit(X, Y)
+    output = capsys.readouterr()
+    assert (name in output.err, output.out) == (True, "")
+    ESTIMATORS[name]().fit(X, Y)
     assert capsys.readouterr().err == ""
 
 

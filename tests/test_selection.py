@@ -25,7 +25,7 @@ def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=N
     return GridScores(scores, np.asarray(dimensions), axes, ridges, steps)
 
 
-def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
+def test_minimum_selects_the_best_score_and_breaks_ties_by_simplicity():
     grid = grid_scores([[0.5, 0.9, 0.9], [0.5, 0.9, 0.8]], [(2,)], ridges=[0.1, 1.0])
     assert select_minimum(grid) == GridSelection(1, 1)
     grid = grid_scores([[0.5, 0.9, 0.91], [0.5, 0.9, 0.8]], [(2,)])
@@ -34,26 +34,26 @@ def test_minimum_takes_the_best_and_at_a_tie_the_simplest():
     assert select_minimum(grid) == GridSelection(0, 2)
 
 
-def test_one_standard_error_takes_the_simplest_that_is_near():
+def test_one_standard_error_selects_the_simplest_within_the_error():
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.03)
     assert select_one_standard_error(grid) == GridSelection(0, 1)
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.01)
     assert select_one_standard_error(grid) == GridSelection(0, 2)
 
 
-def test_the_standard_error_is_that_of_the_spread_over_splits_whatever_is_repeated():
+def test_standard_error_does_not_shrink_with_repeats():
     means = [[0.5, 0.88], [0.9, np.nan], [np.nan, np.nan]]
     grid = grid_scores(means, [(3,)], spread=0.03)
-    # Two splits, 0.03 below and above: the standard deviation is 0.03 sqrt(2), and of a mean 0.03.
+    # Two splits, 0.03 below and above: the standard deviation is 0.03 sqrt(2), of the mean 0.03.
     assert grid.standard_error == pytest.approx(0.03)
     again = replace(grid, scores=np.concatenate([grid.scores] * 50), n_repeats=50)
     assert again.standard_error == pytest.approx(0.03 * np.sqrt(0.5 * 100 / 99))
     assert replace(grid, scores=grid.scores[:1]).standard_error == 0.0
 
 
-def test_robust_leaves_the_usual_parameters_only_for_a_gain():
+def test_robust_leaves_usual_parameters_only_for_a_gain():
     def selected_point(gain, away):
-        # One dimension, and grids of their own: nothing to pool.
+        # One dimension and two grids: no neighbours to pool.
         means = [[0.8], [0.8 + gain]]
         return select_robust(grid_scores(means, [(1,), (1,)], spread=0.1, steps=[0, away])).point
 
@@ -66,11 +66,8 @@ def test_robust_leaves_the_usual_parameters_only_for_a_gain():
     assert select_robust(grid_scores(curve, [(1,)], spread=0.1)).dimension > 2
 
 
-def test_pooled_prefers_a_broad_top_to_a_lonely_one():
-    means = np.full((5, 1), 0.8)
-    means[0] = 0.95  # alone
-    means[3:] = 0.93
-    means[1] = 0.5
+def test_pooled_prefers_a_plateau_to_a_peak():
+    means = np.array([[0.95], [0.5], [0.8], [0.93], [0.93]])
     assert select_pooled(grid_scores(means, [(5,)])).point == 4
     curve = [[0.5, 0.5, 0.5, 0.95, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9, 0.9, 0.9]]
     assert select_pooled(grid_scores(curve, [(1,)])).dimension in (9, 10, 11)
@@ -81,8 +78,9 @@ def test_pooled_does_not_mix_grids_of_a_list():
     assert select_pooled(grid_scores(means, [(2,), (2,)])).point == 2
 
 
-def test_pooled_takes_nothing_that_a_fold_lacks():
+def test_pooled_selects_only_points_with_scores_in_every_fold():
     grid = grid_scores([[0.9, 0.9, np.nan, 0.5]], [(1,)])
     assert select_pooled(grid).dimension < 2
-    lonely = grid_scores([[np.nan, 0.5, np.nan], [0.9, np.nan, 0.9], [0.9, np.nan, 0.9]], [(3,)])
-    assert np.isfinite(lonely.means[select_pooled(lonely).point, select_pooled(lonely).dimension])
+    sparse = grid_scores([[np.nan, 0.5, np.nan], [0.9, np.nan, 0.9], [0.9, np.nan, 0.9]], [(3,)])
+    selection = select_pooled(sparse)
+    assert np.isfinite(sparse.means[selection.point, selection.dimension])
