@@ -98,14 +98,10 @@ def test_reproduction_runs_on_the_cluster(client):
     assert {row["status"] for row in rows} == {"done"}
 
 
-@pytest.mark.parametrize("command", ["reproduce", "fit"])
-def test_scheduler_that_does_not_answer_is_one_line(monkeypatch, capsys, command):
+def test_scheduler_that_does_not_answer_is_one_line(monkeypatch, capsys):
     # The wait of ten seconds for an answer.
     monkeypatch.setattr(dask_cluster, "_CONNECT_TIMEOUT", 0.2)
-    make_digits()[:50].to_parquet("d.parquet")
-    fit = ("d.parquet", "--label", "digit", "--components", "2")
-    words = ("table1",) if command == "reproduce" else fit
-    assert call(command, *words, "--scheduler", "tcp://127.0.0.1:9") == 1
+    assert call("reproduce", "table1", "--scheduler", "tcp://127.0.0.1:9") == 1
     err = capsys.readouterr().err
     assert "--scheduler tcp://127.0.0.1:9" in err
     assert "Traceback" not in err

@@ -194,13 +194,12 @@ def test_graph_is_the_transform(model, precision, run, tmp_path):
     )
 
 
-@pytest.mark.parametrize("precision", ["double", "single"])
-def test_mean_that_is_large_relative_to_the_spread(precision, run, tmp_path):
+def test_mean_that_is_large_relative_to_the_spread(run, tmp_path):
     far = (X + 3e4).astype(np.float32).astype(float)
     new = (NEW + 3e4).astype(np.float32)
     for method in (mpda.MPDA(2, n_neighbors=4), make_pipeline(StandardScaler(), mpda.GramPCA(3))):
         model = clone(method).fit(far, Y)
-        path = export_onnx(model, tmp_path / "map.onnx", precision=precision)
+        path = export_onnx(model, tmp_path / "map.onnx", precision="single")
         expected = model.transform(new.astype(float))
         assert largest_error(run(path, new)["transformed"], expected) < 1e-5
 

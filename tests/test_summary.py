@@ -1,7 +1,6 @@
 """From rows to tables: both readings, intervals, best methods, and the paper's numbers."""
 
 import numpy as np
-from scipy import stats
 
 from mpda.assessment import (
     ErrorEstimate,
@@ -65,8 +64,7 @@ def test_best_methods_are_found_by_a_paired_t_test():
         "shifted": estimate(base + 1.0),
     }
     assert find_best_methods(methods) == {"best", "as good", "equal"}
-    pvalue = stats.ttest_rel(methods["best"].errors, methods["as good"].errors).pvalue
-    assert differ_significantly(methods["best"], methods["as good"]) == (pvalue < 0.05)
+    assert not differ_significantly(methods["best"], methods["as good"])
     # Only common splits are compared; with fewer than two of them there is no tie.
     assert differ_significantly(estimate([1, 2, 3, 90]), estimate([2.0, 3.0, 4.1], [0, 1, 2]))
     assert find_best_methods({"a": estimate([1, 2, 3]), "b": estimate([2.5], [0])}) == {"a"}

@@ -53,8 +53,8 @@ def _collect_rows(path: Path) -> dict[str, Any]:
     variants = sorted({method for _, method, _ in finished} - set(CONTENDERS))
     methods = [row for row in finished.values() if row["method"] in CONTENDERS]
     rows = methods or list(finished.values())
-    order = [*PROBLEMS], [*CONTENDERS, *variants]
-    rows.sort(key=lambda row: (order[0].index(row["problem"]), order[1].index(row["method"])))
+    order = [*PROBLEMS, *CONTENDERS, *variants]
+    rows.sort(key=lambda row: (order.index(row["problem"]), order.index(row["method"])))
     counts = {
         word: len({row[key] for row in rows})
         for word, key in (("method", "method"), ("problem", "problem"), ("split", "seed"))

@@ -62,12 +62,10 @@ def run_tasks(
     n_jobs = min(effective_n_jobs(jobs), effective_n_jobs(-1))
     # As many tasks in flight as processes, so that a stop loses nothing that was finished.
     parallel = Parallel(n_jobs, return_as="generator_unordered", pre_dispatch=n_jobs, batch_size=1)
-    n_other = len({row["task"] for row in stored} - set(by_fingerprint))
-    _print(
-        f"{len(finished)} of {len(by_fingerprint)} tasks have their rows, {len(remaining)} left; "
-        f"{n_other} rows in {path} are of other experiments, data or versions",
-        progress,
-    )
+    counts = f"{len(finished)} of {len(by_fingerprint)} tasks have their rows"
+    if n_other := len({row["task"] for row in stored} - set(by_fingerprint)):
+        counts += f" ({n_other} rows of {path} belong to other experiments, data or versions)"
+    _print(f"{counts}, {len(remaining)} left", progress)
     failures = []
     start = last = time.monotonic()
     with warnings.catch_warnings():
