@@ -182,9 +182,9 @@ def test_fit_with_the_tree_is_near_the_exact_one():
 
 @pytest.mark.parametrize("name", ["geodesic", "euclidean"])
 def test_pairs_that_do_not_fit_into_memory_are_refused(name, monkeypatch):
-    X = rolled_sheet(300)
-    # 300 x 300 numbers are 0.7 MB: the system is made to report less.
+    X = rolled_sheet(2100)
+    # 2100 x 2100 numbers are 35 MB: the system is made to report less.
     monkeypatch.setattr("mpda._lib.memory.available_memory", lambda: 1e6)
-    with pytest.raises(NotEnoughMemoryError, match=r"all pairs of 300 samples.*partition=\"tree\""):
+    with pytest.raises(NotEnoughMemoryError, match=r"all pairs of 2100 samples.*partition=\"tree\""):
         ManifoldPartition(name).fit(X)
     ManifoldPartition("tree").fit(X)
