@@ -124,8 +124,8 @@ def _count_file(text: str) -> tuple[int, ...]:
 
 def module_name(path: Path) -> str:
     """Return the dotted name of a source file, without ``__init__``."""
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    names = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
 def module_imports() -> dict[str, set[str]]:

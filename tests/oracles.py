@@ -1,4 +1,7 @@
-"""The definitions, written out slowly. Nothing here is imported by the library."""
+"""Definitions of graphs, matrices and partitions, written out slowly, one sample or pair at a time.
+
+The library does not import them; tests and benchmarks compare its results with them.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,12 @@ from scipy.linalg import eigh
 
 
 def distances(X):
-    n = len(X)
-    D = np.zeros((n, n))
-    for i in range(n):
-        for j in range(n):
-            D[i, j] = np.sqrt(sum((X[i, f] - X[j, f]) ** 2 for f in range(X.shape[1])))
-    return D
+    """Return the Euclidean distances of all pairs (n, n)."""
+    return np.array([[np.sqrt(np.sum((a - b) ** 2)) for b in X] for a in X])
 
 
 def neighbors(D, k):
-    """The k nearest others of each sample, ties by lower index."""
+    """Return the lists of the k nearest other samples, ties by lower index."""
     n = len(D)
     return [
         sorted((j for j in range(n) if j != i), key=lambda j: (D[i, j], j))[: min(k, n - 1)]
@@ -27,6 +26,7 @@ def neighbors(D, k):
 
 
 def union_weights(lists):
+    """Return the weights (n, n): 1 if one of two samples is in the list of the other."""
     n = len(lists)
     W = np.zeros((n, n))
     for i, near in enumerate(lists):
@@ -36,6 +36,7 @@ def union_weights(lists):
 
 
 def affinity(D, k, full):
+    """Return exp(-D_ij^2 / (sigma_i sigma_j)), sigma_i the distance to the k-th neighbour."""
     n = len(D)
     lists = neighbors(D, k)
     sigma = [D[i, near[-1]] if near else 0.0 for i, near in enumerate(lists)]
@@ -75,6 +76,7 @@ def connected(W, D):
 
 
 def geodesics(D, k):
+    """Return the lengths of shortest paths in the connected k-NN graph (n, n)."""
     n = len(D)
     W = connected(union_weights(neighbors(D, k)), D)
     lengths = np.where(W > 0, D, np.inf)
@@ -88,7 +90,7 @@ def geodesics(D, k):
 
 
 def partition(X, k, largest, geodesic=True):
-    """The rule of the paper with our decisions, one patch after the other: a list of sets."""
+    """Return the patches of the paper's rule as sets, and the ratios R = D^G / D^E (n, n)."""
     n = len(X)
     D = distances(X)
     lists = neighbors(D, k)
@@ -128,14 +130,14 @@ def partition(X, k, largest, geodesic=True):
 
     patches = [set(range(n))]
     while any(len(patch) > largest for patch in patches):
-        chosen = max((p for p in patches if len(p) > largest), key=priority)
-        patches.remove(chosen)
-        patches += split(chosen)
+        patch = max((p for p in patches if len(p) > largest), key=priority)
+        patches.remove(patch)
+        patches += split(patch)
     return patches, R
 
 
 def tangent_basis(X, energy):
-    """The fewest principal directions whose share of the variance reaches the energy."""
+    """Return the fewest principal directions whose share of the variance reaches the energy."""
     n = len(X)
     if n < 2 or (X[0] == X).all():
         return np.zeros((X.shape[1], 0))
@@ -149,7 +151,7 @@ def tangent_basis(X, energy):
 
 
 def within_form(X, W, patch, bases, gamma):
-    """S over (t, v_1, ..., v_P) as a sum of squares, pair by ordered pair."""
+    """Return S over (t, v_1, ..., v_P) as a sum of squares over ordered pairs."""
     d = X.shape[1]
     sizes = [T.shape[1] for T in bases]
     start = d + np.cumsum([0, *sizes])
@@ -172,32 +174,27 @@ def within_form(X, W, patch, bases, gamma):
 
 
 def between_form(X, y, k, full):
-    """S' pair by ordered pair."""
-    n, d = X.shape
-    S = np.zeros((d, d))
-    A = np.zeros((n, n))
-    for c in np.unique(y):
-        members = np.flatnonzero(y == c)
-        A[np.ix_(members, members)] = affinity(distances(X[members]), k, full)
-    for i in range(n):
-        for j in range(n):
-            inside = A[i, j] * (1 / n - 1 / np.sum(y == y[i]))
-            weight = inside if y[i] == y[j] else 1 / n
-            S += weight * np.outer(X[i] - X[j], X[i] - X[j])
-    return S
+    """Return S', a sum over ordered pairs."""
+    weights = local_fisher_weights(X, y, k, "full" if full else "knn")[0]
+    return 2.0 * weighted_scatter(X, weights)
 
 
-def within_graph(X, y, k):
-    n = len(X)
-    W = np.zeros((n, n))
+def class_blocks(y, build):
+    """Return a matrix (n, n) that is build(members) for every class and 0 between classes."""
+    W = np.zeros((len(y), len(y)))
     for c in np.unique(y):
         members = np.flatnonzero(y == c)
-        W[np.ix_(members, members)] = union_weights(neighbors(distances(X[members]), k))
+        W[np.ix_(members, members)] = build(members)
     return W
 
 
+def within_graph(X, y, k):
+    """Return the weights (n, n) of the k-NN graph inside the classes."""
+    return class_blocks(y, lambda members: union_weights(neighbors(distances(X[members]), k)))
+
+
 def full_pencil(X, y, patch, bases, *, k, gamma, alpha, beta, full=False):
-    """Eigenvalues and t-parts of S'f = lambda (S + R) f on all of (t, v), largest first."""
+    """Return eigenvalues and t of S'f = lambda (S + R) f, f = (t, v), in decreasing order."""
     d = X.shape[1]
     S = within_form(X, within_graph(X, y, k), patch, bases, gamma)
     S += np.diag(np.r_[np.full(d, alpha), np.full(len(S) - d, beta)])
@@ -208,7 +205,7 @@ def full_pencil(X, y, patch, bases, *, k, gamma, alpha, beta, full=False):
 
 
 def relative_units(X, y, patch, bases, k):
-    """The units of gamma, alpha and beta."""
+    """Return the units of gamma, alpha and beta."""
     d = X.shape[1]
     W = within_graph(X, y, k)
     S = within_form(X, W, patch, bases, 0.0)
@@ -219,42 +216,29 @@ def relative_units(X, y, patch, bases, k):
 
 
 def weighted_scatter(X, W):
-    """1/2 sum_ij W_ij d_ij d_ij' over ordered pairs."""
-    n, d = X.shape
-    S = np.zeros((d, d))
-    for i in range(n):
-        for j in range(n):
-            S += 0.5 * W[i, j] * np.outer(X[i] - X[j], X[i] - X[j])
+    """Return 1/2 sum_ij W_ij d_ij d_ij' over ordered pairs."""
+    S = np.zeros((X.shape[1], X.shape[1]))
+    for i, j in np.argwhere(W):
+        S += 0.5 * W[i, j] * np.outer(X[i] - X[j], X[i] - X[j])
     return S
 
 
 def local_fisher_weights(X, y, k, kind):
-    """W_lb and W_lw of LFDA, with the affinity "full", "knn" or "ones"."""
+    """Return W_lb and W_lw of LFDA, with the affinity "full", "knn" or "ones"."""
     n = len(X)
-    between, within = np.full((n, n), 1.0 / n), np.zeros((n, n))
-    for c in np.unique(y):
-        members = np.flatnonzero(y == c)
-        if kind == "ones":
-            A = np.ones((members.size, members.size))
-        else:
-            A = affinity(distances(X[members]), k, kind == "full")
-        for a, i in enumerate(members):
-            for b, j in enumerate(members):
-                between[i, j] = A[a, b] * (1.0 / n - 1.0 / members.size)
-                within[i, j] = A[a, b] / members.size
-    return between, within
+    sizes = np.array([np.sum(y == c) for c in y])
+    if kind == "ones":
+        A = np.equal.outer(y, y).astype(float)
+    else:
+        A = class_blocks(y, lambda members: affinity(distances(X[members]), k, kind == "full"))
+    between = np.where(np.equal.outer(y, y), A * (1.0 / n - 1.0 / sizes), 1.0 / n)
+    return between, A / sizes
 
 
 def marginal_weights(X, y, k, n_pairs, penalty):
-    """The penalty graph and the intrinsic graph of MFA."""
+    """Return the weights of the penalty graph and of the intrinsic graph of MFA."""
     n = len(X)
     D = distances(X)
-    intrinsic = np.zeros((n, n))
-    for c in np.unique(y):
-        members = np.flatnonzero(y == c)
-        intrinsic[np.ix_(members, members)] = union_weights(
-            neighbors(D[np.ix_(members, members)], k)
-        )
     W = np.zeros((n, n))
     groups = np.unique(y) if penalty == "class" else [None]
     for c in groups:
@@ -266,22 +250,22 @@ def marginal_weights(X, y, k, n_pairs, penalty):
         )
         for _, i, j in entries[:n_pairs]:
             W[i, j] = W[j, i] = 1.0
-    return W, intrinsic
+    return W, within_graph(X, y, k)
 
 
 def lsda_forms(X, y, k, b):
-    """X'[b/(1-b) L_b + W_w]X and X'D_w X, X centred."""
+    """Return X'[b/(1-b) L_b + W_w]X and X'D_w X of LSDA, X centred."""
     n = len(X)
     X = X - X.mean(axis=0)
     W = union_weights(neighbors(distances(X), k)) + np.eye(n)
-    inside = np.array([[W[i, j] if y[i] == y[j] else 0.0 for j in range(n)] for i in range(n)])
+    inside = np.where(np.equal.outer(y, y), W, 0.0)
     across = W - inside
     L = np.diag(across.sum(axis=1)) - across
     return X.T @ (b / (1 - b) * L + inside) @ X, X.T @ np.diag(inside.sum(axis=1)) @ X
 
 
 def alignment_matrix(X, k, r):
-    """B of LLTSA (n, n)."""
+    """Return the alignment matrix B of LLTSA (n, n)."""
     n = len(X)
     B = np.zeros((n, n))
     for near in neighbors(distances(X), k):

@@ -115,14 +115,12 @@ def test_relative_links_resolve(name):
 def test_examples_have_a_title_a_question_and_a_figure(path):
     assert path.name.startswith("plot_")  # the gallery does not run others
     source = path.read_text()
-    compile(source, str(path), "exec")
     docstring = ast.get_docstring(ast.parse(source))
     title, underline, _, question = docstring.split("\n")[:4]
     assert underline == "=" * len(title)
     assert question.startswith("*")
     assert "?*" in docstring
     assert "plt." in source
-    assert "print(" in source
 
 
 @pytest.mark.parametrize("name", RUNNABLE)
@@ -154,15 +152,6 @@ def test_functions_that_theory_pages_name_exist(name):
         for attribute in names[1:]:
             if not hasattr(value, attribute):
                 importlib.import_module(f"{value.__name__}.{attribute}")
-            value = getattr(value, attribute)
-
-
-def test_functions_in_the_table_of_equations_exist():
-    rows = re.findall(r"^\|.*\| `([\w/]+)\.py` \| `([\w.]+)` \|$", PAGES["contributing.md"], re.M)
-    assert len(rows) >= 10
-    for path, name in rows:
-        value = importlib.import_module(f"mpda.{path.replace('/', '.')}")
-        for attribute in name.split("."):
             value = getattr(value, attribute)
 
 
@@ -216,7 +205,7 @@ def test_generated_tables_have_a_title_on_the_site():
     assert set(titles) == untitled
 
 
-def test_formulas_in_docstrings_become_literal_blocks():
+def test_docstrings_are_converted_to_restructured_text():
     tools = load_extension("docstrings")
     lines = [
         "Maximise",
@@ -233,10 +222,6 @@ def test_formulas_in_docstrings_become_literal_blocks():
     tools.literal_formulas(None, "class", "", None, None, lines)
     assert lines[:6] == ["Maximise", "", ".. code-block:: text", "", "    t'S t / |t|^2,", ""]
     assert lines[-4:] == ["Notes", "-----", "x", "    y"]
-
-
-def test_bars_and_names_in_docstrings_are_escaped():
-    tools = load_extension("docstrings")
     lines = ["|t| of mean_ and ``|v| of mean_``", "As in::", "", "    |t|", "", ">>> a_ | b_"]
     tools.plain_text(None, "class", "", None, None, lines)
     assert lines[0] == r"\|t\| of mean\_ and ``|v| of mean_``"
