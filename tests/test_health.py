@@ -147,7 +147,7 @@ def test_large_residual_of_a_class_gives_a_warning(monkeypatch):
 
 
 @pytest.mark.parametrize("method", [MPDA, LFDA])
-def test_components_beyond_the_range_of_single_precision_are_refused(method):
+def test_components_beyond_the_range_of_single_precision_are_rejected(method):
     tiny = (X * 1e-41).astype(np.float32)
     with pytest.raises(ValueError, match=r"more than float32 can hold.*double precision.*multiply"):
         method(n_neighbors=5).fit(tiny, Y)
@@ -156,7 +156,7 @@ def test_components_beyond_the_range_of_single_precision_are_refused(method):
 
 
 @pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
-def test_fewer_samples_than_features_are_solved_in_their_span_or_refused():
+def test_fewer_samples_than_features_are_solved_in_their_span_or_rejected():
     X_small, labels = unequal_classes(0, sizes=(8, 7), d=60)
     for method in (LFDA(), MFA(), GraphDiscriminant(), MPDA(alpha=0.0)):
         with pytest.raises(SingularFormError, match="Set a larger alpha"):

@@ -33,7 +33,7 @@ SOLVABLE = [
     *(Recipe(layout=layout) for layout in LAYOUTS),
     *(Recipe(labels=labels) for labels in LABELS),
     *(Recipe(dtype=dtype, scale="large") for dtype in ("float32", "int8", "float16", "uint16")),
-    Recipe(scale="mixed", d=8),
+    *(Recipe(scale=scale, d=8) for scale in ("mixed", "large", "small", "far away")),
     Recipe(scale="small", dtype="float32"),
     Recipe(sizes=(1, 1, 1, 40), d=3),
     Recipe(sizes=(2,) * 40, d=4),
@@ -48,8 +48,8 @@ SOLVABLE = [
 
 
 @pytest.mark.parametrize("recipe", SOLVABLE, ids=range(len(SOLVABLE)))
-@pytest.mark.parametrize("method", [mpda.MPDA, mpda.LFDA, mpda.LSDA])
-def test_solvable_data_are_answered_without_a_warning(method, recipe):
+@pytest.mark.parametrize("method", [mpda.MPDA, mpda.PMPDA, mpda.LFDA, mpda.LSDA])
+def test_solvable_data_are_fitted_without_a_warning(method, recipe):
     assert fit_and_check(method(n_neighbors=3, alpha=0.1), recipe) == ("answered", "")
 
 
@@ -86,7 +86,7 @@ def test_earlier_faults_stay_repaired(estimator, recipe):
         (Recipe(shape="duplicates"), "singular"),
     ],
 )
-def test_unsolvable_data_are_refused_with_the_cause(recipe, message):
+def test_unsolvable_data_are_rejected_with_the_cause(recipe, message):
     outcome, text = fit_and_check(mpda.LFDA(), recipe)
     assert outcome == "refused"
     assert message in text

@@ -46,6 +46,7 @@ X, Y = samples()
 FOLDS = list(StratifiedKFold(3, shuffle=True, random_state=0).split(X, Y))
 # Rounding may change the nearest neighbour of one test sample.
 ONE_SAMPLE = 1.01 / len(FOLDS[0][1])
+PIPELINE = make_pipeline(StandardScaler(), PCA(4), MPDA(n_neighbors=5))
 RIDGES = [0.01, 0.03, 0.1, 0.3, 0.4, 0.5, 0.6, 0.7, 1.0, 2.0, 3.0]  # S_vv is decomposed once
 GRIDS = [
     (MPDA(), {"n_neighbors": [4, 8], "gamma": [0.01, 1.0], "alpha": [0.01, 0.3]}),
@@ -135,13 +136,12 @@ def test_results_have_the_columns_and_scores_of_grid_search():
 @pytest.mark.parametrize("prefix", ["", "mpda__"])
 def test_earlier_steps_of_a_pipeline_are_fitted_inside_the_fold(prefix):
     skewed = X * np.array([1.0, 100.0, 1.0, 1.0, 0.01, 1.0])
-    pipeline = make_pipeline(StandardScaler(), PCA(4), MPDA(n_neighbors=5))
     grid = {f"{prefix}alpha": [0.1, 1.0]}
-    fitted = DiscriminantSearchCV(pipeline, grid, cv=FOLDS).fit(skewed, Y)
+    fitted = DiscriminantSearchCV(PIPELINE, grid, cv=FOLDS).fit(skewed, Y)
     for fold, (train, test) in enumerate(FOLDS):
         curves = []
         for alpha in (0.1, 1.0):
-            steps = clone(pipeline).set_params(mpda__alpha=alpha).fit(skewed[train], Y[train])
+            steps = clone(PIPELINE).set_params(mpda__alpha=alpha).fit(skewed[train], Y[train])
             data = skewed[train], Y[train], skewed[test], Y[test]
             curves.append(1 - classification_curve(steps, *data))
         scores = fitted.cv_results_[f"split{fold}_test_score"]
@@ -201,10 +201,7 @@ def test_default_grid_does_not_warn():
         ({"param_grid": []}, "param_grid must have at least one grid"),
         ({"param_grid": {"alpha": ["x"]}}, "alpha must be a finite number"),
         (
-            {
-                "estimator": make_pipeline(PCA(3), MPDA()),
-                "param_grid": {"alpha": [0.1], "mpda__alpha": [0.2]},
-            },
+            {"estimator": PIPELINE, "param_grid": {"alpha": [0.1], "mpda__alpha": [0.2]}},
             "param_grid names alpha twice",
         ),
         ({"cv": 1}, "cv must be at least 2"),
