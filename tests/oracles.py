@@ -195,12 +195,17 @@ def within_graph(X, y, k):
 
 def full_pencil(X, y, patch, bases, *, k, gamma, alpha, beta, full=False):
     """Return eigenvalues and t of S'f = lambda (S + R) f, f = (t, v), in decreasing order."""
-    d = X.shape[1]
     S = within_form(X, within_graph(X, y, k), patch, bases, gamma)
-    S += np.diag(np.r_[np.full(d, alpha), np.full(len(S) - d, beta)])
-    big = np.zeros_like(S)
-    big[:d, :d] = between_form(X, y, k, full)
-    values, vectors = eigh(big, S)
+    return solve_pencil(between_form(X, y, k, full), S, alpha, beta)
+
+
+def solve_pencil(between, S, alpha, beta):
+    """Add the ridges to S and solve; between is the t-block of S' (d, d)."""
+    d = len(between)
+    ridge = np.diag(np.r_[np.full(d, alpha), np.full(len(S) - d, beta)])
+    padded = np.zeros_like(S)
+    padded[:d, :d] = between
+    values, vectors = eigh(padded, S + ridge)
     return values[::-1], vectors[:d, ::-1]
 
 

@@ -155,6 +155,15 @@ def test_functions_that_theory_pages_name_exist(name):
             value = getattr(value, attribute)
 
 
+def test_functions_in_the_table_of_equations_exist():
+    rows = re.findall(r"^\|.*\| `([\w/]+)\.py` \| `([\w.]+)` \|$", PAGES["contributing.md"], re.M)
+    assert len(rows) >= 10
+    for path, name in rows:
+        value = importlib.import_module(f"mpda.{path.replace('/', '.')}")
+        for attribute in name.split("."):
+            value = getattr(value, attribute)
+
+
 def command_options():
     """Map the name of every command to its options."""
     typer = pytest.importorskip("typer", reason="the command line needs it")

@@ -185,6 +185,8 @@ def test_pairs_that_do_not_fit_into_memory_are_refused(name, monkeypatch):
     X = rolled_sheet(2100)
     # 2100 x 2100 numbers are 35 MB: the system is made to report less.
     monkeypatch.setattr("mpda._lib.memory.available_memory", lambda: 1e6)
-    with pytest.raises(NotEnoughMemoryError, match=r"all pairs of 2100 samples.*partition=\"tree\""):
+    with pytest.raises(
+        NotEnoughMemoryError, match=r"all pairs of 2100 samples.*partition=\"tree\""
+    ):
         ManifoldPartition(name).fit(X)
     ManifoldPartition("tree").fit(X)
