@@ -66,7 +66,7 @@ def test_page_has_all_sections(wine):
     links = {attributes["href"] for tag, attributes in page.elements if tag == "a"}
     assert links >= {f"#{name}" for name in names}
     assert len(page.ids) == len(set(page.ids))
-    assert set(page.charts) == {"embedding-plane", "embedding-space", "curve-0"} <= set(page.ids)
+    assert set(page.charts) == {"embedding-plane", "embedding-space", "curve"} <= set(page.ids)
     for text in (*wine["summary"], COMMAND, "Grignolino", "StandardScaler", "scikit-learn"):
         assert text in page.text
 
@@ -134,11 +134,11 @@ def test_several_problems_have_one_table_and_a_choice_of_curves(wine):
     problem = wine["comparison"]["problems"][0]
     wine["comparison"]["problems"] = [{**problem, "name": f"set {i}"} for i in range(3)]
     page = Page(render(wine))
-    assert {"curve-0", "curve-1", "curve-2", "curve-choice"} <= set(page.ids)
+    assert {"curve-1", "curve-2", "curve-3", "curve-choice"} <= set(page.ids)
     assert "of 3" in page.text
     charts = [a for _, a in page.elements if a.get("class") == "chart"]
     hidden = {a["id"] for a in charts if "hidden" in a}
-    assert hidden == {"embedding-space", "curve-1", "curve-2"}
+    assert hidden == {"embedding-space", "curve-2", "curve-3"}
 
 
 def test_page_loads_nothing_from_the_network(digits):
@@ -236,7 +236,7 @@ def test_embedding_chart_holds_every_sample(digits):
 
 def test_curves_have_bands_rings_and_level_lines(wine):
     problem = wine["comparison"]["problems"][0]
-    data = traces(wine, "curve-0")
+    data = traces(wine, "curve")
     lines = {trace["name"]: trace for trace in data if "name" in trace}
     assert list(lines) == ["LDA", "LFDA", "MPDA", "1-NN, all features"]
     curve = problem["curves"][2]

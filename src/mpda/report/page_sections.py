@@ -110,23 +110,21 @@ def _make_embedding(results: Results, displays: dict[str, Any]) -> Section | Non
 def _make_curves(results: Results, displays: dict[str, Any]) -> Section | None:
     problems = results.get("comparison", {}).get("problems", [])
     keys = [f"curve-{i + 1}" for i in range(len(problems))] if len(problems) > 1 else ["curve"]
-    drawn = [(key, p) for key, p in zip(keys, problems, strict=False) if key in displays]
+    drawn = {key: p for key, p in zip(keys, problems, strict=False) if key in displays}
     if not drawn:
         return None
-    charts = {f"curve-{i}": draw_curves(displays[key]) for i, (key, _) in enumerate(drawn)}
+    charts = {key: draw_curves(displays[key]) for key in drawn}
     text = "Error by number of components; lower is better. Bands are 95 % confidence intervals."
-    if any(c.get("selected") is not None for _, p in drawn for c in p["curves"]):
+    if any(c.get("selected") is not None for p in drawn.values() for c in p["curves"]):
         text += " A ring marks the selected number of components (mean over the splits)."
-    elements = [
-        _chart_element(name, f"Error against the number of components on {p['name']}", hidden=i > 0)
-        + f'<details data-with="{name}"{" hidden" if i else ""}><summary>Values</summary>'
-        + f"{curves_table(p['curves'])}</details>"
-        for i, (name, (_, p)) in enumerate(zip(charts, drawn, strict=True))
-    ]
-    options = "".join(
-        f'<option value="{name}">{escape(p["name"])}</option>'
-        for name, (_, p) in zip(charts, drawn, strict=True)
-    )
+    elements, options = [], ""
+    for i, (key, problem) in enumerate(drawn.items()):
+        label = f"Error against the number of components on {problem['name']}"
+        hidden, table = " hidden" if i else "", curves_table(problem["curves"])
+        elements.append(_chart_element(key, label, hidden=i > 0))
+        details = f'<details data-with="{key}"{hidden}><summary>Values</summary>{table}</details>'
+        elements.append(details)
+        options += f'<option value="{key}">{escape(problem["name"])}</option>'
     choice = f'<label class="choice">Problem <select id="curve-choice">{options}</select></label>'
     html = _lead(text) + (choice if len(drawn) > 1 else "") + "".join(elements)
     return Section("dimensions", "Components", "Error by number of components", html, charts)
@@ -178,13 +176,8 @@ def _make_components(results: Results, displays: dict[str, Any]) -> Section | No
     if "components" not in displays:
         return None
     display, n = displays["components"], len(results["model"]["weights"])
-    text, css_class = (
-        (
-            "Features with the largest weights. A weight is the change of the component when the "
-            "feature grows by one standard deviation."
-        ),
-        "figure",
-    )
+    text = "Weight: change of the component when the feature grows by one standard deviation."
+    css_class = "figure"
     if display.image_shape is not None:
         text = "Weights of the pixels: bright pixels raise the component, dark ones lower it."
         css_class = "figure pixels"
