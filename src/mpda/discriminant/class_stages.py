@@ -13,7 +13,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -63,8 +64,7 @@ _HOST_BYTES = 96 * 2**20, 16 * 2**20
 # On a device, where memory is larger and computing twice costs many kernel launches.
 _DEVICE_BYTES = 2**32, 2**31
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result", covariant=True)
+Result = TypeVar("Result")
 
 
 class ClassStages:
@@ -266,14 +266,8 @@ class StageMemory:
 class ClassPool(Protocol):
     """The stages of all classes, in the memory of this machine or on a cluster."""
 
-    def map(
-        self,
-        title: str,
-        work: Callable[Concatenate[ClassStages, Arguments], Result],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> Iterator[Result]:
-        """Yield ``work(stages, *args)`` for each class, in order."""
+    def map(self, title: str, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
+        """Yield ``work(stages)`` for each class, in order."""
 
 
 class LocalClasses:
@@ -327,38 +321,22 @@ class LocalClasses:
             n_classes = n_large if n_jobs is None else len(self.stages)
             self.n_threads = min(count_threads(n_jobs), n_classes)
 
-    def map(
-        self,
-        title: str,
-        work: Callable[Concatenate[ClassStages, Arguments], Result],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> Iterator[Result]:
-        """Yield ``work(stages, *args)`` for each class, in order."""
+    def map(self, title: str, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
+        """Yield ``work(stages)`` for each class, in order."""
         run = self._map_serial if self.n_threads == 1 else self._map_threads
-        results = run(work, *args, **kwargs)
+        results = run(work)
         if self._progress is None:
             return results
         return report_progress(results, len(self.stages), f"{self._progress}, {title}", "classes")
 
-    def _map_serial(
-        self,
-        work: Callable[Concatenate[ClassStages, Arguments], Result],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> Iterator[Result]:
+    def _map_serial(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results one after the other."""
         # One limit for all classes: changing it costs more than the work on a small class.
         with THREADS.limit(limits=self._blas_threads, user_api="blas"):
             for stages in self.stages:
-                yield work(stages, *args, **kwargs)
+                yield work(stages)
 
-    def _map_threads(
-        self,
-        work: Callable[Concatenate[ClassStages, Arguments], Result],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> Iterator[Result]:
+    def _map_threads(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results in order; at most one class for each thread is under way."""
         with (
             THREADS.limit(limits=1, user_api="blas"),
@@ -368,7 +346,7 @@ class LocalClasses:
             for stages in self.stages:
                 if len(pending) == self.n_threads:
                     yield pending.pop(0).result()
-                pending.append(threads.submit(work, stages, *args, **kwargs))
+                pending.append(threads.submit(work, stages))
             for future in pending:
                 yield future.result()
 
@@ -496,7 +474,8 @@ def sum_contributions(
     """
     title = "graphs and forms (1/2)" if strengths is None else "graphs, forms, Schur complements"
     summaries = []
-    for contribution in classes.map(title, ClassStages.contribute, settings, strengths):
+    work = partial(ClassStages.contribute, settings=settings, strengths=strengths)
+    for contribution in classes.map(title, work):
         sums = ClassSums.empty_like(contribution.within) if sums is None else sums
         sums = sums.add(contribution)
         summaries.append(contribution.summary)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 from mpda._lib.array_types import Array
@@ -167,8 +168,8 @@ def fit_discriminant(
             strengths = resolve_penalties(settings.penalties, units)
             schur_complement = sums.schur_complement
             eliminated: list[ClassSummary] = []
-            arguments = settings.classes, strengths
-            for result in classes.map("Schur complements (2/2)", ClassStages.eliminate, *arguments):
+            work = partial(ClassStages.eliminate, settings=settings.classes, strengths=strengths)
+            for result in classes.map("Schur complements (2/2)", work):
                 schur_complement = schur_complement + result.matrix
                 summary = summaries[len(eliminated)]
                 eliminated.append(replace(summary, solver=result.solver, residual=result.residual))
@@ -229,7 +230,8 @@ def _sum_complements(
 ) -> list[Array]:
     """Return the Schur complement (r, r), summed over classes, for each beta."""
     totals = [sums.schur_complement for _ in betas]
-    for matrices in classes.map("Schur complements", _complements, settings, gamma, betas):
+    work = partial(_complements, settings=settings, gamma=gamma, betas=betas)
+    for matrices in classes.map("Schur complements", work):
         totals = [total + matrix for total, matrix in zip(totals, matrices, strict=True)]
     return totals
 

@@ -53,9 +53,9 @@ class MPDA(LinearMap):
         Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
         number is honoured or refused, never cut. There may be more than the number of classes.
     n_neighbors : int, default=20
-        k, the neighbours inside the class that make W and scale the affinity. Cut, with a
-        warning, in a class of fewer samples; a class of one sample is allowed and only adds to
-        what separates classes.
+        Number k of neighbours inside the class, for W and for the scale of the affinity. It is cut,
+        with a warning, in a class of fewer samples. A class of one sample is allowed and only adds
+        to the between-class form.
     gamma : float, default=0.1
         Weight of the agreement between tangent vectors of neighbouring patches.
     alpha : float, default=0.2
@@ -97,7 +97,8 @@ class MPDA(LinearMap):
     solver : {"reduced", "two-stage"}, default="reduced"
         "two-stage" seeks t in the range of the between-class form only.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib; of no effect on a device.
+        Number of classes that are worked on at a time, in threads. None uses as many threads for
+        large classes as BLAS would. Without effect on a device.
     verbose : int, default=0
         With 1, progress goes to stderr.
 

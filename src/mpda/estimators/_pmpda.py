@@ -36,8 +36,8 @@ class PMPDA(LinearMap):
         Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
         number is honoured or refused, never cut.
     n_neighbors : int, default=20
-        k, the neighbours inside the class that make W, the tangent spaces and the affinity. Cut,
-        with a warning, in a class of fewer samples; a class of one sample is allowed.
+        Number k of neighbours inside the class, for W, the tangent spaces and the affinity. It is
+        cut, with a warning, in a class of fewer samples. A class of one sample is allowed.
     gamma : float, default=0.1
         Weight of the agreement between tangent vectors of neighbours.
     alpha : float, default=0.2
@@ -58,7 +58,8 @@ class PMPDA(LinearMap):
     solver : {"reduced", "two-stage"}, default="reduced"
         "two-stage" seeks t in the range of the between-class form only.
     n_jobs : int, default=None
-        Classes worked on at the same time, by joblib; of no effect on a device.
+        Number of classes that are worked on at a time, in threads. None uses as many threads for
+        large classes as BLAS would. Without effect on a device.
     verbose : int, default=0
         With 1, progress goes to stderr.
 

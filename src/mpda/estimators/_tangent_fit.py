@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -354,7 +355,8 @@ def _set_patch_attributes(
     if isinstance(samples, LabelledSamples) and (is_first or hasattr(estimator, "patch_labels_")):
         labels = np.empty(samples.y.size, dtype=np.intp)
         offsets = n_before + np.cumsum(n_patches) - n_patches
-        class_labels = classes.map("patches", ClassStages.patch_labels, settings.classes)
+        work = partial(ClassStages.patch_labels, settings=settings.classes)
+        class_labels = classes.map("patches", work)
         for members, patch_of, offset in zip(samples.members, class_labels, offsets, strict=True):
             labels[members] = patch_of + offset
         values["patch_labels_"] = labels

@@ -158,18 +158,16 @@ class ClusterClasses(Generic[Stages]):
         self._stages = stages
         self._progress = progress
 
-    def map(
-        self, title: str, work: Callable[..., Result], *args: Any, **kwargs: Any
-    ) -> Iterator[Result]:
-        """Yield ``work(stages, *args)`` for each class, in order; stages stay on the workers."""
-        results = _gather_in_order(self._client, self._submit(work, args, kwargs))
+    def map(self, title: str, work: Callable[[Stages], Result]) -> Iterator[Result]:
+        """Yield ``work(stages)`` for each class, in order; the stages stay on the workers."""
+        results = _gather_in_order(self._client, self._submit(work))
         if self._progress is None:
             return results
         return report_progress(results, len(self._stages), f"{self._progress}, {title}", "classes")
 
-    def _submit(self, work: Callable[..., Any], args: Any, kwargs: Any) -> Iterator[Future]:
+    def _submit(self, work: Callable[[Stages], Any]) -> Iterator[Future]:
         for index, stages in enumerate(self._stages):
-            both = self._client.submit(_apply, work, stages, args, kwargs, pure=False)
+            both = self._client.submit(_apply, work, stages, pure=False)
             self._stages[index] = self._client.submit(_entry, both, 0, pure=False)
             yield self._client.submit(_entry, both, 1, pure=False)
 
@@ -187,8 +185,8 @@ def _build_stages(build: Callable[..., Any], rows: Floats, coordinates: Coordina
     return build(_class_samples(rows, coordinates), 0)
 
 
-def _apply(work: Callable[..., Any], stages: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    result = work(stages, *args, **kwargs)
+def _apply(work: Callable[[Any], Any], stages: Any) -> tuple[Any, Any]:
+    result = work(stages)
     return stages, result
 
 
