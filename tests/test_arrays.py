@@ -328,6 +328,7 @@ def test_accelerator_arrays_without_dispatch_are_rejected(monkeypatch):
 
 def test_devices_without_double_precision_are_rejected(library, monkeypatch):
     X, y = digits()
+    # The libraries of the tests have double precision on every device.
     monkeypatch.setattr("mpda._lib.device_inputs.has_double_precision", lambda X: False)
     for method in (MPDA(3), LFDA(3), GramPCA(3)):
         with pytest.raises(TypeError, match="computes in double precision, which"):

@@ -45,6 +45,7 @@ cases = pytest.mark.parametrize(("X", "y"), CASES, ids=NAMES)
 
 
 def training_data(X, y=None, **options):
+    """Return the samples as the estimators pass them on, which show only eigenvectors to users."""
     if y is None or len(np.unique(y)) == 1:  # of one class, which no estimator accepts
         samples = validate_unlabelled(LLTSA(), X)
         samples = replace(samples, y=np.zeros(len(X)), members=[np.arange(len(X))])
