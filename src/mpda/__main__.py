@@ -4,8 +4,6 @@ That is a missing package, Ctrl-C before a command starts, and a standard output
 written.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 

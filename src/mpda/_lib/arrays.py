@@ -10,8 +10,6 @@ and ``cupy``, is imported when the first device array comes. array-api-strict, b
 checks estimators, lacks a few operations; it goes through the host for them.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ over the target by ``os.replace``. Depends on the standard library only, since t
 imports it before NumPy.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Checks of device arrays: arrays of PyTorch and CuPy, with scikit-learn's array API dispatch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

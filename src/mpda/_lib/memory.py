@@ -1,7 +1,5 @@
 """The guard against matrices of all pairs of a class that do not fit into memory."""
 
-from __future__ import annotations
-
 import math
 import os
 from pathlib import Path

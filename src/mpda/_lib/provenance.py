@@ -3,8 +3,6 @@
 Model files, report pages and rows of experiments record both.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from functools import cache

@@ -1,7 +1,5 @@
 """Limits on the threads of BLAS and OpenMP, and the number of threads over classes."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

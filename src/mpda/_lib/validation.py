@@ -5,8 +5,6 @@ Samples are checked by scikit-learn, grouped by class, and scaled by a power of 
 squares could leave the range of floating-point numbers. ``samples`` defines what comes out.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 import warnings

@@ -4,8 +4,6 @@ A contender is a method of `mpda.model_selection.methods` with its fixed paramet
 that cross-validation searches. Plain 1-NN on the features is the contender without a method.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ The paper reduces features by PCA to 95 % of the variance where there are more t
 Standardisation is ours: it is decided by leave-one-out 1-NN on the training samples.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

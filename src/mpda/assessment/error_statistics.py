@@ -9,8 +9,6 @@ the ratio of test to training samples (Nadeau and Bengio, 2003, "Inference for t
 error"). The paired test uses the same formula on the differences of two methods.
 """
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ The error is that of 1-NN in the space of the model: among the training samples 
 them, among the other samples of the file (leave-one-out) if not.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ components. Components are nested, so one fit serves all their numbers; `Discrim
 also shares work between grid points. Methods of scikit-learn are fitted once for each point.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Table of errors as text, for the output of ``mpda fit``, ``compare`` and ``demo``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ vectors of the neighbourhood about its mean. A term of X'BX is the scatter that 
 dimension r leaves unexplained in its neighbourhood. Depends on the neighbour lists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -6,8 +6,6 @@ twice that.) A method is a generalized eigenproblem of two such matrices; LSDA w
 as well. Depends on the neighbour graphs and on ``discriminant.scatter``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

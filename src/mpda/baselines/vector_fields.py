@@ -10,8 +10,6 @@ field minimises sum_ij W_ij (t'd_ij - v_j'T_j'd_ij)^2 + ridge |t|^2. Depends on 
 tangent bases and the within-class form of PMPDA.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -5,8 +5,6 @@ commands share. The help texts are the entries "Parameters" of the docstrings of
 of these dataclasses.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections.abc import Callable

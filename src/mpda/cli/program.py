@@ -4,8 +4,6 @@ The commands are functions in modules named after them; ``command_factory`` make
 typer.
 """
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Iterable, Sequence

@@ -5,8 +5,6 @@ go to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 error a
 130 interrupted. Depends on no other module of the package before a command runs.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What one class adds to the sums of a fit. The results of ``class_stages``, without behaviour."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from mpda._lib.array_types import Array, Floats, Ints

@@ -15,8 +15,6 @@ elimination is
 the result is the sum of G_j' P_j^-1 G_j, and |G_{j+1}| is the residual norm after j steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

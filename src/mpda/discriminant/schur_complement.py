@@ -10,8 +10,6 @@ single precision with iterative refinement in double precision. A direct solver 
 that is slow (a Cholesky factor in single precision, refined likewise) or does not converge.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The parameters of a fit, checked, and the units of gamma, alpha and beta."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

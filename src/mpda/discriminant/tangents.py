@@ -5,8 +5,6 @@ samples of patch p whose share of the variance reaches the tangent energy (0.95)
 sample and its neighbours for a patch. PCA runs in batches of patches of similar size.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

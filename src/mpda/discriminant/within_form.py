@@ -13,8 +13,6 @@ over ordered pairs. With A_pq = T_p'T_q and w_pq the number of edges between pat
 and every ridge. Depends on the graph W, the patches and their tangent bases.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

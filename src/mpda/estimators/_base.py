@@ -4,8 +4,6 @@ Every method learns ``components_`` (r, d) and ``mean_`` (d,), and maps a sample
 components_ (x - mean_).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -4,8 +4,6 @@ Component r is the direction t_r times (lambda_r / lambda_1)^p, or a row of an o
 This is the last step of every fit that solves an eigenproblem.
 """
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -5,8 +5,6 @@ eigenproblem in ``solve(data)``. The functions below do the rest: they compute t
 training data, set the attributes, and share stages between the parameter sets of a search.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any

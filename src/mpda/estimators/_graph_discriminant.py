@@ -1,7 +1,5 @@
 """Discriminant analysis by the Laplacians of any two graphs (section 2 of the paper)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Self
 

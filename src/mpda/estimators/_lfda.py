@@ -1,7 +1,5 @@
 """Local Fisher Discriminant Analysis (Sugiyama 2007)."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike

@@ -1,7 +1,5 @@
 """Linear Local Tangent Space Alignment (Zhang et al. 2007)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Linearised Parallel Field Embedding on a supervised graph (Lin et al. 2013)."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike

@@ -1,7 +1,5 @@
 """Least-Squares Dimension Reduction (Suzuki and Sugiyama 2013)."""
 
-from __future__ import annotations
-
 import math
 import time
 import warnings

@@ -1,7 +1,5 @@
 """Estimator for the manifold partition alone: patches of the samples that are nearly flat."""
 
-from __future__ import annotations
-
 from typing import Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Marginal Fisher Analysis (Yan et al. 2007)."""
 
-from __future__ import annotations
-
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike

@@ -1,7 +1,5 @@
 """Manifold Partition Discriminant Analysis."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike

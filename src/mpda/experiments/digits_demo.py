@@ -4,8 +4,6 @@ The model on the report page is MPDA, fitted to the first split with the paramet
 cross-validation selected there.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO

@@ -6,8 +6,6 @@ ways: at the number of components that is best on the test samples, as the paper
 number that cross-validation on the training samples selected.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence

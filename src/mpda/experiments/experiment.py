@@ -4,8 +4,6 @@ The rows of all experiments are kept in one file, ``rows.jsonl`` of the output d
 experiment that was stopped is resumed and experiments share their rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date

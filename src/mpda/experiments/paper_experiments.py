@@ -4,8 +4,6 @@ Table 1 (data sets), Table 2 (errors of all methods), the two tasks on USPS, acc
 number of components, sensitivity to the parameters of MPDA, and the illustration of tangents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial

@@ -3,8 +3,6 @@
 Colours can be told apart by colour-blind readers, and line styles differ in a grey print.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -6,8 +6,6 @@ form (no ridge for the baselines, one ridge for MPDA and PMPDA). Everything beyo
 contender of its own.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 from typing import Any
 

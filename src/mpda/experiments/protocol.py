@@ -5,8 +5,6 @@ A share of the samples trains (25 %, Vehicle 50 %), stratified by class, in 20 r
 ``mpda.experiments.task``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256

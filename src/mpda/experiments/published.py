@@ -1,7 +1,5 @@
 """Published results: the numbers of the paper's tables, from ``published.json``."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from functools import cache

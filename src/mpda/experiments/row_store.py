@@ -4,8 +4,6 @@ Every row is written by one system call and synced before the next task counts a
 killed at any time: complete lines are rows, and a line that was cut off is skipped by the reader.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Report page of the paper's experiments, made from the rows of ``mpda reproduce``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

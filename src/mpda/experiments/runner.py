@@ -4,8 +4,6 @@ joblib distributes the tasks to processes (or to a Dask cluster, if its backend 
 that was stopped, by Ctrl-C or by a kill, is resumed by running the same tasks with the same file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 import warnings

@@ -4,8 +4,6 @@ The paper's figures show that PCA of a patch of the partition finds the tangent 
 PCA of a sample and its k nearest neighbours, here k = 2, follows the noise.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ parameters and number of components by 4-fold cross-validation on the training s
 the errors of 1-NN on the test samples for every number of components.
 """
 
-from __future__ import annotations
-
 import json
 import time
 import tracemalloc

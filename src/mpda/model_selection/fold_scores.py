@@ -4,8 +4,6 @@ The estimator fits all parameter sets through ``LinearMap.fit_many``. One sweep 
 then gives the 1-NN predictions for every number of them.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The points of a parameter grid and the numbers of components of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce

@@ -1,7 +1,5 @@
 """The list of methods that tests, studies and commands read, with their search grids."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module

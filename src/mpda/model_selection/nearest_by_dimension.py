@@ -5,8 +5,6 @@ therefore not farther by the first a than the nearest one is by b. A matrix prod
 distances by b components, and only the few candidates that remain are followed one by one.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints

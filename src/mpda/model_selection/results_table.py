@@ -1,7 +1,5 @@
 """The results of a search: scores of all folds, and the table ``cv_results_``."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -4,8 +4,6 @@ Grid points are fitted through ``LinearMap.fit_many``, which shares their work, 
 classifier for every number of components (``fold_scores``). ``selection_rules`` selects one.
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from typing import Any, Self

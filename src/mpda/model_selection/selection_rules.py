@@ -4,8 +4,6 @@ With a few hundred samples the best mean over folds is mostly luck, so the rules
 of neighbouring grid points and numbers of components.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

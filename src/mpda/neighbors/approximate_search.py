@@ -5,8 +5,6 @@ miss a neighbour but never contains a wrong distance. The share of missed neighb
 measured; compare with "exact" on a part of the samples if it matters.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

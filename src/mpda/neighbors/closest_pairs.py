@@ -5,8 +5,6 @@ matrix are searched by Gram products, |x_i|^2 + |x_j|^2 - 2 x_i'x_j. These lose 
 every entry within their rounding of the best is computed again from differences.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints

@@ -5,8 +5,6 @@ A_ij = exp(-d_ij^2 / (sigma_i sigma_j)), sigma_i being the distance to the k-th 
 (equation between, after Zelnik-Manor and Perona).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

@@ -1,7 +1,5 @@
 """Work on many classes, folds or tasks: in parallel on this machine, or on a Dask cluster."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 from mpda.parallel.local import map_ordered

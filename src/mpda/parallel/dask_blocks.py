@@ -1,7 +1,5 @@
 """Dask arrays and dataframes as lazy blocks of rows with labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any

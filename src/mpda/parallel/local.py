@@ -1,7 +1,5 @@
 """Independent tasks on this machine, one after the other or in parallel by joblib."""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -7,8 +7,6 @@ that is not connected is joined by the shortest edges between its components. Al
 NumPy arrays of shape (n, n).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

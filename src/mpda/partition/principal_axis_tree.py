@@ -9,8 +9,6 @@ device about twenty calls without synchronisation.
 This is not the rule of the paper, which is in ``split``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

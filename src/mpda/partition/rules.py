@@ -5,8 +5,6 @@ A rule takes the samples of a class and their k'-nearest-neighbour lists, and re
 large classes (``principal_axis_tree``). Patches may also be given, or come from a clusterer.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

@@ -6,8 +6,6 @@ sides reach go to the side with the smaller R^p N_p (linearity times size). Only
 split, so the order of splitting does not matter and the rule is a plain recursion.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ Both rules (``split`` and ``principal_axis_tree``) cut a class in two, and its p
 no node has more than M samples. Both return a ``Partition`` with a ``SplitTree``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

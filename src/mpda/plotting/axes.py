@@ -5,8 +5,6 @@ reference. All access to matplotlib is here and in the ``plot`` methods, so impo
 `mpda.plotting` does not import matplotlib.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from io import BytesIO
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Weights of the features in the components, as bars or images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

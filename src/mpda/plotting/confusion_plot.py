@@ -1,7 +1,5 @@
 """Confusion matrix of classes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

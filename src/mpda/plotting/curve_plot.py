@@ -1,7 +1,5 @@
 """Error against the number of components, with confidence bands."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Bar chart of eigenvalues."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Scatter plot of classes in one, two or three components."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 

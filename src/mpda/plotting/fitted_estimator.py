@@ -1,7 +1,5 @@
 """Access to fitted estimators, alone or in a search or pipeline; checks of arguments."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Patches of a class in the plane, with their tangent lines."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Colours, markers and line styles that colour-blind readers and grey prints can tell apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

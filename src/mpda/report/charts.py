@@ -5,8 +5,6 @@ script replaces by those of the theme: "@0" to "@7" are the colours of classes, 
 "@grid" and "@paper" those of text and lines; "@0/0.2" is transparent.
 """
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

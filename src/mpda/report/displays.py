@@ -4,8 +4,6 @@
 the curves with plotly and the others with matplotlib; figures for papers are all from matplotlib.
 """
 
-from __future__ import annotations
-
 from io import BytesIO
 from typing import Any
 

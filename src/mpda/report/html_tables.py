@@ -1,7 +1,5 @@
 """HTML tables of the page. All text from the data is escaped here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """The top of the page: large numbers and sentences."""
 
-from __future__ import annotations
-
 from collections import Counter
 from html import escape
 from typing import Any

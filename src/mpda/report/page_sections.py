@@ -1,7 +1,5 @@
 """The sections of the page: heading, explanation, charts, figures and tables."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from html import escape

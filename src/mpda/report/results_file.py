@@ -4,8 +4,6 @@ A file is accepted if its format name, version and required keys are right. Wron
 section are found when it is drawn, by the displays of `mpda.plotting`.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator

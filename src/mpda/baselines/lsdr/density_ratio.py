@@ -12,8 +12,6 @@ Reference: T. Suzuki and M. Sugiyama, "Sufficient Dimension Reduction via Square
 Information Estimation", Neural Computation 25(3), 2013. Depends on NumPy and SciPy only.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ samples, which removes null directions, and on samples sorted by value, so that 
 on the order of the samples nor on the names of the classes.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, replace
 from functools import partial

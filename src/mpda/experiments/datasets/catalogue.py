@@ -3,8 +3,6 @@
 The entries are data and lie in ``catalogue.json``.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from importlib.resources import files

@@ -4,8 +4,6 @@ Files are .npz archives with the arrays X and y. Samples are compared with the s
 checksum of the catalogue before anyone uses them.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from hashlib import sha256

@@ -4,8 +4,6 @@ A source is a small frozen dataclass. ``str(source)`` names it for people, and t
 of the remote ones downloads the samples. Failures are reported by ``loading.load``.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import sys
