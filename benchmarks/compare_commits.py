@@ -1,0 +1,125 @@
+"""Old and new code in turns: the ratio new / old of every line of ``make bench`` or a large study.
+
+    python benchmarks/compare_commits.py OLD [--new REV] [--turns 7] [--data DIR]
+                                         [--study bench|mnist|million|...] [--out FILE]
+
+Each turn runs the benchmark of both commits in fresh processes, because the speed of a shared
+machine changes from minute to minute. Values are times or ratios of times; where a line divides
+another program's time by ours, the ratio is inverted, so that more than 1 always means slower.
+The table has the median and the quartiles over turns.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from protocol import data_argument, provenance
+
+# Lines that divide the time of another program by ours.
+_INVERTED = ("definition / MPDA", "GridSearchCV / DiscriminantSearchCV")
+# Columns of Markdown tables that hold what a fit costs.
+_COST_COLUMNS = ("seconds", "times the k-NN", "MiB above the data", "MiB above the start")
+
+
+def measure(tree: Path, study: str, data: Path | None) -> dict[str, float]:
+    """Run a benchmark of the code in a tree; return its values by line."""
+    script = ["bench.py"] if study == "bench" else ["scale.py", study]
+    command = [sys.executable, str(tree / "benchmarks" / script[0]), *script[1:]]
+    command += ["--data", str(data)] if data else []
+    environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+    # A benchmark exits with an error if a claim does not hold; the values are printed all the same.
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True).stdout
+    values = {**_read_lines(printed), **_read_tables(printed)}
+    if not values:
+        raise RuntimeError(f"{' '.join(command)} printed no values.")
+    return values
+
+
+def _read_lines(printed: str) -> dict[str, float]:
+    """Return the last number of lines like ``MPDA / NCA time (...)   <= 0.08   0.084``."""
+    values: dict[str, float] = {}
+    for line in printed.splitlines():
+        match = re.match(r"\s*(\S.*?)\s{2,}.*?([\d.]+)(?: s| MiB)?(?:\s+DOES NOT HOLD)?$", line)
+        if match and "|" not in line:
+            name = re.sub(r"\s*\(.*", "", match[1])
+            values[name] = values.get(name, 0.0) + float(match[2])
+    return values
+
+
+def _read_tables(printed: str) -> dict[str, float]:
+    """Return the sums of the cost columns of Markdown tables, by row and column."""
+    values: dict[str, float] = {}
+    header: list[str] = []
+    for line in printed.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            header = []
+        elif not header:
+            header = cells
+        else:
+            for column, cell in zip(header[1:], cells[1:], strict=False):
+                numbers = re.findall(r"[\d.]+", cell)
+                if column in _COST_COLUMNS and numbers:
+                    values[f"{cells[0]}, {column}"] = sum(map(float, numbers))
+    return values
+
+
+def compare(old: Path, new: Path, study: str, data: Path | None, turns: int) -> list[str]:
+    """Return a table of the ratios new / old over all turns."""
+    ratios: dict[str, list[float]] = {}
+    for turn in range(turns):
+        order = (old, new) if turn % 2 == 0 else (new, old)
+        values = {tree: measure(tree, study, data) for tree in order}
+        for name in values[old].keys() & values[new].keys():
+            ratio = values[new][name] / values[old][name] if values[old][name] else np.nan
+            ratios.setdefault(name, []).append(1 / ratio if name.startswith(_INVERTED) else ratio)
+        print(f"turn {turn + 1} of {turns}", file=sys.stderr, flush=True)
+    lines = [
+        f"| {study}: new / old | quartile | median | quartile | at most 1.15 |",
+        "|---|---|---|---|---|",
+    ]
+    for name, row in sorted(ratios.items()):
+        low, median, high = np.nanquantile(row, [0.25, 0.5, 0.75])
+        holds = "yes" if median <= 1.15 else "NO"
+        lines.append(f"| {name} | {low:.2f} | {median:.2f} | {high:.2f} | {holds} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("old", help="commit to compare with")
+    parser.add_argument("--new", default="HEAD", help="commit that is compared")
+    parser.add_argument("--turns", type=int, default=7)
+    parser.add_argument("--study", default="bench", help="bench, or a study of scale.py")
+    parser.add_argument("--out", type=Path, help="file for the table")
+    data_argument(parser)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        trees = {}
+        for name in ("old", "new"):
+            trees[name] = Path(folder) / name
+            revision = getattr(arguments, name)
+            trees[name].mkdir()
+            archive = subprocess.check_output(["git", "archive", revision])
+            subprocess.run(["tar", "-x", "-C", str(trees[name])], input=archive, check=True)
+        lines = compare(
+            trees["old"], trees["new"], arguments.study, arguments.data, arguments.turns
+        )
+    hashes = subprocess.check_output(
+        ["git", "rev-parse", "--short", arguments.old, arguments.new], text=True
+    )
+    text = "\n".join([*lines, "", f"{' -> '.join(hashes.split())}, {arguments.turns} turns; "])
+    text += provenance() + "\n"
+    print(text)
+    if arguments.out:
+        arguments.out.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
