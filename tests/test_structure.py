@@ -30,6 +30,25 @@ def test_imports_follow_the_order_of_the_algorithm():
     assert measure.wrong_imports() == []
 
 
+def test_module_and_class_names_are_unique():
+    assert measure.repeated_names() == []
+
+
+@pytest.mark.parametrize("folders", measure.MAX_LINES, ids=" and ".join)
+def test_names_are_no_function_words(folders):
+    assert measure.function_word_share(*folders) <= measure.MAX_FUNCTION_WORDS
+
+
+def test_public_docstrings_pass_numpydoc_validation():
+    assert measure.docstring_errors() == []
+
+
+def test_fit_enters_few_files():
+    files, before = measure.files_of_fit()
+    assert len(files) <= measure.MAX_FILES_OF_FIT, files
+    assert len(before) <= measure.MAX_FILES_BEFORE_NEIGHBORS, before
+
+
 def run_python(script, *arguments):
     """Run a script in a new process and return the last line of its output."""
     command = [sys.executable, "-c", script, *arguments]
