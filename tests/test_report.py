@@ -75,7 +75,7 @@ def test_key_numbers_are_the_errors_of_the_method_and_its_references(wine):
     rows = {row["method"]: row for row in wine["comparison"]["problems"][0]["rows"]}
     cards = dict(re.findall(r'<div class="key[^"]*"><dt>(.*?)</dt><dd><b>(.*?)</b>', render(wine)))
     captions = ["error of MPDA", "error of 1-NN on all features", "error of LDA"]
-    assert list(cards) == [*captions, "components of MPDA"]
+    assert list(cards) == captions
     for caption, method in zip(captions, ("MPDA", "1-NN", "LDA"), strict=True):
         assert float(cards[caption]) == pytest.approx(rows[method]["error"], abs=0.05)
 
@@ -135,7 +135,6 @@ def test_several_problems_have_one_table_and_a_choice_of_curves(wine):
     wine["comparison"]["problems"] = [{**problem, "name": f"set {i}"} for i in range(3)]
     page = Page(render(wine))
     assert {"curve-1", "curve-2", "curve-3", "curve-choice"} <= set(page.ids)
-    assert "of 3" in page.text
     charts = [a for _, a in page.elements if a.get("class") == "chart"]
     hidden = {a["id"] for a in charts if "hidden" in a}
     assert hidden == {"embedding-space", "curve-2", "curve-3"}

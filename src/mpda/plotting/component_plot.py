@@ -108,14 +108,9 @@ class ComponentsDisplay(Display):
         rows = check_components(components, n_components)
         if feature_names is None:
             feature_names = get_feature_names(estimator, step, n_features)
-        names = get_component_names(step, n_components)
-        display = cls(
-            weights[rows],
-            feature_names=feature_names,
-            component_names=[names[i] for i in rows],
-            image_shape=image_shape,
-        )
-        return display.plot(ax, top=top)
+        names = [get_component_names(step, n_components)[i] for i in rows]
+        options: dict[str, Any] = {"feature_names": feature_names, "image_shape": image_shape}
+        return cls(weights[rows], component_names=names, **options).plot(ax, top=top)
 
     def plot(self, ax: Any = None, *, top: int = 10) -> Self:
         """Draw with matplotlib.
@@ -174,15 +169,7 @@ class ComponentsDisplay(Display):
         axis.spines[:].set_visible(False)
 
 
-def plot_components(
-    estimator: Any,
-    *,
-    components: int | Sequence[int] | None = None,
-    feature_names: Sequence[str] | None = None,
-    image_shape: Sequence[int] | None = None,
-    top: int = 10,
-    ax: Any = None,
-) -> Any:
+def plot_components(estimator: Any, **options: Any) -> Any:
     """Draw the weights of features in each component, as bars or images.
 
     The weights are the entries of ``components_``. They are comparable between features with the
@@ -193,17 +180,9 @@ def plot_components(
     ----------
     estimator : fitted estimator with ``components_``, or a search or pipeline with one
         Model.
-    components : int or sequence of int, default=None
-        Components to draw, from 0; None takes the first four, or ten images.
-    feature_names : sequence of str, default=None
-        None takes the names that the estimator has seen.
-    image_shape : tuple of two int, default=None
-        Rows and columns, where features are pixels. Each image has its own limits, with zero in
-        the middle.
-    top : int, default=10
-        Number of bars.
-    ax : matplotlib axes, or a sequence of one for each component, default=None
-        Where to draw; None makes a figure.
+    **options : object
+        ``components``, ``feature_names``, ``image_shape``, ``top`` and ``ax``, as described for
+        `ComponentsDisplay.from_estimator`. Each image has its own limits, with zero in the middle.
 
     Returns
     -------
@@ -220,15 +199,7 @@ def plot_components(
     >>> [len(axis.patches) for axis in figure.axes]
     [3, 3]
     """
-    display = ComponentsDisplay.from_estimator(
-        estimator,
-        components=components,
-        feature_names=feature_names,
-        image_shape=image_shape,
-        top=top,
-        ax=ax,
-    )
-    return display.figure_
+    return ComponentsDisplay.from_estimator(estimator, **options).figure_
 
 
 def _check_names(kind: str, names: Sequence[str] | None, n: int) -> list[str]:

@@ -176,15 +176,7 @@ def _add_legend(axis: Any, n_classes: int, size: float) -> None:
         legend.set_title(f"{LEGEND_LIMIT} of {n_classes} classes")
 
 
-def plot_embedding(
-    estimator: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    *,
-    components: int | Sequence[int] = (0, 1),
-    ax: Any = None,
-    title: str | None = None,
-) -> Any:
+def plot_embedding(estimator: Any, X: ArrayLike, y: ArrayLike, **options: Any) -> Any:
     """Draw the classes in one, two or three components of a fitted estimator.
 
     Classes differ in colour and marker. Up to ten classes whose names are one letter or digit are
@@ -198,19 +190,13 @@ def plot_embedding(
         Samples.
     y : array-like of shape (n_samples,)
         Class labels.
-    components : int or sequence of one to three int, default=(0, 1)
-        Components to draw, from 0. One is drawn as a strip of points, three in space.
-    ax : matplotlib axes, default=None
-        Where to draw; None makes a figure.
-    title : str, default=None
-        Title of the axes.
+    **options : object
+        ``components``, ``ax`` and ``title``, as described for `EmbeddingDisplay.from_estimator`.
+        One component is drawn as a strip of points, three in space.
 
     Returns
     -------
     matplotlib.figure.Figure
         Figure with the plot.
     """
-    display = EmbeddingDisplay.from_estimator(
-        estimator, X, y, components=components, ax=ax, title=title
-    )
-    return display.figure_
+    return EmbeddingDisplay.from_estimator(estimator, X, y, **options).figure_

@@ -86,11 +86,11 @@ class PartitionDisplay(Display):
         X : array-like of shape (n_samples, n_features)
             Training samples of the estimator.
         label : class label, default=None
-            Class to draw; None takes the largest one.
+            Class to draw; None takes the largest one, or all samples where there were no labels.
         ax : matplotlib axes, default=None
             Where to draw; None makes a figure.
         title : str, default=None
-            None names the class, the number of patches and their mean linearity.
+            None names the class, the number of patches and their mean linearity; 1 is flat.
 
         Returns
         -------
@@ -149,9 +149,7 @@ class PartitionDisplay(Display):
         return self._finish(axis, title)
 
 
-def plot_partition(
-    estimator: Any, X: ArrayLike, *, label: Any = None, ax: Any = None, title: str | None = None
-) -> Any:
+def plot_partition(estimator: Any, X: ArrayLike, **options: Any) -> Any:
     """Draw the patches of a class with their tangent lines.
 
     Samples with more than two features are drawn in their first two principal components. The
@@ -163,19 +161,15 @@ def plot_partition(
         Model with patches.
     X : array-like of shape (n_samples, n_features)
         Training samples of the estimator.
-    label : class label, default=None
-        Class to draw; None takes the largest one, or all samples where there were no labels.
-    ax : matplotlib axes, default=None
-        Where to draw; None makes a figure.
-    title : str, default=None
-        None names the class, the number of patches and their mean linearity; 1 is flat.
+    **options : object
+        ``label``, ``ax`` and ``title``, as described for `PartitionDisplay.from_estimator`.
 
     Returns
     -------
     matplotlib.figure.Figure
         Figure with the plot.
     """
-    return PartitionDisplay.from_estimator(estimator, X, label=label, ax=ax, title=title).figure_
+    return PartitionDisplay.from_estimator(estimator, X, **options).figure_
 
 
 def _select_class(step: Any, patches: Ints, label: Any) -> tuple[Bools, str | None]:

@@ -20,6 +20,7 @@ _MAX_HALF_WIDTH = 12
 # Text stays text, so it has the font of the page and can be searched; the ground is the page's.
 _SVG_OPTIONS = {"svg.fonttype": "none", "savefig.transparent": True}
 Results = dict[str, Any]
+Displays = dict[str, Any]  # by name, as `make_displays` returns them
 
 
 @dataclass(frozen=True)
@@ -64,22 +65,20 @@ def make_sections(results: Results) -> list[Section]:
         At least the section on provenance.
     """
     displays = make_displays(results)
-    sections = [
-        _make_embedding(results, displays),
-        _make_curves(results, displays),
-        _make_comparison(results),
-        _make_confusion(results, displays),
-        _make_eigenvalues(results, displays),
-        _make_components(results, displays),
-        _make_partition(results, displays),
-        _make_provenance(results),
-    ]
-    return [section for section in sections if section is not None]
+    makers = {
+        _make_embedding: "embedding" in displays,
+        _make_curves: any(name.startswith("curve") for name in displays),
+        _make_comparison: results.get("comparison", {}).get("problems"),
+        _make_confusion: "confusion" in displays,
+        _make_eigenvalues: "eigenvalues" in displays,
+        _make_components: "components" in displays,
+        _make_partition: results.get("partition", {}).get("classes"),
+        _make_provenance: True,
+    }
+    return [make(results, displays) for make, has_results in makers.items() if has_results]
 
 
-def _make_embedding(results: Results, displays: dict[str, Any]) -> Section | None:
-    if "embedding" not in displays:
-        return None
+def _make_embedding(results: Results, displays: Displays) -> Section:
     embedding = results["embedding"]
     wrong, n = embedding.get("wrong"), len(embedding["points"])
     text = "Each mark is a sample. Samples of the same class should lie together."
@@ -99,40 +98,36 @@ def _make_embedding(results: Results, displays: dict[str, Any]) -> Section | Non
             '<button type="button" data-view="embedding-space" aria-pressed="false">3D</button>'
             '</div><p class="note" id="no-space" hidden>The view in three dimensions needs WebGL, '
             f"which this browser does not offer.</p>{html}"
-            + _chart_element("embedding-space", f"{label}, in three dimensions", hidden=True)
+            + _chart_element("embedding-space", f"{label}, in three dimensions", " hidden")
         )
     html = _lead(text, note) + html + _caption(embedding)
     return Section("classes", "Classes", "The classes in the first components", html, charts)
 
 
-def _make_curves(results: Results, displays: dict[str, Any]) -> Section | None:
-    problems = results.get("comparison", {}).get("problems", [])
+def _make_curves(results: Results, displays: Displays) -> Section:
+    problems = results["comparison"]["problems"]
     keys = [f"curve-{i + 1}" for i in range(len(problems))] if len(problems) > 1 else ["curve"]
     drawn = {key: p for key, p in zip(keys, problems, strict=False) if key in displays}
-    if not drawn:
-        return None
     charts = {key: draw_curves(displays[key]) for key in drawn}
-    text = "Error by number of components; lower is better. Bands are 95 % confidence intervals."
-    if any(c.get("selected") is not None for p in drawn.values() for c in p["curves"]):
-        text += " A ring marks the selected number of components (mean over the splits)."
-    elements, options = [], ""
+    text = (
+        "Error by number of components; lower is better. Bands are 95 % confidence intervals. "
+        "A ring marks the selected number of components (mean over the splits)."
+    )
+    elements = options = ""
     for i, (key, problem) in enumerate(drawn.items()):
         label = f"Error against the number of components on {problem['name']}"
         hidden, table = " hidden" if i else "", curves_table(problem["curves"])
-        elements.append(_chart_element(key, label, hidden=i > 0))
-        details = f'<details data-with="{key}"{hidden}><summary>Values</summary>{table}</details>'
-        elements.append(details)
+        elements += _chart_element(key, label, hidden)
+        elements += f'<details data-with="{key}"{hidden}><summary>Values</summary>{table}</details>'
         options += f'<option value="{key}">{escape(problem["name"])}</option>'
     choice = f'<label class="choice">Problem <select id="curve-choice">{options}</select></label>'
-    html = _lead(text) + (choice if len(drawn) > 1 else "") + "".join(elements)
+    html = _lead(text) + (choice if len(drawn) > 1 else "") + elements
     return Section("dimensions", "Components", "Error by number of components", html, charts)
 
 
-def _make_comparison(results: Results) -> Section | None:
-    comparison = results.get("comparison", {})
-    problems = comparison.get("problems", [])
-    if not problems:
-        return None
+def _make_comparison(results: Results, displays: Displays) -> Section:
+    comparison = results["comparison"]
+    problems = comparison["problems"]
     text = "Share of samples that get a wrong class; lower is better. ± is the standard deviation."
     note = "Bold: best, or not significantly worse (paired t-test, 5 %)."
     if len(problems) == 1:
@@ -147,9 +142,7 @@ def _make_comparison(results: Results) -> Section | None:
     return Section("methods", "Methods", "Comparison of methods", html)
 
 
-def _make_confusion(results: Results, displays: dict[str, Any]) -> Section | None:
-    if "confusion" not in displays:
-        return None
+def _make_confusion(results: Results, displays: Displays) -> Section:
     text = "Rows are true classes, columns predicted classes. Counts off the diagonal are errors."
     label = "Counts of true classes (rows) and predicted classes"
     figure = _draw_svg(results, "confusion", displays["confusion"], label)
@@ -158,9 +151,7 @@ def _make_confusion(results: Results, displays: dict[str, Any]) -> Section | Non
     return Section("confusion", "Confusion", "Confusion of classes", html, half=half)
 
 
-def _make_eigenvalues(results: Results, displays: dict[str, Any]) -> Section | None:
-    if "eigenvalues" not in displays:
-        return None
+def _make_eigenvalues(results: Results, displays: Displays) -> Section:
     text = (
         "How well each component separates the classes. Where the bars become flat, further "
         "components add little."
@@ -170,9 +161,7 @@ def _make_eigenvalues(results: Results, displays: dict[str, Any]) -> Section | N
     return Section("eigenvalues", "Eigenvalues", "Eigenvalues", html, half=True)
 
 
-def _make_components(results: Results, displays: dict[str, Any]) -> Section | None:
-    if "components" not in displays:
-        return None
+def _make_components(results: Results, displays: Displays) -> Section:
     display, n = displays["components"], len(results["model"]["weights"])
     text = "Weight: change of the component when the feature grows by one standard deviation."
     css_class = "figure"
@@ -186,15 +175,12 @@ def _make_components(results: Results, displays: dict[str, Any]) -> Section | No
     return Section("features", "Features", "Features in the components", html)
 
 
-def _make_partition(results: Results, displays: dict[str, Any]) -> Section | None:
-    classes = results.get("partition", {}).get("classes")
-    if not classes:
-        return None
+def _make_partition(results: Results, displays: Displays) -> Section:
     html = _lead(
         "Each class is divided into small patches that are nearly flat. A linearity of 1 is flat; "
         "larger values mean that the patch is curved."
     )
-    table = patches_table(classes)
+    table = patches_table(results["partition"]["classes"])
     if "partition" in displays:
         example = results["partition"]["example"]
         label = f"Patches of class {example['label']} with their tangent lines"
@@ -203,7 +189,7 @@ def _make_partition(results: Results, displays: dict[str, Any]) -> Section | Non
     return Section("patches", "Patches", "Patches of the classes", html + table)
 
 
-def _make_provenance(results: Results) -> Section:
+def _make_provenance(results: Results, displays: Displays) -> Section:
     provenance, html = results["provenance"], ""
     if provenance.get("command"):
         html = (
@@ -213,11 +199,8 @@ def _make_provenance(results: Results) -> Section:
         )
     steps = results.get("model", {}).get("steps") or []
     tables = [pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
-    facts = dict(provenance.get("versions") or {})
-    if provenance.get("machine"):
-        facts["machine"] = provenance["machine"]
-    if provenance.get("at"):
-        facts["date"] = provenance["at"].replace("T", " ").replace("+00:00", " UTC")
+    facts = {"machine": provenance.get("machine"), "date": provenance.get("at")}
+    facts = {**(provenance.get("versions") or {}), **{k: v for k, v in facts.items() if v}}
     if facts:
         tables.append(pairs_table("Versions", facts))
     html += f'<div class="sheets">{"".join(tables)}</div>' if tables else ""
@@ -233,11 +216,10 @@ def _caption(section: Results) -> str:
     return f'<p class="how">{escape(section["how"])}</p>' if section.get("how") else ""
 
 
-def _chart_element(name: str, label: str, *, hidden: bool = False) -> str:
+def _chart_element(name: str, label: str, hidden: str = "") -> str:
     """Return the empty element into which the script draws a chart."""
-    suffix = " hidden" if hidden else ""
     label = escape(label)
-    return f'<div class="chart" id="{name}" role="figure" aria-label="{label}"{suffix}></div>'
+    return f'<div class="chart" id="{name}" role="figure" aria-label="{label}"{hidden}></div>'
 
 
 def _draw_svg(
