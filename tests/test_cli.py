@@ -307,7 +307,7 @@ MISTAKES = [
     (("fit", "names.csv", "--label", "y"), 1, "Every sample has a different label in 'y'"),
     (("fit", "equal.csv", "--label", "y"), 1, "All samples have the same features"),
     (("transform", "absent.mpda", "iris.csv", "--out", "z.csv"), 1, "absent.mpda"),
-    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 2, ".xls"),
+    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 1, ".xls"),
     (("transform", "broken.mpda", "iris.csv", "--out", "z.csv"), 1, "broken.mpda"),
     (("evaluate", "iris.mpda", "narrow.npz"), 1, "has 2 features, but the model was fitted with 4"),
     (("export", "iris.mpda"), 2, "--onnx FILE, --matrix"),

@@ -44,16 +44,6 @@ def test_all_formats_give_the_same_table(frame, tmp_path, name):
     assert list(table.to_frame().columns) == list(table.features)
 
 
-def test_arrow_streams_are_read(frame, tmp_path):
-    import pyarrow as pa
-
-    path = tmp_path / "a.arrow"
-    content = pa.Table.from_pandas(frame)
-    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, content.schema) as stream:
-        stream.write_table(content)
-    assert read_table(path, label="species").X.shape == (150, 4)
-
-
 def test_semicolons_spaces_and_byte_order_mark_are_accepted(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("\ufeffa; b ;kind\n1; 2;x\n3; 4;y\n".encode())

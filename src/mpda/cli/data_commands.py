@@ -14,8 +14,6 @@ from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
     from mpda import ManifoldPartition
-    from mpda.assessment import Contender, FoldResult
-    from mpda.io.tables import Table
 
 _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
 
@@ -45,6 +43,7 @@ def compare(
     """
     from mpda import assessment
     from mpda.model_selection.methods import BY_NAME
+    from mpda.report import collect
 
     if measurement.folds < 2:
         stop("mpda: a comparison needs --folds 2 or more.", 2)
@@ -63,38 +62,24 @@ def compare(
     if not candidates:
         reason = messages.make_sentence(notes[-1] if notes else "only 1-NN was compared")
         raise TableError(f"No method has a result. {reason}")
-    collected = _collect(table, candidates, measured.rows, measurement, notes, terminal.command)
-    lines = [messages.describe_table(table), "", *messages.describe_comparison(measured.rows)]
-    terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
-
-
-def _collect(
-    table: Table,
-    candidates: dict[str, Contender],
-    rows: list[FoldResult],
-    settings: MeasurementOptions,
-    notes: list[str],
-    command: str,
-) -> dict[str, Any]:
-    """Collect the comparison and a model of the method with the lowest error."""
-    from mpda.assessment import select_model
-    from mpda.report import collect
-
+    # The report has a model of the method with the lowest error.
+    rows, protocol = measured.rows, measurement.make_protocol()
     best = min(candidates, key=lambda name: collect.mean_error(rows, name))
-    protocol = settings.make_protocol()
     if protocol.n_components is not None:
         # A method may have fewer components than the user asked for.
         counts = [row["cv_dimension"] for row in rows if row["method"] == best]
         protocol = replace(protocol, n_components=min(protocol.n_components, *counts))
-    selected = select_model(table.to_frame(), table.labels, candidates[best], protocol)
+    selected = assessment.select_model(table.to_frame(), table.labels, candidates[best], protocol)
     model = model_results.MeasuredModel(table, best, selected, rows)
-    title = f"{table.name}: comparison of methods"
-    sentences = [messages.make_sentence(text) for text in notes]
     caveat = (
         f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "
         "errors, so its error on new samples is probably a little higher."
     )
-    return model.collect(title, command, [*model.verdict, caveat, *sentences])
+    summary = [*model.verdict, caveat, *map(messages.make_sentence, notes)]
+    title = f"{table.name}: comparison of methods"
+    collected = model.collect(title, terminal.command, summary)
+    lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
+    terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
 
 
 def partition(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -124,25 +124,18 @@ def datasets(
     names = options.parse_names(name and [name], DATASETS, "datasets") or list(DATASETS)
     if out is not None and len(names) > 1:
         stop(f"mpda: --out needs the name of one data set: {', '.join(names)}.", 2)
-    entries = {key: _describe_dataset(DATASETS[key]) for key in names}
+    entries, lines = {}, []
+    for entry in map(DATASETS.__getitem__, names):
+        source = str(entry.source or "no download; put the file into --data or MPDA_DATA")
+        entries[entry.name] = {**asdict(entry), "source": source}
+        shape = f"{entry.n_samples} x {entry.n_features}, {entry.n_classes} classes"
+        lines.append(f"{entry.name}: {entry.title}; {shape}\n    licence: {entry.licence}")
+        lines.append(f"    source: {source}\n    {entry.citation}")
     if out is None:
-        lines = [line for key, entry in entries.items() for line in _list_dataset(key, entry)]
         terminal.finish(entries, lines)
         return
     _write_dataset(names[0], data, out)
     terminal.finish(entries, files=None if terminal.as_json else [out])
-
-
-def _describe_dataset(entry: Any) -> dict[str, Any]:
-    """Return the documentation of a data set."""
-    source = entry.source or "no download; put the file into the directory of --data or MPDA_DATA"
-    return {**asdict(entry), "source": str(source)}
-
-
-def _list_dataset(name: str, entry: dict[str, Any]) -> list[str]:
-    shape = f"{entry['n_samples']} x {entry['n_features']}, {entry['n_classes']} classes"
-    details = f"licence: {entry['licence']}", f"source: {entry['source']}", entry["citation"]
-    return [f"{name}: {entry['title']}; {shape}", *(f"    {line}" for line in details)]
 
 
 def _write_dataset(name: str, directory: Path | None, out: Path) -> None:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _LINE_WIDTH = 96
 # Characters of a label in a table; longer labels would break the columns.
 _LABEL_WIDTH = 30
-# Labels that a note lists before it only counts.
-_LABEL_COUNT = 5
 
 
 def wrap(text: str) -> str:
@@ -103,9 +101,9 @@ def list_labels(labels: Labels) -> str:
     str
         The first labels and the number of the others.
     """
-    text = ", ".join(shorten_label(label) for label in labels[:_LABEL_COUNT].tolist())
-    n_others = len(labels) - _LABEL_COUNT
-    return f"{text} and {n_others} others" if n_others > 0 else text
+    from mpda.io.error_text import join_names
+
+    return join_names([shorten_label(label) for label in labels.tolist()], quoted=False)
 
 
 def describe_table(table: Table) -> str:

@@ -42,10 +42,7 @@ def transform(
 
     from mpda.io.table_files import check_output, write_table
 
-    try:
-        check_output(out)
-    except TableError as error:
-        stop(f"mpda: {error}", 2)
+    check_output(out)
     check_outputs([source.data, model], out)
     pipeline, _ = _load(model)
     table, mapping = _read_table(terminal, pipeline, source), remove_neighbors(pipeline)
@@ -137,8 +134,6 @@ def export(
     from mpda.io import export_matrix, export_onnx
 
     pipeline, _ = _load(model)
-    if neighbors and not hasattr(pipeline.steps[-1][1], "kneighbors"):
-        stop(f"mpda: --neighbors: {model} contains no samples; fit without --no-neighbors.", 1)
     files = [] if onnx is None else [export_onnx(pipeline, onnx, neighbors=neighbors)]
     files += [] if matrix is None else export_matrix(pipeline, matrix)
     terminal.finish({}, files=files)
@@ -151,8 +146,6 @@ def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:
     from mpda.io.model_files import load, read_header
 
     model, notes = load(path), read_header(path).get("notes") or {}
-    if not isinstance(model, Pipeline) and not hasattr(model, "transform"):
-        raise ValueError(f"{path} contains a {type(model).__name__}, which cannot map samples.")
     return model if isinstance(model, Pipeline) else Pipeline([("model", model)]), notes
 
 

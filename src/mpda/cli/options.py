@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -76,13 +76,9 @@ class MeasurementOptions:
         from mpda.assessment import AssessmentProtocol
 
         share = None if self.pca == "none" else float(self.pca) if self.pca != "auto" else "auto"
-        return AssessmentProtocol(
-            n_folds=max(self.folds, 2),
-            scaled={"none": False, "standard": True}.get(self.scale),
-            energy=share,
-            n_components=self.components,
-            seed=self.seed,
-        )
+        scaled = {"none": False, "standard": True}.get(self.scale)
+        protocol = AssessmentProtocol(max(self.folds, 2), scaled=scaled, energy=share)
+        return replace(protocol, n_components=self.components, seed=self.seed)
 
 
 @dataclass(frozen=True)

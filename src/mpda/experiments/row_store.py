@@ -17,7 +17,6 @@ from mpda.exceptions import ReproductionError
 # "failed"; the other entries are those of ``mpda.assessment.FoldResult``, or "error".
 Row = dict[str, Any]
 _ROW_KEYS = {"task", "problem", "method", "seed", "status"}
-_RESULT_KEYS = {"dimensions", "wrong", "n_test", "cv_dimension"}
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -37,16 +36,10 @@ def read_rows(path: Path) -> list[Row]:
     rows = []
     for line in path.read_bytes().split(b"\n") if path.is_file() else []:
         with contextlib.suppress(ValueError, RecursionError):
-            if _is_row(row := json.loads(line)):
+            row = json.loads(line)
+            if isinstance(row, dict) and row.keys() >= _ROW_KEYS:
                 rows.append(row)
     return rows
-
-
-def _is_row(value: Any) -> bool:
-    """Return True if a JSON value has all entries that readers of rows use."""
-    if not isinstance(value, dict) or not value.keys() >= _ROW_KEYS:
-        return False
-    return value["status"] == "failed" or value.keys() >= _RESULT_KEYS
 
 
 def append_row(path: Path, row: Row) -> None:

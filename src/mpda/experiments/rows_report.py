@@ -40,30 +40,17 @@ def _collect_rows(path: Path) -> dict[str, Any]:
     """Collect the finished rows of a file, methods in the order of the paper's table."""
     finished: dict[tuple[str, str, int], Row] = {}
     for row in read_rows(path):
-        if row["status"] == "done":
+        # Variants of one parameter (the sensitivity study) are not compared with methods.
+        if row["status"] == "done" and row["method"] in CONTENDERS and row["problem"] in PROBLEMS:
             finished.setdefault((row["problem"], row["method"], row["seed"]), row)
     if not finished:
-        raise ReportError(f"{path} has no row of a finished task: run mpda reproduce first.")
-    unknown = sorted({problem for problem, _, _ in finished} - set(PROBLEMS))
-    if unknown:
-        raise ReportError(f"{path} has rows of the unknown problem {unknown[0]!r:.40}.")
-    # Variants of one parameter (the sensitivity study) are not compared with methods.
-    variants = sorted({method for _, method, _ in finished} - set(CONTENDERS))
-    methods = [row for row in finished.values() if row["method"] in CONTENDERS]
-    rows = methods or list(finished.values())
-    order = [*PROBLEMS, *CONTENDERS, *variants]
-    rows.sort(key=lambda row: (order.index(row["problem"]), order.index(row["method"])))
-    counts = {
-        word: len({row[key] for row in rows})
-        for word, key in (("method", "method"), ("problem", "problem"), ("split", "seed"))
-    }
-    text = ", ".join(f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items())
-    summary = [f"{text}. Bold: best, or not significantly worse (paired t-test, 5 %)."]
-    if methods and variants:
-        summary.append(
-            f"Variants of one parameter ({len(variants)} values) are not on this page; draw them "
-            "with mpda reproduce sensitivity."
-        )
+        raise ReportError(f"{path} has no row of a finished task: run mpda reproduce table2 first.")
+    order = [*PROBLEMS, *CONTENDERS]
+    names = sorted(finished, key=lambda key: (order.index(key[0]), order.index(key[1])))
+    rows = [finished[key] for key in names]
+    problems, methods, seeds = map(set, zip(*names, strict=True))
+    counts = f"Problems: {len(problems)}, methods: {len(methods)}, splits: {len(seeds)}."
+    summary = [f"{counts} Bold: best, or not significantly worse (paired t-test, 5 %)."]
     how = (
         "1-NN error on the test samples of each split, at the number of components that "
         "cross-validation on the training samples selected"

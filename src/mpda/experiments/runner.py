@@ -61,8 +61,6 @@ def run_tasks(
     # As many tasks in flight as processes, so that a stop loses nothing that was finished.
     parallel = Parallel(n_jobs, return_as="generator_unordered", pre_dispatch=n_jobs, batch_size=1)
     counts = f"{len(finished)} of {len(by_fingerprint)} tasks have their rows"
-    if n_other := len({row["task"] for row in stored} - set(by_fingerprint)):
-        counts += f" ({n_other} rows of {path} belong to other experiments, data or versions)"
     _print(f"{counts}, {len(remaining)} left", progress)
     failures = []
     start = last = time.monotonic()

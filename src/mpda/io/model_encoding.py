@@ -78,13 +78,6 @@ class ModelEncoder:
         if kind in (np.ndarray, np.memmap) and value.dtype.kind in _ARRAY_KINDS:
             self.arrays.append(np.asarray(value, order="C"))
             return {"array": len(self.arrays) - 1}
-        if callable(value) and find_path(kind, DATACLASSES) is None:
-            name = getattr(value, "__name__", kind)
-            raise TypeError(
-                f"{where} is a function or class ({name}), and model files hold no code: use one "
-                "of the names that the parameter takes, or set it to None after the fit and again "
-                "after loading."
-            )
         return self._encode_object(value, where)
 
     def _encode_object(self, value: Any, where: str) -> dict[str, Any]:
@@ -97,8 +90,8 @@ class ModelEncoder:
             raise TypeError(
                 f"{where} is a {kind}{dtype}, which a model file cannot hold. Use plain values "
                 "(None, numbers, strings, lists, dicts, NumPy arrays of them, an integer as "
-                f"random_state), estimators of mpda or scikit-learn's {names}; for others there "
-                "are skops and joblib."
+                f"random_state), estimators of mpda or scikit-learn's {names}; no functions. For "
+                "others there are skops and joblib."
             )
         attributes = {
             name: self._encode(item, f"{where}.{name}")
