@@ -200,7 +200,10 @@ def test_header_describes_the_model(tmp_path):
 REFUSED = {
     "foreign class": (MaxAbsScaler(), "^MaxAbsScaler is a sklearn.*scikit-learn's Agglo"),
     "no model": (3, "^int is a builtins.int, which a model file cannot hold"),
-    "function": (mpda.GraphDiscriminant(lambda X, y: X), "GraphDiscriminant.within is a builtins.function"),
+    "function": (
+        mpda.GraphDiscriminant(lambda X, y: X),
+        "GraphDiscriminant.within is a builtins.function",
+    ),
     "generator": (
         mpda.MPDA(partition=KMeans(2, random_state=np.random.RandomState(0))),
         r"MPDA\.partition\.random_state is a .*RandomState.*an integer as random_state",
