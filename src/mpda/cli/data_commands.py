@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mpda.cli import messages, model_results, options
 from mpda.cli.options import MeasurementOptions, ResultFiles
 from mpda.cli.table_source import TableSource, check_classes, check_outputs
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
-
-if TYPE_CHECKING:
-    from mpda import ManifoldPartition
 
 _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
 
@@ -128,7 +125,13 @@ def partition(
         patches.set_params(n_jobs=jobs).fit(table.X, y)
     section = collect.collect_partition(table.X, y, patches.labels_, patches.patch_linearity_)
     sections = {"data": collect.collect_data(table), "partition": section}
-    title, summary = f"{table.name}: patches", _summarize(patches)
+    excess = 100 * (patches.patch_linearity_.mean() - 1)
+    summary = (
+        f"{len(patches.labels_)} samples in {len(patches.patch_sizes_)} patches of at most "
+        f"{patches.patch_sizes_.max()} samples. Inside a patch, a path along the samples is on "
+        f"average {excess:.1f} % longer than the straight line (0 %: the patch is flat)."
+    )
+    title = f"{table.name}: patches"
     results = collect.collect_results(title, terminal.command, [summary], sections)
     files = ResultFiles(report=report).write(results)
     if out is not None:
@@ -139,15 +142,6 @@ def partition(
     lines = [messages.describe_table(table), "", messages.wrap(summary), ""]
     lines += [*messages.format_table(classes), "linearity: path along the samples / straight line"]
     terminal.finish({"classes": classes}, lines, files=files)
-
-
-def _summarize(patches: ManifoldPartition) -> str:
-    excess = 100 * (patches.patch_linearity_.mean() - 1)
-    return (
-        f"{len(patches.labels_)} samples in {len(patches.patch_sizes_)} patches of at most "
-        f"{patches.patch_sizes_.max()} samples. Inside a patch, a path along the samples is on "
-        f"average {excess:.1f} % longer than the straight line (0 %: the patch is flat)."
-    )
 
 
 def _summarize_class(entry: dict[str, Any]) -> dict[str, Any]:

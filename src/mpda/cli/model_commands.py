@@ -166,12 +166,10 @@ def _describe_problems(evaluation: Evaluation) -> list[str]:
     """Return notes on samples of the fit and on unknown classes."""
     n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
     notes = []
-    if n_known == n_samples:
-        notes.append(
-            "all samples were used to fit the model; the error says nothing about new ones"
-        )
-    elif n_known:
+    if n_known:
         error = f"without them the error is {evaluation.error_of_new:.2f} %"
+        if n_known == n_samples:
+            error = "the error says nothing about new ones"
         notes.append(f"{n_known} of {n_samples} samples were used to fit the model; {error}")
     if evaluation.unknown_labels.size:
         labels = messages.list_labels(evaluation.unknown_labels)

@@ -11,13 +11,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
-from mpda.assessment import (
-    ErrorEstimate,
-    compute_fit_costs,
-    differ_significantly,
-    estimate_errors,
-    find_best_methods,
-)
+from mpda import assessment
+from mpda.assessment import ErrorEstimate
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.published import find_published
@@ -86,7 +81,7 @@ def error_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> s
     for problem in problems:
         column = {m: estimates[problem, m] for m in methods if (problem, m) in estimates}
         paper = {m: column[m] for m in column if m in CONTENDERS and CONTENDERS[m].published}
-        best, best_of_paper = find_best_methods(column), find_best_methods(paper)
+        best, best_of_paper = map(assessment.find_best_methods, (column, paper))
         n_splits = max((cell.errors.size for cell in column.values()), default=0)
         texts = {}
         for name, cell in column.items():
@@ -163,7 +158,9 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
         for problem in problems:
             one, two = estimates.get((problem, name)), estimates.get((problem, other))
             text = f"{one.mean - two.mean:+.2f}" if one and two else ""
-            line.append(f"**{text}**" if one and two and differ_significantly(one, two) else text)
+            if one and two and assessment.differ_significantly(one, two):
+                text = f"**{text}**"
+            line.append(text)
         lines.append(line)
     return format_markdown(["difference", *_titles(problems)], lines) if lines else ""
 
@@ -183,7 +180,7 @@ def cost_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:
     str
         Median seconds and peak memory in Markdown, for the methods that have been measured.
     """
-    table = compute_fit_costs(rows)
+    table = assessment.compute_fit_costs(rows)
     lines = []
     for name in methods:
         line = [table.get((problem, name)) for problem in problems]
@@ -209,9 +206,9 @@ def summary_csv(rows: Sequence[Row]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_CSV_COLUMNS.split())
-    costs = compute_fit_costs(rows)
+    costs = assessment.compute_fit_costs(rows)
     for reading in READINGS:
-        for (problem, method), cell in estimate_errors(rows, reading).items():
+        for (problem, method), cell in assessment.estimate_errors(rows, reading).items():
             paper = find_published(problem, method)
             numbers = [cell.mean, cell.std, *cell.interval, cell.dimensions.mean()]
             line = [problem, method, reading, cell.errors.size, *(f"{x:.4f}" for x in numbers)]

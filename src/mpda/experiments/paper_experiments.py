@@ -7,7 +7,6 @@ number of components, sensitivity to the parameters of MPDA, and the illustratio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 
 import numpy as np
 
@@ -15,13 +14,8 @@ from mpda._lib.atomic_write import write_atomically
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, estimate_errors
 from mpda.exceptions import ReproductionError
-from mpda.experiments import error_tables, paper_figures
-from mpda.experiments.experiment import (
-    ExperimentOptions,
-    ExperimentResult,
-    run_contenders,
-    write_result,
-)
+from mpda.experiments import error_tables, experiment, paper_figures
+from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS, TABLE2_PROBLEMS, USPS_PROBLEMS, load_samples
 from mpda.experiments.published import read_published
@@ -31,19 +25,19 @@ from mpda.model_selection.methods import method
 # Figure "parameter sensitivity": MPDA on Semeion with these parameters, one of them varied at a
 # time. The paper gives no alpha; 1000, in the units of its objective, is near the best on other
 # seeds than those of the splits.
-SENSITIVITY_DEFAULTS: Mapping[str, object] = MappingProxyType(
-    {"n_neighbors": 5, "gamma": 1.0, "max_patch_size": 10, "partition_neighbors": 6}
-    | {"alpha": 1000.0, "units": "absolute", "tangent_alpha": None}
-)
+SENSITIVITY_DEFAULTS: Mapping[str, object] = {
+    "n_neighbors": 5,
+    "gamma": 1.0,
+    "max_patch_size": 10,
+    "partition_neighbors": 6,
+} | {"alpha": 1000.0, "units": "absolute", "tangent_alpha": None}
 # Name of the parameter and its values, by the paper's letter.
-SENSITIVITY: Mapping[str, tuple[str, tuple[float, ...]]] = MappingProxyType(
-    {
-        "k": ("n_neighbors", tuple(range(1, 16))),
-        "gamma": ("gamma", tuple(10.0**power for power in range(-5, 6))),
-        "M": ("max_patch_size", tuple(range(5, 55, 5))),
-        "k'": ("partition_neighbors", tuple(range(1, 16))),
-    }
-)
+SENSITIVITY: Mapping[str, tuple[str, tuple[float, ...]]] = {
+    "k": ("n_neighbors", tuple(range(1, 16))),
+    "gamma": ("gamma", tuple(10.0**power for power in range(-5, 6))),
+    "M": ("max_patch_size", tuple(range(5, 55, 5))),
+    "k'": ("partition_neighbors", tuple(range(1, 16))),
+}
 _LEGEND = (
     "1-NN error in per cent, mean ± standard deviation over splits (mean number of components). "
     "Bold: best of the column, or not significantly worse (paired t-test, 5 %); †: best, or not "
@@ -63,7 +57,7 @@ def _run_table1(options: ExperimentOptions) -> ExperimentResult:
         published = "{n}, {d}, {C}, {train_percent} %".format(**paper) if paper else ""
         lines.append([problem.title, *map(str, X.shape), str(n_classes), share, published])
     header = ["data set", "n", "d", "C", "training", "paper"]
-    return write_result(options, "table1", error_tables.format_markdown(header, lines))
+    return experiment.write_result(options, "table1", error_tables.format_markdown(header, lines))
 
 
 def _run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -> ExperimentResult:
@@ -73,7 +67,7 @@ def _run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -
     of errors, differences and costs, and a comparison with the paper.
     """
     problems, methods = options.select_problems(default), options.select_methods()
-    run = run_contenders(options, problems, [CONTENDERS[method] for method in methods])
+    run = experiment.run_contenders(options, problems, [CONTENDERS[method] for method in methods])
     estimates = {reading: estimate_errors(run.rows, reading) for reading in error_tables.READINGS}
     sections = {}
     for title, make_table in (
@@ -88,7 +82,7 @@ def _run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -
     sections["Median time and peak memory of a fit with the selected parameters"] = costs
     tables = [f"## {title}\n\n{table}" for title, table in sections.items() if table]
     text = "\n\n".join([_LEGEND, *tables, *_notes(problems, methods)])
-    result = write_result(options, name, text, run)
+    result = experiment.write_result(options, name, text, run)
     csv_file = write_atomically(options.out / f"{name}.csv", error_tables.summary_csv(run.rows))
     return replace(result, files=[*result.files, csv_file])
 
@@ -107,7 +101,7 @@ def _notes(problems: Sequence[str], methods: Sequence[str]) -> list[str]:
 def _run_dimension(options: ExperimentOptions) -> ExperimentResult:
     """Draw accuracy against the number of components."""
     problems, methods = options.select_problems(TABLE2_PROBLEMS), options.select_methods()
-    run = run_contenders(options, problems, [CONTENDERS[name] for name in methods])
+    run = experiment.run_contenders(options, problems, [CONTENDERS[name] for name in methods])
     figure = paper_figures.dimension_figure(run.rows, problems, methods)
     files = paper_figures.save_figure(figure, options.out, "dimension")
     return replace(run, files=files)
@@ -120,7 +114,7 @@ def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
         raise ReproductionError(f"sensitivity is about one data set, --datasets has {problems}.")
     variants = {letter: make_variants(letter) for letter in SENSITIVITY}
     contenders = {c.name: c for panel in variants.values() for c in panel.values()}
-    run = run_contenders(options, problems, contenders.values())
+    run = experiment.run_contenders(options, problems, contenders.values())
     errors = {name: estimate for (_, name), estimate in estimate_errors(run.rows, "best").items()}
     panels = {
         letter: {value: errors[c.name] for value, c in panel.items() if c.name in errors}
@@ -142,7 +136,7 @@ def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
         f"{table}\n\nMPDA({defaults}) on "
         f"{PROBLEMS[problems[0]].title}, one parameter varied at a time{end}"
     )
-    return write_result(options, "sensitivity", text, run, files)
+    return experiment.write_result(options, "sensitivity", text, run, files)
 
 
 def make_variants(letter: str) -> dict[float, Contender]:
@@ -173,29 +167,24 @@ def _run_partition(options: ExperimentOptions) -> ExperimentResult:
     curve = draw_curve()
     figure = paper_figures.partition_figure(curve)
     files = paper_figures.save_figure(figure, options.out, "partition")
-    estimates = {
-        "PCA of a patch": curve.patch_angles,
-        "PCA of two neighbours": curve.neighbor_angles,
-    }
-    lines = [
-        [name, f"{angles.mean():.1f}°", f"{np.quantile(angles, 0.95):.1f}°", f"{angles.max():.1f}°"]
-        for name, angles in estimates.items()
-    ]
+    lines = []
+    estimates = {"a patch": curve.patch_angles, "two neighbours": curve.neighbor_angles}
+    for name, angles in estimates.items():
+        numbers = angles.mean(), np.quantile(angles, 0.95), angles.max()
+        lines.append([f"PCA of {name}", *(f"{number:.1f}°" for number in numbers)])
     header = ["tangent", "mean angle to the curve", "95 % of samples below", "largest"]
     text = error_tables.format_markdown(header, lines)
-    return write_result(options, "partition", text, files=files)
+    return experiment.write_result(options, "partition", text, files=files)
 
 
-EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = MappingProxyType(
-    {
-        "table1": _run_table1,
-        "table2": partial(_run_errors, "table2", TABLE2_PROBLEMS),
-        "dimension": _run_dimension,
-        "sensitivity": _run_sensitivity,
-        "usps": partial(_run_errors, "usps", USPS_PROBLEMS),
-        "partition": _run_partition,
-    }
-)
+EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = {
+    "table1": _run_table1,
+    "table2": partial(_run_errors, "table2", TABLE2_PROBLEMS),
+    "dimension": _run_dimension,
+    "sensitivity": _run_sensitivity,
+    "usps": partial(_run_errors, "usps", USPS_PROBLEMS),
+    "partition": _run_partition,
+}
 
 
 def reproduce(name: str, options: ExperimentOptions) -> ExperimentResult:

@@ -200,10 +200,7 @@ def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
         if size > os.fstat(file.fileno()).st_size:
             raise ModelFileError(f"The file is too large when unpacked ({size} bytes).")
         members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
-    checksum = members.pop(_CHECKSUM, None)
-    if checksum is None or _DOCUMENT not in members:
-        raise ModelFileError("The file is a zip archive, but not a model file of mpda.")
-    if checksum != _checksum(members):
+    if members.pop(_CHECKSUM) != _checksum(members):
         raise ModelFileError("The file is damaged: its content does not have its checksum.")
     document: dict[str, Any] = json.loads(members.pop(_DOCUMENT))
     if (document["format"], document["version"]) != (_FORMAT, _VERSION):

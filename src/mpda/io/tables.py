@@ -14,15 +14,9 @@ import numpy as np
 
 from mpda._lib.array_types import Array, Bools, Ints, Labels
 from mpda.exceptions import TableError
+from mpda.io import table_files
 from mpda.io.error_text import join_names, name_file_in_errors, one_line, suggest_name
-from mpda.io.table_files import (
-    FRAME_SUFFIXES,
-    Names,
-    check_table_path,
-    read_arrays,
-    read_frame,
-    table_suffix,
-)
+from mpda.io.table_files import FRAME_SUFFIXES, Names
 from mpda.io.table_labels import class_labels
 
 
@@ -112,7 +106,7 @@ def read_table(
     mpda.exceptions.TableError
         If the file cannot be read or is not a table of numbers, in one line that names the file.
     """
-    suffix = check_table_path(path)
+    suffix = table_files.check_table_path(path)
     is_frame = suffix in FRAME_SUFFIXES
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if drop and not is_frame:
@@ -127,7 +121,7 @@ def read_table(
 
 
 def _from_frame(path: Path, label: str | None, drop: Names, features: Names | None) -> Table:
-    frame = read_frame(path, label, drop, features)
+    frame = table_files.read_frame(path, label, drop, features)
     names = list(frame.columns)
     drop = split_names(drop, names)
     for option, columns in (("--label", [label]), ("--drop", drop), ("the model", features or ())):
@@ -140,7 +134,7 @@ def _from_frame(path: Path, label: str | None, drop: Names, features: Names | No
     if features is None:
         features = [name for name in names if name != label and name not in drop]
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
-    is_text = table_suffix(path) in (".csv", ".tsv")
+    is_text = table_files.table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
     X = _numeric_matrix(frame[list(features)])
     return Table(path.name, X, y, label, tuple(features), np.arange(1, len(X) + 1), others)
@@ -194,7 +188,7 @@ def _numeric_matrix(frame: Any) -> Array:
 
 
 def _from_arrays(path: Path, label: str | None) -> Table:
-    arrays = read_arrays(path)
+    arrays = table_files.read_arrays(path)
     if path.suffix.lower() == ".npy" and label is not None:
         arrays = _split_label(arrays["X"], label)
     elif label is None and "y" in arrays:
@@ -224,7 +218,7 @@ def _from_arrays(path: Path, label: str | None) -> Table:
 def _split_label(X: Array, label: str) -> dict[str, Array]:
     """Return samples and labels of an .npy file; the labels are a column of it or another file."""
     if Path(label).suffix == ".npy":
-        return {"X": X, label: read_arrays(Path(label))["X"]}
+        return {"X": X, label: table_files.read_arrays(Path(label))["X"]}
     column = int(label) if label.lstrip("+-").isdigit() else X.shape[-1]
     if X.ndim == 2 and -X.shape[1] <= column < X.shape[1]:
         return {"X": np.delete(X, column, axis=1), label: X[:, column]}
@@ -287,9 +281,9 @@ def describe_columns(path: Path) -> str:
     str
         Phrase that lists up to 20 column names.
     """
-    suffix = check_table_path(path)
+    suffix = table_files.check_table_path(path)
     if suffix not in FRAME_SUFFIXES:
         return "columns without names: use a number, -1 for the last, or an .npy with the labels"
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
-        names = list(read_frame(path, None, (), None).columns)
+        names = list(table_files.read_frame(path, None, (), None).columns)
     return f"the columns {join_names(names, limit=20)}"
