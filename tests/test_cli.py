@@ -280,7 +280,7 @@ def test_report_draws_results_and_rows(table, capsys):
     capsys.readouterr()
     assert call("report", "rows", "--out", "rows.html", "--json") == 0
     assert json.loads(capsys.readouterr().out)["files"] == ["rows.html"]
-    assert "2 methods, 1 problem, 2 splits" in Path("rows.html").read_text()
+    assert "Problems: 1, methods: 2, splits: 2." in Path("rows.html").read_text()
 
 
 # Mistakes
