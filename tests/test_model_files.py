@@ -279,7 +279,7 @@ def test_foreign_file_is_refused(tmp_path):
         assert_refused(path, "not a model file")
     with path.open("wb") as file:
         np.savez(file, X=X)
-    assert_refused(path, "is a zip archive, but not")
+    assert_refused(path, "is not a model file of mpda")
 
 
 def step_attributes(document, number):
