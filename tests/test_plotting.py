@@ -324,9 +324,9 @@ def test_bad_arguments_are_refused(pipeline, draw, arguments, message):
     [
         ({"a": [5.0, 12.0]}, r"curves\['a'\] must hold errors from 0 to 1, got 5 to"),
         ({"a": []}, "must have shape"),
-        ({"a": "high"}, "must be a search or errors"),
+        ({"a": "high"}, "must be a fitted search or errors"),
         ({}, "at least one curve"),
-        (MPDA(), "MPDA has no cv_results_"),
+        (MPDA(), "must be a fitted search or errors, got MPDA"),
     ],
 )
 def test_bad_curves_are_refused(curves, message):

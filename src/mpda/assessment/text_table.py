@@ -36,13 +36,25 @@ def format_error_table(rows: Sequence[Mapping[str, Any]], title: str) -> list[st
             difference = f"{estimate.mean - estimates[BASELINE].mean:+.2f}"
         line = (
             f"{name:{width}}{f'{estimate}{star}':>18}{difference:>13}"
-            f"{estimate.dimensions.mean():12.1f}{_format_duration(costs.get(name)):>10}"
+            f"{estimate.dimensions.mean():12.1f}{format_duration(costs.get(name)):>10}"
         )
         lines.append(line.rstrip())
     return lines
 
 
-def _format_duration(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
+    """Format the time of a fit.
+
+    Parameters
+    ----------
+    seconds : float or None
+        None where it was not measured.
+
+    Returns
+    -------
+    str
+        In milliseconds below one second. Empty for None.
+    """
     if seconds is None:
         return ""
     return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -7,14 +7,8 @@ import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Floats
 from mpda._lib.validation import check_count
+from mpda.plotting import fitted_estimator
 from mpda.plotting.axes import Display, get_panels
-from mpda.plotting.fitted_estimator import (
-    check_components,
-    find_step,
-    get_component_names,
-    get_feature_names,
-    to_numpy,
-)
 from mpda.plotting.styles import COLORS, display_name
 
 # Blue through grey to yellow with increasing lightness: zero is in the middle, and the sign of a
@@ -99,16 +93,16 @@ class ComponentsDisplay(Display):
         ComponentsDisplay
             With ``figure_`` and ``ax_``.
         """
-        step = find_step(estimator, "components_")
-        weights = to_numpy(step.components_)
+        step = fitted_estimator.find_step(estimator, "components_")
+        weights = fitted_estimator.to_numpy(step.components_)
         n_components, n_features = weights.shape
         if components is None:
             limit = _MAX_BAR_PANELS if image_shape is None else _MAX_IMAGES
             components = range(min(n_components, limit))
-        rows = check_components(components, n_components)
+        rows = fitted_estimator.check_components(components, n_components)
         if feature_names is None:
-            feature_names = get_feature_names(estimator, step, n_features)
-        names = [get_component_names(step, n_components)[i] for i in rows]
+            feature_names = fitted_estimator.get_feature_names(estimator, step, n_features)
+        names = [fitted_estimator.get_component_names(step, n_components)[i] for i in rows]
         options: dict[str, Any] = {"feature_names": feature_names, "image_shape": image_shape}
         return cls(weights[rows], component_names=names, **options).plot(ax, top=top)
 

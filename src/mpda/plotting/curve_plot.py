@@ -172,13 +172,8 @@ def _method_name(search: Any) -> str:
 def _make_curves(sources: Mapping[Any, Any]) -> list[ErrorCurve]:
     curves = []
     for name, source in sources.items():
-        if hasattr(source, "cv_results_"):
-            curves.append(_curve_of_search(str(name), source))
-        elif hasattr(source, "fit"):
-            kind = type(source).__name__
-            raise ValueError(f"curves: {kind} has no cv_results_: give a fitted search or errors.")
-        else:
-            curves.append(_curve_of_errors(str(name), source))
+        make_curve = _curve_of_search if hasattr(source, "cv_results_") else _curve_of_errors
+        curves.append(make_curve(str(name), source))
     return curves
 
 
@@ -219,7 +214,8 @@ def _curve_of_errors(name: str, values: Any) -> ErrorCurve:
         errors = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
         kind = type(values).__name__
-        raise TypeError(f"curves[{name!r}] must be a search or errors, got {kind}.") from error
+        text = f"curves[{name!r}] must be a fitted search or errors, got {kind}."
+        raise TypeError(text) from error
     if errors.ndim > 2 or errors.size == 0:
         shapes = "(n_components,) or (n_folds, n_components)"
         raise ValueError(f"curves[{name!r}] must have shape {shapes}, got {errors.shape}.")

@@ -6,14 +6,8 @@ from typing import Any, Self
 import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
+from mpda.plotting import fitted_estimator
 from mpda.plotting.axes import OUTSIDE, Display, get_axes
-from mpda.plotting.fitted_estimator import (
-    check_components,
-    check_shape,
-    get_component_names,
-    map_samples,
-    to_numpy,
-)
 from mpda.plotting.styles import LEGEND_LIMIT, display_name, letter_markers, make_styles
 
 
@@ -63,7 +57,7 @@ class EmbeddingDisplay(Display):
         width = self.points.shape[1] if self.points.ndim == 2 else 0
         if not 1 <= width <= 3:
             raise ValueError(f"points must have 1, 2 or 3 columns, got shape {self.points.shape}.")
-        check_shape("codes", self.codes, (len(self.points),))
+        fitted_estimator.check_shape("codes", self.codes, (len(self.points),))
         if self.codes.size and not 0 <= self.codes.min() <= self.codes.max() < len(self.labels):
             raise ValueError(f"codes must be indices of the {len(self.labels)} labels.")
         names = list(component_names or [])
@@ -102,13 +96,13 @@ class EmbeddingDisplay(Display):
         EmbeddingDisplay
             With ``figure_`` and ``ax_``.
         """
-        Z = map_samples(estimator, X)
-        y = to_numpy(y)
-        check_shape("y", y, (len(Z),))
-        columns = check_components(components, Z.shape[1])
+        Z = fitted_estimator.map_samples(estimator, X)
+        y = fitted_estimator.to_numpy(y)
+        fitted_estimator.check_shape("y", y, (len(Z),))
+        columns = fitted_estimator.check_components(components, Z.shape[1])
         if len(columns) > 3:
             raise ValueError(f"components must be one, two or three int, got {components!r}.")
-        names = get_component_names(estimator, Z.shape[1])
+        names = fitted_estimator.get_component_names(estimator, Z.shape[1])
         classes, codes = np.unique(y, return_inverse=True)
         names = [names[i] for i in columns]
         display = cls(Z[:, columns], codes, classes.astype(str), component_names=names)

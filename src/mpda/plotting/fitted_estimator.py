@@ -118,7 +118,7 @@ def get_component_names(estimator: Any, n: int) -> list[str]:
     return names if len(names) == n else [f"component {i}" for i in range(n)]
 
 
-def get_feature_names(estimator: Any, step: Any, n: int) -> list[str]:
+def get_feature_names(estimator: Any, step: Any, n: int) -> Sequence[str] | None:
     """Return the names of the features that a step sees.
 
     Parameters
@@ -132,18 +132,16 @@ def get_feature_names(estimator: Any, step: Any, n: int) -> list[str]:
 
     Returns
     -------
-    list of str
-        "feature 0" and so on where there are no names.
+    sequence of str or None
+        None where there are no names.
     """
     names = getattr(_best(estimator), "feature_names_in_", None)
     try:
         for transformer in steps_before(estimator, step):
             names = transformer.get_feature_names_out(names)
     except AttributeError:  # a step without names
-        names = None
-    if names is None or len(names) != n:
-        return [f"feature {i}" for i in range(n)]
-    return [str(name) for name in names]
+        return None
+    return names if names is not None and len(names) == n else None
 
 
 def check_shape(name: str, values: Array, shape: tuple[int, ...]) -> None:

@@ -5,14 +5,8 @@ from typing import Any, Self
 import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints
+from mpda.plotting import fitted_estimator
 from mpda.plotting.axes import Display, get_axes
-from mpda.plotting.fitted_estimator import (
-    check_shape,
-    find_step,
-    map_samples,
-    steps_before,
-    to_numpy,
-)
 from mpda.plotting.styles import display_name, make_styles
 
 
@@ -61,7 +55,7 @@ class PartitionDisplay(Display):
         self.patches: Ints = np.asarray(patches, dtype=np.intp)
         if self.points.ndim != 2 or self.points.shape[1] != 2 or not len(self.points):
             raise ValueError(f"points must have shape (n_samples, 2), got {self.points.shape}.")
-        check_shape("patches", self.patches, (len(self.points),))
+        fitted_estimator.check_shape("patches", self.patches, (len(self.points),))
         if lines is None:
             lines = compute_tangent_lines(self.points, self.patches)
         self.lines: Floats = np.asarray(lines)
@@ -97,11 +91,13 @@ class PartitionDisplay(Display):
         PartitionDisplay
             With ``figure_`` and ``ax_``.
         """
-        step = find_step(estimator, "patch_labels_", "labels_")
-        labels = to_numpy(getattr(step, "patch_labels_", getattr(step, "labels_", None)))
-        for transformer in steps_before(estimator, step):
+        step = fitted_estimator.find_step(estimator, "patch_labels_", "labels_")
+        labels = fitted_estimator.to_numpy(
+            getattr(step, "patch_labels_", getattr(step, "labels_", None))
+        )
+        for transformer in fitted_estimator.steps_before(estimator, step):
             X = transformer.transform(X)
-        X = map_samples(None, X)
+        X = fitted_estimator.map_samples(None, X)
         if len(X) != len(labels):
             raise ValueError(f"X must be the {len(labels)} training samples, got {len(X)} samples.")
         mask, name = _select_class(step, labels, label)
@@ -115,7 +111,7 @@ class PartitionDisplay(Display):
             names = ("first principal component", "second principal component")
         if title is None:
             linearity = getattr(step, "patch_linearity_", None)
-            linearity = None if linearity is None else to_numpy(linearity)[numbers]
+            linearity = None if linearity is None else fitted_estimator.to_numpy(linearity)[numbers]
             title = describe_partition(name, numbers.size, linearity)
         return cls(X, patches, lines=lines, axis_names=names).plot(ax, title=title)
 
@@ -178,7 +174,7 @@ def _select_class(step: Any, patches: Ints, label: Any) -> tuple[Bools, str | No
         if label is not None:
             raise ValueError(f"label must be None for a partition without y, got {label!r}.")
         return np.ones(len(patches), dtype=bool), None
-    y = to_numpy(step.patch_classes_)[patches]
+    y = fitted_estimator.to_numpy(step.patch_classes_)[patches]
     classes, counts = np.unique(y, return_counts=True)
     if label is None:
         label = classes[np.argmax(counts)]

@@ -12,17 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mpda import assessment
 from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
-from mpda.assessment import (
-    BASELINE,
-    ErrorEstimate,
-    compute_error_curves,
-    compute_fit_costs,
-    differ_significantly,
-    estimate_errors,
-    find_best_methods,
-)
+from mpda.assessment import BASELINE, ErrorEstimate
 from mpda.io.affine_maps import affine_map
 from mpda.report.results_file import FORMAT, VERSION
 
@@ -84,13 +77,12 @@ def collect_data(table: Table) -> Results:
     dict
         Section "data".
     """
-    section: Results = {"name": table.name}
-    section |= {"n_samples": len(table.X), "n_features": table.X.shape[1]}
+    n, d = table.X.shape
+    section: Results = {"name": table.name, "n_samples": n, "n_features": d}
     if table.y is not None:
-        labels, counts = np.unique(table.y, return_counts=True)
-        pairs = zip(labels.astype(str).tolist(), counts.tolist(), strict=True)
-        section["label"] = table.label
-        section["classes"] = [{"label": label, "count": count} for label, count in pairs]
+        pairs = zip(*np.unique(table.y, return_counts=True), strict=True)
+        classes = [{"label": str(label), "count": int(count)} for label, count in pairs]
+        section |= {"label": table.label, "classes": classes}
     return section
 
 
@@ -111,38 +103,37 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
     dict
         Section "comparison".
     """
-    estimates, curves = estimate_errors(rows, "cv"), compute_error_curves(rows)
-    costs = compute_fit_costs(rows)
+    curves, costs = assessment.compute_error_curves(rows), assessment.compute_fit_costs(rows)
+    estimates = assessment.estimate_errors(rows, "cv")
     problems = []
     for problem in dict.fromkeys(row["problem"] for row in rows):
         methods = {name: value for (key, name), value in estimates.items() if key == problem}
-        best = find_best_methods(methods)
+        best = assessment.find_best_methods(methods)
         entries, lines = [], []
         for name, estimate in methods.items():
-            entry = _describe_method(name, estimate, methods.get(BASELINE))
-            seconds = costs.get((problem, name), (None, None))[0]
-            entries.append({**entry, "best": name in best, "seconds": seconds})
-            if name != BASELINE:  # it has no components and is drawn as a level line
-                curve = vars(curves[problem, name])
-                mean = {"selected": entry["components"], "selected_error": estimate.mean}
-                lines.append({"method": curve["name"], **curve, **mean})
+            low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
+            entry = {
+                "method": name,
+                "error": estimate.mean,
+                "n_splits": estimate.errors.size,
+                # nan for a single split, which becomes null in a file
+                **{"std": estimate.std, "low": low, "high": high},
+                "difference": None,
+                "components": float(estimate.dimensions.mean()),
+                "best": name in best,
+                "seconds": costs.get((problem, name), (None, None))[0],
+            }
+            entries.append(entry)
+            if name == BASELINE:  # it has no components and is drawn as a level line
+                continue
+            if BASELINE in methods:
+                entry["difference"] = estimate.mean - methods[BASELINE].mean
+            curve = vars(curves[problem, name])
+            mean = {"selected": entry["components"], "selected_error": estimate.mean}
+            lines.append({"method": name, **curve, **mean})
         title = titles.get(problem, problem)
         problems.append({"name": title, "rows": entries, "curves": lines})
     return {"how": how, "problems": problems}
-
-
-def _describe_method(
-    name: str, estimate: ErrorEstimate, baseline: ErrorEstimate | None
-) -> dict[str, Any]:
-    low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
-    reference = None if name == BASELINE else baseline
-    return {
-        **{"method": name, "error": estimate.mean, "n_splits": estimate.errors.size},
-        # nan for a single split, which becomes null in a file
-        **{"std": estimate.std, "low": low, "high": high},
-        "difference": None if reference is None else estimate.mean - reference.mean,
-        "components": float(estimate.dimensions.mean()),
-    }
 
 
 def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
@@ -165,7 +156,8 @@ def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None 
     steps = [step for name, step in model.steps if name != "neighbors"]
     matrix = affine_map(model).matrix
     weights = matrix[:_MAX_COMPONENTS] * table.X.std(axis=0, dtype=np.float64)
-    columns = _select_features(weights)
+    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+    columns = np.sort(order[:_MAX_FEATURES])
     features = table.features or tuple(f"feature {i}" for i in range(table.X.shape[1]))
     eigenvalues = getattr(steps[-1], "eigenvalues_", None)
     return {
@@ -178,12 +170,6 @@ def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None 
         "weights": weights[:, columns].tolist(),
         "image_shape": list(image_shape) if image_shape and len(columns) == len(features) else None,
     }
-
-
-def _select_features(weights: Floats) -> Ints:
-    """Return the features of largest absolute weight, in their order."""
-    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
-    return np.sort(order[:_MAX_FEATURES])
 
 
 def _parameters(step: Any) -> Results:
@@ -333,7 +319,7 @@ def summarize_errors(
     list of str
         Sentences.
     """
-    estimates = {name: estimate for (_, name), estimate in estimate_errors(rows, "cv").items()}
+    estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     estimate, sentences, verdicts = estimates[method], [], {}
     mean = f"{estimate.dimensions.mean():.1f}".removesuffix(".0")
     if n_components is not None:
@@ -361,7 +347,7 @@ def _compare(estimate: ErrorEstimate, other: ErrorEstimate) -> str:
     gap = other.mean - estimate.mean
     if abs(gap) < 0.005:  # equal with two decimals
         return "the same"
-    if not differ_significantly(estimate, other):
+    if not assessment.differ_significantly(estimate, other):
         return "not significantly different (paired t-test, 5 %)"
     return f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
 
@@ -382,4 +368,4 @@ def mean_error(rows: Rows, method: str) -> float:
         In per cent, at the selected numbers of components.
     """
     selected = [row for row in rows if row["method"] == method]
-    return next(iter(estimate_errors(selected, "cv").values())).mean
+    return next(iter(assessment.estimate_errors(selected, "cv").values())).mean

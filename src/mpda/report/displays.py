@@ -9,16 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mpda import plotting
 from mpda._lib.array_types import Floats
 from mpda.assessment import BASELINE, ErrorCurve
-from mpda.plotting import (
-    ComponentsDisplay,
-    ConfusionDisplay,
-    CurveDisplay,
-    EigenvalueDisplay,
-    EmbeddingDisplay,
-    PartitionDisplay,
-)
 from mpda.plotting.axes import Display
 from mpda.plotting.partition_plot import describe_partition
 from mpda.plotting.styles import display_name
@@ -52,19 +45,31 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
         for name, width in (("embedding", 2), ("embedding-3d", 3)):
             if width == 2 or points.shape[1] == 3:
                 columns = points[:, :width], embedding["codes"], embedding["labels"]
-                displays[name] = EmbeddingDisplay(*columns, component_names=names)
+                displays[name] = plotting.EmbeddingDisplay(*columns, component_names=names)
     problems = results.get("comparison", {}).get("problems", [])
     for i, problem in enumerate(problems):
         if problem.get("curves"):
             name = "curve" if len(problems) == 1 else f"curve-{i + 1}"
-            displays[name] = CurveDisplay(_make_curves(problem))
+            displays[name] = plotting.CurveDisplay(_make_curves(problem))
     if (example := results.get("partition", {}).get("example")) and example["points"]:
         patches = np.unique(example["patches"], return_inverse=True)[1]
         names = "first principal component", "second principal component"
-        displays["partition"] = PartitionDisplay(example["points"], patches, axis_names=names)
-    displays |= _make_model_displays(results.get("model", {}))
+        displays["partition"] = plotting.PartitionDisplay(
+            example["points"], patches, axis_names=names
+        )
+    model = results.get("model", {})
+    if model.get("weights"):
+        limit = _MAX_IMAGES if model.get("image_shape") else _MAX_BAR_PANELS
+        displays["components"] = plotting.ComponentsDisplay(
+            np.nan_to_num(_to_floats(model["weights"][:limit])),
+            feature_names=model.get("features"),
+            component_names=(model.get("component_names") or [])[:limit] or None,
+            image_shape=model.get("image_shape"),
+        )
+    if eigenvalues := [value for value in model.get("eigenvalues") or [] if value is not None]:
+        displays["eigenvalues"] = plotting.EigenvalueDisplay(eigenvalues)
     if (confusion := results.get("confusion")) and confusion["labels"]:
-        displays["confusion"] = ConfusionDisplay(confusion["counts"], confusion["labels"])
+        displays["confusion"] = plotting.ConfusionDisplay(confusion["counts"], confusion["labels"])
     return displays
 
 
@@ -84,24 +89,6 @@ def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
         if row["method"] in _REFERENCES and row["method"] not in names and row["error"] is not None
     ]
     return curves + levels
-
-
-def _make_model_displays(model: dict[str, Any]) -> dict[str, Display]:
-    displays: dict[str, Display] = {}
-    if model.get("weights"):
-        limit, names = _MAX_BAR_PANELS, model.get("component_names")
-        if model.get("image_shape"):
-            limit = _MAX_IMAGES
-        displays["components"] = ComponentsDisplay(
-            np.nan_to_num(_to_floats(model["weights"][:limit])),
-            feature_names=model.get("features"),
-            component_names=None if names is None else names[:limit],
-            image_shape=model.get("image_shape"),
-        )
-    eigenvalues = [value for value in model.get("eigenvalues") or [] if value is not None]
-    if eigenvalues:
-        displays["eigenvalues"] = EigenvalueDisplay(eigenvalues)
-    return displays
 
 
 def _to_floats(values: Any) -> Floats:

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from mpda.assessment.text_table import format_duration
+
 _MISSING = '<span class="none" title="not measured">&ndash;</span>'
 Entry = dict[str, Any]
 
@@ -25,8 +27,7 @@ def methods_table(problem: Entry) -> str:
     rows = problem["rows"]
     ends = [row.get("high") or row["error"] or 0.0 for row in rows]
     longest = max(ends, default=1.0) or 1.0
-    timed = any(row.get("seconds") is not None for row in rows)
-    header = ["method", "error", "", "vs 1-NN", "components", *(["time of a fit"] if timed else [])]
+    header = ["method", "error", "", "vs 1-NN", "components", "time of a fit"]
     body = []
     for row in rows:
         cells = [
@@ -34,9 +35,8 @@ def methods_table(problem: Entry) -> str:
             f'<td class="bar" aria-hidden="true">{_draw_interval(row, longest)}</td>',
             _cell(_format(row.get("difference"), "+.2f")),
             _cell(_format(row.get("components"), ".1f").removesuffix(".0")),
+            _cell(format_duration(row.get("seconds")) or _MISSING),
         ]
-        if timed:
-            cells.append(_cell(_format_seconds(row.get("seconds"))))
         head = escape(row["method"]) + _best_tag(row, rows)
         body.append(_row(head, cells, "best" if row.get("best") else ""))
     return _table(f"Error of each method on {problem['name']}", header, body, "methods")
@@ -60,10 +60,9 @@ def problems_table(problems: Sequence[Entry]) -> str:
     for problem in problems:
         by_method = {row["method"]: row for row in problem["rows"]}
         cells = []
-        for row in (by_method.get(method) for method in methods):
-            text = "" if row is None else _best_tag(row, problem["rows"])
-            best = " best" if row is not None and row.get("best") else ""
-            cells.append(_cell(_format_error(row, unit="") + text, best))
+        for row in (by_method.get(method, {"error": None}) for method in methods):
+            text = _format_error(row, unit="") + _best_tag(row, problem["rows"])
+            cells.append(_cell(text, " best" if row.get("best") else ""))
         body.append(_row(escape(problem["name"]), cells))
     return _table("Error of each method on each problem in %", ["problem", *methods], body)
 
@@ -167,8 +166,8 @@ def _best_tag(row: Entry, rows: Sequence[Entry]) -> str:
     return f' <span class="tag">{"best" if row["error"] == lowest else "tied"}</span>'
 
 
-def _format_error(row: Entry | None, unit: str = " %") -> str:
-    if row is None or row["error"] is None:
+def _format_error(row: Entry, unit: str = " %") -> str:
+    if row["error"] is None:
         return _MISSING
     std = row.get("std")
     suffix = "" if std is None else f' <span class="spread">± {std:.2f}</span>'
@@ -191,9 +190,3 @@ def _format(value: float | None, spec: str) -> str:
     if value is None or not math.isfinite(value):
         return _MISSING
     return f"{value:{spec}}".replace("-", "&minus;")
-
-
-def _format_seconds(value: float | None) -> str:
-    if value is None:
-        return _MISSING
-    return f"{1000.0 * value:.0f} ms" if value < 1.0 else f"{value:.3g} s"

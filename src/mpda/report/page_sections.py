@@ -5,15 +5,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from mpda.report import html_tables
 from mpda.report.charts import Chart, draw_curves, draw_embedding
 from mpda.report.displays import draw_figure, encode_figure, make_displays
-from mpda.report.html_tables import (
-    curves_table,
-    methods_table,
-    pairs_table,
-    patches_table,
-    problems_table,
-)
 
 # Classes up to which a confusion matrix is readable in half the width of the page.
 _MAX_HALF_WIDTH = 12
@@ -116,7 +110,7 @@ def _make_curves(results: Results, displays: Displays) -> Section:
     elements = options = ""
     for i, (key, problem) in enumerate(drawn.items()):
         label = f"Error against the number of components on {problem['name']}"
-        hidden, table = " hidden" if i else "", curves_table(problem["curves"])
+        hidden, table = " hidden" if i else "", html_tables.curves_table(problem["curves"])
         elements += _chart_element(key, label, hidden)
         elements += f'<details data-with="{key}"{hidden}><summary>Values</summary>{table}</details>'
         options += f'<option value="{key}">{escape(problem["name"])}</option>'
@@ -131,11 +125,11 @@ def _make_comparison(results: Results, displays: Displays) -> Section:
     text = "Share of samples that get a wrong class; lower is better. ± is the standard deviation."
     note = "Bold: best, or not significantly worse (paired t-test, 5 %)."
     if len(problems) == 1:
-        table = methods_table(problems[0])
+        table = html_tables.methods_table(problems[0])
         note += " Bars: mean and 95 % confidence interval."
     else:
-        table = problems_table(problems) + "".join(
-            f"<details><summary>{escape(p['name'])}</summary>{methods_table(p)}</details>"
+        table = html_tables.problems_table(problems) + "".join(
+            f"<details><summary>{escape(p['name'])}</summary>{html_tables.methods_table(p)}</details>"
             for p in problems
         )
     html = _lead(text, note) + table + _caption(comparison)
@@ -180,7 +174,7 @@ def _make_partition(results: Results, displays: Displays) -> Section:
         "Each class is divided into small patches that are nearly flat. A linearity of 1 is flat; "
         "larger values mean that the patch is curved."
     )
-    table = patches_table(results["partition"]["classes"])
+    table = html_tables.patches_table(results["partition"]["classes"])
     if "partition" in displays:
         example = results["partition"]["example"]
         label = f"Patches of class {example['label']} with their tangent lines"
@@ -198,11 +192,11 @@ def _make_provenance(results: Results, displays: Displays) -> Section:
             '<button type="button" id="copy">Copy</button></div>'
         )
     steps = results.get("model", {}).get("steps") or []
-    tables = [pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
+    tables = [html_tables.pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
     facts = {"machine": provenance.get("machine"), "date": provenance.get("at")}
     facts = {**(provenance.get("versions") or {}), **{k: v for k, v in facts.items() if v}}
     if facts:
-        tables.append(pairs_table("Versions", facts))
+        tables.append(html_tables.pairs_table("Versions", facts))
     html += f'<div class="sheets">{"".join(tables)}</div>' if tables else ""
     return Section("provenance", "Reproduce", "How to reproduce this page", html)
 

@@ -140,12 +140,9 @@ def refuse_corrupt_results(source: str = "results") -> Iterator[None]:
         yield
     except KeyError as error:
         raise ReportError(f"{source} cannot be shown: the entry {error} is missing.") from error
-    except (AttributeError, IndexError, TypeError, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise ReportError(f"{source} cannot be shown, an entry is wrong: {reason:.200}") from error
-    except (OverflowError, RecursionError) as error:
-        message = f"{source} cannot be shown: nested too deeply or a number is too large."
-        raise ReportError(message) from error
+    except (AttributeError, IndexError, TypeError, ValueError, OverflowError, RecursionError) as e:
+        reason = " ".join(str(e).split())
+        raise ReportError(f"{source} cannot be shown, an entry is wrong: {reason:.200}") from e
 
 
 def to_json_types(value: Any) -> Any:
