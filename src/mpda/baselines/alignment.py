@@ -96,14 +96,12 @@ def energy_dimension(data: TrainingData, n_neighbors: int, energy: float) -> int
         The dimension, at least 1.
     """
     Z, neighbors = data.local_samples.all_coordinates, data.neighbors(n_neighbors).indices
-    shares = np.zeros(neighbors.shape[1])
+    shares, tiny = np.zeros(neighbors.shape[1]), np.finfo(float).tiny
     for offsets, axes in _local_axes(Z, neighbors):
         variances = ((axes.transpose(0, 2, 1) @ offsets) ** 2).sum(axis=2)
         total = variances.sum(axis=1, keepdims=True)
-        shares += np.divide(variances, total, out=np.zeros_like(variances), where=total > 0.0).sum(
-            0
-        )
-    cumulative = np.cumsum(shares) / max(float(shares.sum()), np.finfo(float).tiny)
+        shares += (variances / np.maximum(total, tiny)).sum(axis=0)
+    cumulative = np.cumsum(shares) / max(float(shares.sum()), tiny)
     return 1 + int(np.count_nonzero(cumulative < energy - _ENERGY_TOLERANCE))
 
 

@@ -11,6 +11,7 @@ from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import (
     check_count,
     check_jobs,
+    check_option,
     feature_range,
     group_by_class,
     refuse_dask,
@@ -19,7 +20,7 @@ from mpda._lib.validation import (
 from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
 from mpda.parallel import map_ordered
 from mpda.partition.principal_axis_tree import principal_axis_partition
-from mpda.partition.rules import PartitionRule, measure_linearity, partition_rule
+from mpda.partition.rules import PARTITIONS, PartitionRule, measure_linearity
 from mpda.partition.tree import Partition, join_partitions
 
 
@@ -117,7 +118,8 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
             The fitted estimator.
         """
         n_neighbors = check_count("partition_neighbors", self.partition_neighbors)
-        rule = partition_rule(self.partition, check_count("max_patch_size", self.max_patch_size))
+        name = check_option("partition", self.partition, PARTITIONS)
+        rule = PartitionRule(name, check_count("max_patch_size", self.max_patch_size))
         n_jobs = check_jobs(self.n_jobs)
         refuse_dask(self, X)
         if is_dispatched(X):

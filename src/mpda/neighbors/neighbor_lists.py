@@ -177,7 +177,7 @@ def compare_all_pairs(X: Array, rows: Array, k: int) -> NeighborLists:
     X : array of shape (n, d)
         Samples.
     rows : array of int of shape (r,)
-        Samples whose neighbours are searched.
+        Samples whose neighbours are searched, at least one.
     k : int
         Number of neighbours, less than n.
 
@@ -188,11 +188,9 @@ def compare_all_pairs(X: Array, rows: Array, k: int) -> NeighborLists:
     """
     xp = array_namespace(X)
     lists = []
-    n_rows = rows.shape[0]
-    for block in iter_slices(max(1, n_rows), block_entries(X, _SEARCH_ENTRIES) // X.shape[0]):
-        block_rows = rows[block] if n_rows else rows
-        distances = pairwise_distances(take(X, block_rows), X)
-        lists.append(_select_nearest(distances, block_rows, k))
+    for block in iter_slices(rows.shape[0], block_entries(X, _SEARCH_ENTRIES) // X.shape[0]):
+        distances = pairwise_distances(take(X, rows[block]), X)
+        lists.append(_select_nearest(distances, rows[block], k))
     return NeighborLists(
         xp.concat([block.indices for block in lists]),
         xp.concat([block.distances for block in lists]),
@@ -210,8 +208,8 @@ def _select_nearest(D: Array, rows: Array, k: int) -> NeighborLists:
         D = xp.where(arange(n, D)[None, :] == rows[:, None], xp.inf, D)
         nearest = xp.argsort(D, axis=1, stable=True)[:, :k]
         return NeighborLists(nearest, xp.take_along_axis(D, nearest, axis=1))
-    if k == 0 or r == 0:
-        return NeighborLists(np.empty((r, k), dtype=np.intp), np.empty((r, k)))
+    if k == 0:
+        return NeighborLists(np.empty((r, 0), dtype=np.intp), np.empty((r, 0)))
     D = D.copy()
     D[np.arange(r), rows] = np.inf
     kth = np.partition(D, k - 1, axis=1)[:, k - 1 : k]
@@ -269,8 +267,8 @@ def _search_by_products(X: Array, k: int) -> NeighborLists:
     if n_candidates < n and rows.shape[0]:
         reach = take(distances, rows)[:, -1] ** 2 - take(rounding, rows)
         doubtful = xp.nonzero(reach <= ranked.distances[:, -1] ** 2)[0]
-        exact = compare_all_pairs(X, take(rows, doubtful), k)
-        ranked = ranked.replace(doubtful, exact)
+        if doubtful.shape[0]:
+            ranked = ranked.replace(doubtful, compare_all_pairs(X, take(rows, doubtful), k))
     nearest = NeighborLists(
         xp.asarray(indices[:, 1 : k + 1], copy=True), xp.asarray(distances[:, 1 : k + 1], copy=True)
     )

@@ -96,7 +96,7 @@ def unlabelled_blocks(X: Any) -> Blocks:
     kind = describe_features(X)
     if kind.names is not None:
         return Blocks(kind, [delayed(_columns)(partition, kind) for partition in X.to_delayed()])
-    partitions = _whole_rows(X).to_delayed().ravel()
+    partitions = X.rechunk({1: -1}).to_delayed().ravel()
     return Blocks(kind, [delayed(_floats)(partition, kind.dtype) for partition in partitions])
 
 
@@ -117,7 +117,7 @@ def labelled_blocks(X: Any, y: Any) -> Blocks:
     """
     if isinstance(X, dd.DataFrame):
         return _labelled_frame(X, y)
-    kind = describe_features(X)
+    blocks = unlabelled_blocks(X)
     if isinstance(y, dd.Series):
         # Dask warns where it makes arrays of kinds that are pandas' own.
         is_extension = pd.api.types.is_extension_array_dtype(y.dtype)
@@ -140,7 +140,7 @@ def labelled_blocks(X: Any, y: Any) -> Blocks:
     if not np.isnan([X.shape[0], y.shape[0]]).any():
         refuse_lengths(X.shape[0], y.shape[0])
         y = y.rechunk((X.chunks[0],))
-    return replace(unlabelled_blocks(X), kind=kind, y=list(y.to_delayed()))
+    return replace(blocks, y=list(y.to_delayed()))
 
 
 def _labelled_frame(X: Any, y: Any) -> Blocks:
@@ -197,10 +197,6 @@ def _floats(partition: Any, dtype: np.dtype[Any]) -> Floats:
     return partition.astype(dtype, copy=False)
 
 
-def _whole_rows(X: Any) -> Any:
-    return X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
-
-
 def refuse_lengths(n: int, n_labels: int) -> None:
     if n != n_labels:
         raise ValueError(f"X has {n} samples and y has {n_labels} labels.")
@@ -226,6 +222,6 @@ def map_blocks(estimator: Any, X: Any, work: Callable[[Floats], Floats], n_colum
             for rows in unlabelled_blocks(X).X
         ]
         return da.concatenate(partitions, allow_unknown_chunksizes=True)
-    rows = _whole_rows(X).astype(kind.dtype)
+    rows = X.rechunk({1: -1}).astype(kind.dtype)
     meta = np.empty((0, n_columns), dtype=kind.dtype)
     return rows.map_blocks(work, chunks=(rows.chunks[0], (n_columns,)), dtype=kind.dtype, meta=meta)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
+from operator import getitem
 from typing import Any, Generic, TypeVar
 
 import dask.dataframe as dd
@@ -71,14 +72,6 @@ class BlockFacts:
 
 
 @dataclass(frozen=True)
-class ClusterClass:
-    """A class on the cluster: its number of samples and a future of its rows."""
-
-    size: int
-    rows: Future
-
-
-@dataclass(frozen=True)
 class ClusterSamples:
     """Samples and labels on a cluster, by class.
 
@@ -87,7 +80,10 @@ class ClusterSamples:
     client : Client
     classes : ndarray of shape (n_classes,)
         Sorted distinct labels.
-    members : list of ClusterClass
+    sizes : list of int
+        Number of samples of each class.
+    rows : list of Future
+        Samples of each class.
     dtype : dtype
         Precision of the samples.
     n_varying : int
@@ -99,22 +95,16 @@ class ClusterSamples:
 
     client: Client
     classes: Labels
-    members: list[ClusterClass]
+    sizes: list[int]
+    rows: list[Future]
     dtype: np.dtype[Any]
     n_varying: int
     mean: Floats
     coordinates: Coordinates
 
-    @property
-    def sizes(self) -> list[int]:
-        """Number of samples of each class."""
-        return [member.size for member in self.members]
-
     def in_coordinates(self, coordinates: Coordinates) -> ClusterSamples:
         """Return the samples in the coordinates of an earlier fit."""
-        changed = copy.copy(self)
-        object.__setattr__(changed, "coordinates", coordinates)
-        return changed
+        return replace(self, coordinates=coordinates)
 
     def class_pool(
         self, build: Callable[[LabelledSamples, int], Stages], progress: str | None
@@ -129,8 +119,8 @@ class ClusterSamples:
             Name under which progress goes to stderr.
         """
         stages = [
-            self.client.submit(_build_stages, build, member.rows, self.coordinates, pure=False)
-            for member in self.members
+            self.client.submit(_build_stages, build, rows, self.coordinates, pure=False)
+            for rows in self.rows
         ]
         return ClusterClasses(self.client, stages, progress)
 
@@ -140,14 +130,12 @@ class ClusterSamples:
         """Yield ``work(points, coordinates, *parameters)`` for each class, in order."""
         futures = (
             self.client.submit(
-                _apply_to_class, work, member.rows, self.coordinates, *parameters, pure=False
+                _apply_to_class, work, rows, self.coordinates, *parameters, pure=False
             )
-            for member in self.members
+            for rows in self.rows
         )
         results = _gather_in_order(self.client, futures)
-        if title is None:
-            return results
-        return report_progress(results, len(self.members), title, "classes")
+        return report_progress(results, len(self.rows), title, "classes")
 
 
 class ClusterClasses(Generic[Stages]):
@@ -161,23 +149,22 @@ class ClusterClasses(Generic[Stages]):
     def map(self, title: str, work: Callable[[Stages], Result]) -> Iterator[Result]:
         """Yield ``work(stages)`` for each class, in order; the stages stay on the workers."""
         results = _gather_in_order(self._client, self._submit(work))
-        if self._progress is None:
-            return results
-        return report_progress(results, len(self._stages), f"{self._progress}, {title}", "classes")
+        report = self._progress and f"{self._progress}, {title}"
+        return report_progress(results, len(self._stages), report, "classes")
 
     def _submit(self, work: Callable[[Stages], Any]) -> Iterator[Future]:
         for index, stages in enumerate(self._stages):
             both = self._client.submit(_apply, work, stages, pure=False)
-            self._stages[index] = self._client.submit(_entry, both, 0, pure=False)
-            yield self._client.submit(_entry, both, 1, pure=False)
+            self._stages[index] = self._client.submit(getitem, both, 0, pure=False)
+            yield self._client.submit(getitem, both, 1, pure=False)
 
 
 def _class_samples(rows: Floats, coordinates: Coordinates) -> LabelledSamples:
     """Return the rows of one class, on the worker that has them, as samples in coordinates."""
     if coordinates.exponent:
         rows = np.ldexp(rows.astype(np.float64), -coordinates.exponent)
-    members = [np.arange(len(rows))]
     no_labels = np.zeros(1, dtype=np.intp)
+    members = [np.arange(len(rows))]
     return LabelledSamples(rows, no_labels, no_labels, members, 0, rows.dtype, coordinates)
 
 
@@ -188,10 +175,6 @@ def _build_stages(build: Callable[..., Any], rows: Floats, coordinates: Coordina
 def _apply(work: Callable[[Any], Any], stages: Any) -> tuple[Any, Any]:
     result = work(stages)
     return stages, result
-
-
-def _entry(pair: tuple[Any, Any], index: int) -> Any:
-    return pair[index]
 
 
 def _apply_to_class(
@@ -249,7 +232,10 @@ def gather_by_class(
     block_facts = collect_facts(blocks)
     facts = merge_facts(block_facts)
     if facts.n <= blocks.kind.n_features and reset:
-        return validate_labelled(estimator, *_load(blocks))
+        X, y = _compute([delayed(list)(blocks.X), delayed(list)(blocks.y)])
+        return validate_labelled(
+            estimator, blocks.kind.with_names(np.concatenate(X)), np.concatenate(y)
+        )
     group_by_class(np.repeat(facts.labels, np.minimum(facts.counts, 3)))  # checks the labels
     check_number_of_classes(estimator, facts.labels, 2 if reset else 1)
     if reset:
@@ -260,7 +246,8 @@ def gather_by_class(
     return ClusterSamples(
         client,
         facts.labels,
-        [ClusterClass(int(n), future) for n, future in zip(facts.counts, rows, strict=True)],
+        facts.counts.tolist(),
+        rows,
         blocks.kind.dtype,
         int(np.count_nonzero(facts.low != facts.high)),
         facts.mean,
@@ -268,11 +255,10 @@ def gather_by_class(
     )
 
 
-def _load(blocks: Blocks) -> tuple[Any, Labels]:
-    """Return all samples and labels in the memory of this machine."""
+def _compute(tasks: Any) -> Any:
+    """Compute delayed tasks on the cluster and return their results."""
     client = current_client()
-    X, y = _gather(client, client.compute([delayed(list)(blocks.X), delayed(list)(blocks.y)]))
-    return blocks.kind.with_names(np.concatenate(X)), np.concatenate(y)
+    return _gather(client, client.compute(tasks))
 
 
 def connect_workers(scheduler: str) -> ExitStack:
@@ -299,11 +285,9 @@ def current_client() -> Client:
 
 def collect_facts(blocks: Blocks) -> list[BlockFacts]:
     """Compute the facts about each block on the cluster."""
-    client = current_client()
     labels: list[Any] = blocks.y or [None] * len(blocks.X)
     tasks = [delayed(_block_facts)(X, y) for X, y in zip(blocks.X, labels, strict=True)]
-    facts: list[BlockFacts] = _gather(client, client.compute(tasks))
-    return facts
+    return list(_compute(tasks))
 
 
 def _block_facts(X: Floats, y: Labels | None) -> BlockFacts:
@@ -372,10 +356,12 @@ def _rows_of(X: Floats, y: Labels, label: Any) -> Floats:
 def _shuffle(blocks: Blocks, block_facts: list[BlockFacts], facts: BlockFacts) -> list[Delayed]:
     """Return the rows of each class by Dask's shuffle, in their original order.
 
-    Small classes travel together, as many as make up a block.
+    Small classes travel together, as many as begin within the length of a block.
     """
     starts = np.cumsum([0, *(block.n for block in block_facts)])
-    buckets = _buckets(facts.counts, max(block.n for block in block_facts))
+    capacity = max(block.n for block in block_facts)
+    first_rows = np.cumsum(facts.counts) - facts.counts
+    buckets = np.unique(first_rows // capacity, return_inverse=True)[1]
     tags = delayed((facts.labels, buckets))
     tagged = [
         delayed(_tag_rows)(X, y, tags, start)
@@ -390,17 +376,6 @@ def _shuffle(blocks: Blocks, block_facts: list[BlockFacts], facts: BlockFacts) -
         delayed(_class_rows)(partitions[bucket], code)
         for code, bucket in enumerate(buckets.tolist())
     ]
-
-
-def _buckets(counts: Ints, capacity: int) -> Ints:
-    """Assign classes to buckets, in order, as many to each as the capacity allows."""
-    buckets, bucket, size = [], 0, 0
-    for n in counts.tolist():
-        if size and size + n > capacity:
-            bucket, size = bucket + 1, 0
-        size += n
-        buckets.append(bucket)
-    return np.array(buckets, dtype=np.intp)
 
 
 def _tag_rows(X: Floats, y: Labels, tags: tuple[Labels, Ints], start: int) -> pd.DataFrame:
@@ -422,6 +397,4 @@ def sum_over_blocks(blocks: Blocks, work: Callable[..., Floats], *parameters: An
     sums = [delayed(work)(X, *parameters) for X in blocks.X]
     while len(sums) > 1:
         sums = [delayed(sum)(sums[i : i + _SUMMANDS]) for i in range(0, len(sums), _SUMMANDS)]
-    client = current_client()
-    total: Floats = _gather(client, client.compute(sums[0]))
-    return total
+    return np.asarray(_compute(sums[0]))

@@ -51,15 +51,20 @@ def map_ordered(
         streams = getattr(get_active_backend()[0], "supports_return_generator", False)
         pool = Parallel(n_jobs=n_jobs, return_as="generator" if streams else "list")
         results = iter(pool(delayed(work)(*a) for a in arguments))
-    return results if report is None else report_progress(results, n, report, unit)
+    return report_progress(results, n, report, unit)
 
 
-def report_progress(results: Iterator[Result], n: int, title: str, unit: str) -> Iterator[Result]:
-    """Yield results and write a line to stderr every two seconds and after the last one."""
+def report_progress(
+    results: Iterator[Result], n: int, title: str | None, unit: str
+) -> Iterator[Result]:
+    """Yield results and write a line to stderr every two seconds and after the last one.
+
+    A title of None writes nothing.
+    """
     start = last = time.monotonic()
     for count, result in enumerate(results, start=1):
         now = time.monotonic()
-        if count == n or now - last >= _REPORT_INTERVAL:
+        if title is not None and (count == n or now - last >= _REPORT_INTERVAL):
             print(f"{title}: {count}/{n} {unit}, {now - start:.1f} s", file=sys.stderr)
             last = now
         yield result

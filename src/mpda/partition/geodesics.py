@@ -10,7 +10,7 @@ NumPy arrays of shape (n, n).
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from mpda._lib.array_types import Bools, Floats, Ints
@@ -100,11 +100,8 @@ def _weighted_graph(adjacency: Bools, straight: Floats) -> csr_array:
 
     Edges of length 0 (duplicates) are stored explicitly; csgraph treats them as edges.
     """
-    tails, heads = nonzero_pairs(adjacency)
-    starts = np.searchsorted(tails, np.arange(len(adjacency) + 1))
-    # csgraph works with 32-bit indices and would convert others at every call.
-    indices = heads.astype(np.int32), starts.astype(np.int32)
-    return csr_array((straight[tails, heads], *indices), shape=adjacency.shape)
+    edges = nonzero_pairs(adjacency)
+    return csr_array((straight[edges], edges), shape=adjacency.shape)
 
 
 def _bridges(graph: csr_array, straight: Floats) -> Ints:
@@ -115,32 +112,20 @@ def _bridges(graph: csr_array, straight: Floats) -> Ints:
     unique.
     """
     n_components, component = connected_components(graph, directed=False)
-    candidates = _shortest_bridges(straight, component.astype(np.intp), n_components)
-    tails, heads = candidates.T
-    order = np.lexsort((heads, tails, straight[tails, heads]))
-    rank = np.empty(len(order))
-    rank[order] = np.arange(1, len(order) + 1)
-    component_graph = coo_array(
-        (rank, (component[tails], component[heads])), shape=(n_components, n_components)
-    )
-    selected = minimum_spanning_tree(component_graph.tocsr()).data.astype(np.intp) - 1
-    return candidates[order[selected]]
-
-
-def _shortest_bridges(straight: Floats, component: Ints, n_components: int) -> Ints:
-    """Find the shortest edge (b, 2) of each pair of components, ties by lower index."""
-    n = straight.shape[0]
-    order = np.argsort(component, kind="stable")
-    starts = np.searchsorted(component[order], np.arange(n_components))
+    n = len(component)
     # Nearest sample of each component (columns) to each sample (rows), lowest index at a tie.
     nearest = np.empty((n, n_components), dtype=np.intp)
-    for c, members in enumerate(np.split(order, starts[1:])):
+    for c in range(n_components):
+        members = np.flatnonzero(component == c)
         nearest[:, c] = members[np.argmin(straight[:, members], axis=1)]
     samples = np.repeat(np.arange(n), n_components)
-    edges = np.sort(np.column_stack([samples, nearest.ravel()]), axis=1)
-    low, high = np.sort(component[edges], axis=1).T
-    tails, heads = edges.T
-    order = np.lexsort((heads, tails, straight[tails, heads], low * n_components + high))
-    order = order[low[order] != high[order]]
-    _, first = np.unique((low * n_components + high)[order], return_index=True)
-    return edges[order[first]]
+    tails, heads = np.sort([samples, nearest.ravel()], axis=0)
+    order = np.lexsort((heads, tails, straight[tails, heads]))
+    edges = np.column_stack([tails, heads])[order]
+    ends = np.sort(component[edges], axis=1)
+    # The first edge of each pair of components is the shortest one. Ranks start at 1, because
+    # csgraph drops edges of weight 0; it ignores edges inside a component.
+    pairs, first = np.unique(ends, axis=0, return_index=True)
+    shape = n_components, n_components
+    component_graph = csr_array((first + 1.0, tuple(pairs.T)), shape=shape)
+    return edges[minimum_spanning_tree(component_graph).data.astype(np.intp) - 1]

@@ -2,27 +2,17 @@
 
 Every node with more than M samples is cut at the median of its samples' projections onto the first
 principal axis of the node. The axis comes from power iterations on the scatter matrix Z'Z of the
-centred samples Z of the node. Sizes do not depend on the data, so the tree is known beforehand and
-all nodes of one size are cut together, by batched products. A level takes O(n d) time, and on a
+centred samples Z of the node. Sizes do not depend on the data: a level has nodes of two sizes at
+most, and all of one size are cut together, by batched products. A level takes O(n d) time, and on a
 device about twenty calls without synchronisation.
 
 This is not the rule of the paper, which is in ``split``.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from mpda._lib.array_types import Array, Ints
-from mpda._lib.arrays import (
-    arange,
-    array_namespace,
-    maximum,
-    set_at,
-    take,
-    to_device,
-    to_host,
-)
+from mpda._lib.array_types import Array
+from mpda._lib.arrays import arange, array_namespace, maximum, set_at, take, to_device, to_host
 from mpda.partition.tree import Partition, build_partition
 
 # Power iterations from the farthest sample. The cut needs a direction of large variance, not an
@@ -60,50 +50,32 @@ def principal_axis_partition(X: Array, max_patch_size: int) -> Partition:
     samples are cut by index. The result does not depend on the order of the samples, unless there
     are ties.
     """
-    n = X.shape[0]
-    tree = _halve_sizes(n, max_patch_size)
+    n, n_nodes = X.shape[0], 1
     order = arange(n, X)
-    inner = tree.children[:, 0] >= 0
-    # Sizes decrease from level to level, so every node is cut after its parent.
-    for size in np.unique(tree.sizes[inner])[::-1]:
-        starts = tree.starts[inner & (tree.sizes == size)]
-        rows = to_device(starts[:, None] + np.arange(size), X)
-        order = set_at(order, rows, _cut_nodes(X, take(order, rows)))
-    linearity = np.full(tree.sizes.size, np.nan)
-    return build_partition(tree.children, tree.sizes, tree.starts, linearity, to_host(order))
-
-
-@dataclass(frozen=True)
-class _HalvingTree:
-    """Nodes of a tree in which every large node is halved, numbered level by level.
-
-    children : (nodes, 2), -1 at a leaf
-    sizes : (nodes,) number of samples
-    starts : (nodes,) position of the first sample when samples are ordered by leaf
-    """
-
-    children: Ints
-    sizes: Ints
-    starts: Ints
-
-
-def _halve_sizes(n: int, max_patch_size: int) -> _HalvingTree:
     sizes, starts = np.array([n]), np.array([0])
     children, all_sizes, all_starts = [], [sizes], [starts]
-    n_nodes = 1
-    while sizes.size:
+    while sizes.size:  # one level of the tree
         is_large = sizes > max_patch_size
         level_children = np.full((sizes.size, 2), -1)
         level_children[is_large] = n_nodes + np.arange(2 * is_large.sum()).reshape(-1, 2)
         children.append(level_children)
         sizes, starts = sizes[is_large], starts[is_large]
+        for size in np.unique(sizes):
+            rows = to_device(starts[sizes == size][:, None] + np.arange(size), X)
+            order = set_at(order, rows, _cut_nodes(X, take(order, rows)))
         half = sizes // 2
         starts = np.stack([starts, starts + half], axis=1).ravel()
         sizes = np.stack([half, sizes - half], axis=1).ravel()
         all_sizes.append(sizes)
         all_starts.append(starts)
         n_nodes += sizes.size
-    return _HalvingTree(*(np.concatenate(levels) for levels in (children, all_sizes, all_starts)))
+    return build_partition(
+        np.concatenate(children),
+        np.concatenate(all_sizes),
+        np.concatenate(all_starts),
+        np.full(n_nodes, np.nan),
+        to_host(order),
+    )
 
 
 def _cut_nodes(X: Array, members: Array) -> Array:

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import is_device_array, to_host
 from mpda._lib.memory import check_pairwise_memory
-from mpda._lib.validation import check_option
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import euclidean_distances, geodesic_distances
 from mpda.partition.principal_axis_tree import principal_axis_partition
@@ -101,28 +100,6 @@ class PartitionRule:
             Always True for "tree", and for "auto" in large classes.
         """
         return self.partition == "tree" or (self.partition == "auto" and n > MAX_GEODESIC_SIZE)
-
-
-def partition_rule(partition: Any, max_patch_size: int, *, also: str = "") -> PartitionRule:
-    """Return the rule with the given name.
-
-    Parameters
-    ----------
-    partition : str
-        One of ``PARTITIONS``; anything else is an error.
-    max_patch_size : int
-        Largest number of samples of a patch.
-    also : str, default=""
-        Other accepted values, for the error message.
-
-    Returns
-    -------
-    PartitionRule
-        Rule for every class.
-    """
-    return PartitionRule(
-        check_option("partition", partition, PARTITIONS, also=also), max_patch_size
-    )
 
 
 def known_patches(points: ClassPoints, neighbors: NeighborLists, *, labels: Labels) -> Partition:

@@ -121,7 +121,8 @@ def _split_node(
     members = node.members
     if not node.is_identical:
         lengths = _block(distances.lengths, members)
-        seeds = _farthest_pair(lengths)
+        # argmax finds the lowest indices at a tie.
+        seeds = divmod(int(lengths.argmax()), len(lengths))
         if lengths[seeds] > 0.0:
             is_neighbor = _block(distances.is_neighbor, members)
             is_right = _grow_sides(ClassDistances(is_neighbor, lengths, tortuosity), seeds)
@@ -138,12 +139,6 @@ def _block(D: Any, members: Ints) -> Any:
     if D is None or members.size == len(D):
         return D
     return D.take(members, axis=0).take(members, axis=1)  # half the time of D[members][:, members]
-
-
-def _farthest_pair(lengths: Floats) -> tuple[int, int]:
-    """Find the pair with the largest distance, lowest indices first at a tie."""
-    low, high = divmod(int(lengths.argmax()), len(lengths))
-    return low, high
 
 
 def _grow_sides(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:
@@ -183,17 +178,13 @@ class _Side:
 
     def __init__(self, patch: ClassDistances, seed: int) -> None:
         self._patch = patch
-        self._nothing = np.zeros(len(patch.lengths), dtype=bool)
-        self.members = self._nothing.copy()
+        self.members = np.zeros(len(patch.lengths), dtype=bool)
         self.members[seed] = True
         self.reach = patch.is_neighbor[seed]
         self._gaps = patch.lengths[seed]
         self._pending: list[Ints] = []  # samples that joined since the gaps were updated
 
     def add(self, samples: Ints) -> None:
-        if samples.size == 0:
-            self.reach = self._nothing
-            return
         self.members[samples] = True
         self.reach = np.logical_or.reduce(self._patch.is_neighbor.take(samples, axis=0))
         self._pending.append(samples)
@@ -207,7 +198,7 @@ class _Side:
         """Return the distance of every sample of the patch to the side (s,)."""
         if self._pending:
             rows = self._patch.lengths.take(np.concatenate(self._pending), axis=0)
-            self._gaps = np.minimum(self._gaps, np.minimum.reduce(rows))
+            self._gaps = np.minimum(self._gaps, rows.min(axis=0, initial=np.inf))
             self._pending = []
         return self._gaps
 
