@@ -284,7 +284,7 @@ def warn_small_classes(samples: Any, n_neighbors: int, stacklevel: int = 3) -> N
     stacklevel : int, default=3
         As in ``warnings.warn``.
     """
-    sizes = samples.sizes
+    sizes = [members.size for members in samples.members]
     small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
     if small:
         labels = samples.classes.tolist()

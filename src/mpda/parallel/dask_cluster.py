@@ -72,6 +72,14 @@ class BlockFacts:
 
 
 @dataclass(frozen=True)
+class ClusterClass:
+    """A class on the cluster: its number of samples and a future of its rows."""
+
+    size: int
+    rows: Future
+
+
+@dataclass(frozen=True)
 class ClusterSamples:
     """Samples and labels on a cluster, by class.
 
@@ -80,10 +88,7 @@ class ClusterSamples:
     client : Client
     classes : ndarray of shape (n_classes,)
         Sorted distinct labels.
-    sizes : list of int
-        Number of samples of each class.
-    rows : list of Future
-        Samples of each class.
+    members : list of ClusterClass
     dtype : dtype
         Precision of the samples.
     n_varying : int
@@ -95,12 +100,16 @@ class ClusterSamples:
 
     client: Client
     classes: Labels
-    sizes: list[int]
-    rows: list[Future]
+    members: list[ClusterClass]
     dtype: np.dtype[Any]
     n_varying: int
     mean: Floats
     coordinates: Coordinates
+
+    @property
+    def sizes(self) -> list[int]:
+        """Number of samples of each class."""
+        return [member.size for member in self.members]
 
     def in_coordinates(self, coordinates: Coordinates) -> ClusterSamples:
         """Return the samples in the coordinates of an earlier fit."""
@@ -119,8 +128,8 @@ class ClusterSamples:
             Name under which progress goes to stderr.
         """
         stages = [
-            self.client.submit(_build_stages, build, rows, self.coordinates, pure=False)
-            for rows in self.rows
+            self.client.submit(_build_stages, build, member.rows, self.coordinates, pure=False)
+            for member in self.members
         ]
         return ClusterClasses(self.client, stages, progress)
 
@@ -130,12 +139,12 @@ class ClusterSamples:
         """Yield ``work(points, coordinates, *parameters)`` for each class, in order."""
         futures = (
             self.client.submit(
-                _apply_to_class, work, rows, self.coordinates, *parameters, pure=False
+                _apply_to_class, work, member.rows, self.coordinates, *parameters, pure=False
             )
-            for rows in self.rows
+            for member in self.members
         )
         results = _gather_in_order(self.client, futures)
-        return report_progress(results, len(self.rows), title, "classes")
+        return report_progress(results, len(self.members), title, "classes")
 
 
 class ClusterClasses(Generic[Stages]):
@@ -246,8 +255,7 @@ def gather_by_class(
     return ClusterSamples(
         client,
         facts.labels,
-        facts.counts.tolist(),
-        rows,
+        [ClusterClass(int(n), future) for n, future in zip(facts.counts, rows, strict=True)],
         blocks.kind.dtype,
         int(np.count_nonzero(facts.low != facts.high)),
         facts.mean,
