@@ -252,3 +252,13 @@ def test_table_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "d.csv").mkdir()
     with pytest.raises(IsADirectoryError, match=r"d\.csv"):
         write_table(tmp_path / "d.csv", np.eye(2), ["a", "b"], {})
+
+
+def test_arrow_streams_are_read(frame, tmp_path):
+    import pyarrow as pa
+
+    path = tmp_path / "a.arrow"
+    content = pa.Table.from_pandas(frame)
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, content.schema) as stream:
+        stream.write_table(content)
+    assert read_table(path, label="species").X.shape == (150, 4)

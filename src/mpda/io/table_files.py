@@ -96,7 +96,7 @@ def read_frame(path: Path, label: str | None, drop: Names, features: Names | Non
     if suffix in (".csv", ".tsv"):
         frame = _read_text(path, label, drop, features)
     else:
-        frame = pd.read_parquet(path) if suffix == ".parquet" else pd.read_feather(path)
+        frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
     frame = frame.reset_index(drop=list(frame.index.names) == [None])
     frame.columns = [str(name) for name in frame.columns]
     _check_distinct(frame.columns, path)
@@ -148,6 +148,18 @@ def _read_text(path: Path, label: str | None, drop: Names, features: Names | Non
             f"--drop {names[0]!r}, or write the file without it."
         )
     return frame
+
+
+def _read_arrow(path: Path) -> Any:
+    """Read the file format of Arrow (also called Feather), or its stream format."""
+    import pyarrow as pa
+
+    with pa.OSFile(str(path)) as source:
+        try:
+            return pa.ipc.open_file(source).read_all().to_pandas()
+        except pa.ArrowInvalid:
+            source.seek(0)
+            return pa.ipc.open_stream(source).read_all().to_pandas()
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
