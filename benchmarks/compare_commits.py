@@ -1,21 +1,27 @@
 """Old and new code in turns: the ratio new / old of every line of ``make bench`` or a large study.
 
     python benchmarks/compare_commits.py OLD [--new REV] [--turns 7] [--data DIR]
-                                         [--study bench|mnist|million|...] [--out FILE]
+                                         [--study bench mnist million] --out FILE
 
 Each turn runs the benchmark of both commits in fresh processes, because the speed of a shared
 machine changes from minute to minute. Values are times or ratios of times; where a line divides
 another program's time by ours, the ratio is inverted, so that more than 1 always means slower.
-The table has the median and the quartiles over turns.
+Both commits are compared with the slow definition of the new one. FILE gets a line of JSON for
+each turn, and a run goes on where an earlier one was stopped. The table beside it (.md) has the
+median and the quartiles over turns.
 """
 
 import argparse
+import itertools
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -70,25 +76,28 @@ def _read_tables(printed: str) -> dict[str, float]:
     return values
 
 
-def compare(old: Path, new: Path, study: str, data: Path | None, turns: int) -> list[str]:
-    """Return a table of the ratios new / old over all turns."""
-    ratios: dict[str, list[float]] = {}
-    for turn in range(turns):
-        order = (old, new) if turn % 2 == 0 else (new, old)
-        values = {tree: measure(tree, study, data) for tree in order}
-        for name in values[old].keys() & values[new].keys():
-            ratio = values[new][name] / values[old][name] if values[old][name] else np.nan
-            ratios.setdefault(name, []).append(1 / ratio if name.startswith(_INVERTED) else ratio)
-        print(f"turn {turn + 1} of {turns}", file=sys.stderr, flush=True)
+def take_turn(trees: dict[str, Path], study: str, data: Path | None, turn: int) -> dict[str, Any]:
+    """Run a study once with each commit; the commit that goes first alternates."""
+    order = ("old", "new") if turn % 2 == 0 else ("new", "old")
+    values = {name: measure(trees[name], study, data) for name in order}
+    return {"study": study, "turn": turn, **values}
+
+
+def build_table(rows: list[dict[str, Any]], study: str) -> list[str]:
+    """Return a table of the ratios new / old of a study over all turns."""
+    rows = [row for row in rows if row["study"] == study]
     lines = [
-        f"| {study}: new / old | quartile | median | quartile | at most 1.15 |",
+        f"| {study}, {len(rows)} turns: new / old | quartile | median | quartile | at most 1.15 |",
         "|---|---|---|---|---|",
     ]
-    for name, row in sorted(ratios.items()):
-        low, median, high = np.nanquantile(row, [0.25, 0.5, 0.75])
+    for name in sorted(set.intersection(*({*row["old"]} & {*row["new"]} for row in rows))):
+        pairs = [(row["new"][name], row["old"][name]) for row in rows]
+        if name.startswith(_INVERTED):
+            pairs = [(old, new) for new, old in pairs]
+        low, median, high = np.quantile([a / b if b else 1.0 for a, b in pairs], [0.25, 0.5, 0.75])
         holds = "yes" if median <= 1.15 else "NO"
         lines.append(f"| {name} | {low:.2f} | {median:.2f} | {high:.2f} | {holds} |")
-    return lines
+    return [*lines, ""]
 
 
 def main() -> None:
@@ -96,29 +105,38 @@ def main() -> None:
     parser.add_argument("old", help="commit to compare with")
     parser.add_argument("--new", default="HEAD", help="commit that is compared")
     parser.add_argument("--turns", type=int, default=7)
-    parser.add_argument("--study", default="bench", help="bench, or a study of scale.py")
-    parser.add_argument("--out", type=Path, help="file for the table")
+    parser.add_argument(
+        "--study", nargs="+", default=["bench"], help="bench, or studies of scale.py"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="file for the values (.jsonl)")
     data_argument(parser)
     arguments = parser.parse_args()
+    rows = []
+    if arguments.out.exists():
+        rows = [json.loads(line) for line in arguments.out.read_text().splitlines()]
     with tempfile.TemporaryDirectory() as folder:
         trees = {}
         for name in ("old", "new"):
             trees[name] = Path(folder) / name
-            revision = getattr(arguments, name)
             trees[name].mkdir()
-            archive = subprocess.check_output(["git", "archive", revision])
+            archive = subprocess.check_output(["git", "archive", getattr(arguments, name)])
             subprocess.run(["tar", "-x", "-C", str(trees[name])], input=archive, check=True)
-        lines = compare(
-            trees["old"], trees["new"], arguments.study, arguments.data, arguments.turns
-        )
+        shutil.copy(trees["new"] / "tests" / "oracles.py", trees["old"] / "tests" / "oracles.py")
+        for turn, study in itertools.product(range(arguments.turns), arguments.study):
+            if any((row["study"], row["turn"]) == (study, turn) for row in rows):
+                continue
+            rows.append(take_turn(trees, study, arguments.data, turn))
+            with arguments.out.open("a") as lines:
+                lines.write(json.dumps(rows[-1]) + "\n")
+            print(f"{study}: turn {turn + 1} of {arguments.turns}", file=sys.stderr, flush=True)
     hashes = subprocess.check_output(
         ["git", "rev-parse", "--short", arguments.old, arguments.new], text=True
     )
-    text = "\n".join([*lines, "", f"{' -> '.join(hashes.split())}, {arguments.turns} turns; "])
-    text += provenance() + "\n"
+    studies = dict.fromkeys(row["study"] for row in rows)
+    table = [line for study in studies for line in build_table(rows, study)]
+    text = "\n".join([*table, f"{' -> '.join(hashes.split())}; {provenance()}", ""])
     print(text)
-    if arguments.out:
-        arguments.out.write_text(text)
+    arguments.out.with_suffix(".md").write_text(text)
 
 
 if __name__ == "__main__":
