@@ -24,7 +24,7 @@ from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 Scorer = Callable[[Labels, Labels], float]
 """A function of true and predicted labels; larger is better."""
 
-# Seconds between two lines about progress.
+# Seconds between two lines about progress: often enough to see that a search goes on.
 _REPORT_INTERVAL = 2.0
 
 
@@ -91,20 +91,25 @@ def score_fold(task: FoldTask) -> FoldScores:
         earlier_steps = clone(Pipeline(task.estimator.steps[:-1]))
         X_train = earlier_steps.fit_transform(X_train, y_train)
         X_test = earlier_steps.transform(X_test)
+    # All components that exist; the sweep below cuts them to every smaller number.
     method = clone(last_step(task.estimator)).set_params(n_components=None)
     points = task.grid.points
     X_train, y_train = check_X_y(X_train, y_train, dtype=[np.float64, np.float32], estimator=method)
     paths = method.fit_many(X_train, y_train, points, task.n_components)
     X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
-    sweep = _Sweep(X_train, y_train, X_test, y_test, task.scorer)
+    # Distances do not depend on the mean, but their rounding does.
+    mean = X_train.mean(axis=0)
+    X_train, X_test = X_train - mean, X_test - mean
     curves: list[tuple[ComponentPath, Floats]] = []
     failures, seconds = [], np.zeros(len(points))
     start = reported = time.perf_counter()
     for path in paths:
-        if path.failure is not None:
-            failures.append(path.failure)
+        if path.components is None:
+            failures.append(str(path.failure))
         else:
-            curves.append((path, sweep.score(path)))
+            components = np.asarray(path.components, dtype=np.float64).T
+            nearest = nearest_by_dimension(X_train @ components, X_test @ components, path.first)
+            curves.append((path, _score(y_test, y_train[nearest], task.scorer)))
         now = time.perf_counter()
         seconds[path.index] += now - start
         start = now
@@ -112,6 +117,7 @@ def score_fold(task: FoldTask) -> FoldScores:
             count = np.count_nonzero(seconds)
             print(f"fold {task.number}: {count}/{len(points)} grid points", file=sys.stderr)
             reported = now
+    # A grid point may come in several paths, and paths differ in length: fill one table.
     width = max((path.first - 1 + curve.size for path, curve in curves), default=0)
     scores = np.full((len(points), width), np.nan)
     for path, curve in curves:
@@ -120,28 +126,11 @@ def score_fold(task: FoldTask) -> FoldScores:
     return FoldScores(scores, seconds, failures, small_classes)
 
 
-class _Sweep:
-    """1-NN scores by the first 1, 2, .. components of linear maps on one fold."""
-
-    def __init__(
-        self, X: Floats, y: Labels, X_test: Floats, y_test: Labels, scorer: Scorer | None
-    ) -> None:
-        mean = X.mean(axis=0)
-        self._X, self._X_test = X - mean, X_test - mean
-        self._y, self._y_test = y, y_test
-        self._scorer = scorer
-
-    def score(self, path: ComponentPath) -> Floats:
-        """Return the score for ``path.first``, .. components."""
-        assert path.components is not None
-        columns = np.asarray(path.components, dtype=np.float64).T
-        if columns.shape[1] < path.first:
-            return np.empty(0)
-        nearest = nearest_by_dimension(self._X @ columns, self._X_test @ columns, path.first)
-        predictions = self._y[nearest]
-        if self._scorer is None:
-            return np.asarray(np.mean(predictions == self._y_test, axis=1))
-        return np.array([self._scorer(self._y_test, labels) for labels in predictions], dtype=float)
+def _score(y: Labels, predictions: Labels, scorer: Scorer | None) -> Floats:
+    """Return the scores (r,) of predictions (r, n) of the labels y (n,)."""
+    if scorer is None:
+        return np.asarray(np.mean(predictions == y, axis=1))
+    return np.array([scorer(y, labels) for labels in predictions], dtype=float)
 
 
 def _small_classes(

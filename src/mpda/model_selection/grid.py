@@ -1,4 +1,8 @@
-"""The points of a parameter grid and the numbers of components of a search."""
+"""The points of a parameter grid and the numbers of components of a search.
+
+Besides the points, a grid has the facts that the selection rules need: which points are neighbours,
+how strong their ridge is, and how far they are from the usual parameters. Depends on ``methods``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from mpda._lib.array_types import Floats, Ints
 from mpda._lib.validation import check_count, check_option
 from mpda.estimators._base import LinearMap
-from mpda.model_selection.methods import METHODS, Method
+from mpda.model_selection.methods import METHODS
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,7 @@ class SearchGrid:
     points : list of dict
         Parameters of the method, by their own names.
     prefix : str
-        What a pipeline puts before these names.
+        Prefix of these names in a pipeline, such as "mpda__"; else empty.
     axes : list of tuple of ndarray
         For each grid of a list and each of its parameters the positions of the values: numbers that
         are next to each other are 1 apart, values without an order 2.
@@ -54,13 +58,14 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     """
     method = last_step(estimator)
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-    entry = _find_method(method)
+    entry = next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
     if param_grid is None:
         param_grid = dict(entry.grid) if entry else {"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]}
     grid_list = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
     if not grid_list:
         raise ValueError("param_grid must have at least one grid, got an empty list.")
     grids = [_check_values(grid, method, prefix) for grid in grid_list]
+    # Over all grids of a list, so that a value has one position wherever it stands.
     numbers = {name: _sorted_numbers(name, grids) for grid in grids for name in grid}
     usual = entry.usual if entry else {}
     points: list[dict[str, Any]] = []
@@ -75,7 +80,9 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
         ]
         # The sum over parameters, for every point.
         steps.append(reduce(np.add.outer, distances, np.zeros((), dtype=np.intp)).ravel())
-    ridges = [_as_ridge(point.get("alpha", getattr(method, "alpha", 0.0))) for point in points]
+    alphas = [point.get("alpha", getattr(method, "alpha", 0.0)) for point in points]
+    # Only for ties, so a wrong alpha is no error here: the fit refuses it with a better message.
+    ridges = [float(alpha) if _is_number(alpha) else 0.0 for alpha in alphas]
     return SearchGrid(points, prefix, axes, np.array(ridges), np.concatenate(steps))
 
 
@@ -90,13 +97,11 @@ def last_step(estimator: Any) -> LinearMap:
     return method
 
 
-def _find_method(method: LinearMap) -> Method | None:
-    """Return the entry of the list of methods, None for other classes."""
-    return next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
-
-
 def _check_values(grid: Any, method: LinearMap, prefix: str) -> dict[str, list[Any]]:
-    """Return the values of each parameter, by the method's own names."""
+    """Return the values of each parameter, by the method's own names.
+
+    In a pipeline a name may come with or without the name of the last step.
+    """
     if not isinstance(grid, Mapping):
         raise TypeError(f"param_grid must be a dict or a list of dicts, got {type(grid).__name__}.")
     checked: dict[str, list[Any]] = {}
@@ -137,12 +142,8 @@ def _distances_to_usual(values: Sequence[Any], numbers: Sequence[float], usual: 
     return np.abs(_positions(values, numbers) - nearest)
 
 
-def _as_ridge(alpha: Any) -> float:
-    """Return alpha as a number, for ties; the method refuses what is none."""
-    return float(alpha) if _is_number(alpha) else 0.0
-
-
 def _is_number(value: Any) -> bool:
+    # Booleans are numbers to Python, but True is not a step away from False.
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

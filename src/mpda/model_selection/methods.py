@@ -6,8 +6,13 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+# Relative to the mean diagonal of the denominator. 0 is the published method; beyond 1 the ridge
+# outweighs the samples.
 _RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
+# Component r is scaled by this power of lambda_r / lambda_1: from none to LFDA's square root.
 _POWERS = (0.0, 0.25, 0.5)
+_GRAPH_GRID = {"alpha": _RIDGES, "eigenvalue_power": _POWERS}
+_GRAPH_PUBLISHED = {"alpha": 0.0, "eigenvalue_power": 0.0}
 _TANGENT_GRID = {
     "n_neighbors": (5, 10, 20, 40),
     "gamma": (1e-2, 1e-1, 1.0, 10.0),
@@ -82,42 +87,28 @@ METHODS = (
         "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
         "its own",
         {"shrinkage": ("auto", 0.01, 0.1, 0.5)},
-        always={"solver": "eigen"},
+        always={"solver": "eigen"},  # the default solver refuses shrinkage, "lsqr" only classifies
     ),
     Method("NCA", "sklearn.neighbors:NeighborhoodComponentsAnalysis", "its own"),
     Method(
         "MFA",
         "mpda:MFA",
         "unit",
-        {
-            "n_neighbors": (3, 5, 10, 20),
-            "n_pairs": (20, 80, 320, 1280),
-            "alpha": _RIDGES,
-            "eigenvalue_power": _POWERS,
-        },
-        {"alpha": 0.0, "eigenvalue_power": 0.0},
+        {"n_neighbors": (3, 5, 10, 20), "n_pairs": (20, 80, 320, 1280), **_GRAPH_GRID},
+        _GRAPH_PUBLISHED,
     ),
     Method(
         "LSDA",
         "mpda:LSDA",
         "unit",
-        {
-            "n_neighbors": (3, 5, 10, 20),
-            "between_share": (0.1, 0.3, 0.5, 0.7, 0.9),
-            "alpha": _RIDGES,
-            "eigenvalue_power": _POWERS,
-        },
-        {"alpha": 0.0, "eigenvalue_power": 0.0},
+        {"n_neighbors": (3, 5, 10, 20), "between_share": (0.1, 0.3, 0.5, 0.7, 0.9), **_GRAPH_GRID},
+        _GRAPH_PUBLISHED,
     ),
     Method(
         "LFDA",
         "mpda:LFDA",
         "weighted",
-        {
-            "n_neighbors": (3, 5, 7, 10, 15, 20, 30, 50),
-            "alpha": _RIDGES,
-            "eigenvalue_power": _POWERS,
-        },
+        {"n_neighbors": (3, 5, 7, 10, 15, 20, 30, 50), **_GRAPH_GRID},
         {"alpha": 0.0, "eigenvalue_power": 0.5},
     ),
     Method(
@@ -143,7 +134,7 @@ BY_NAME = MappingProxyType({method.name: method for method in METHODS})
 
 
 def method(name: str) -> Method:
-    """Look up a method.
+    """Look up a method by its name, with an error that lists the names.
 
     Parameters
     ----------

@@ -41,9 +41,10 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
     n_test, r = Z_test.shape
     nearest = np.empty((r, n_test), dtype=np.intp)
     # By a power of two, which rounds nothing, so that no square overflows.
-    largest = max(np.abs(Z).max(), np.abs(Z_test).max(initial=0.0))
+    largest = max(np.abs(Z).max(initial=0.0), np.abs(Z_test).max(initial=0.0))
     scale = np.ldexp(1.0, -int(np.frexp(largest)[1]))
     Z, Z_test = scale * Z, scale * Z_test
+    # By columns as well, because components are added one after the other.
     columns = np.ascontiguousarray(Z.T)
     norm = np.einsum("ij,ij->i", Z, Z).max()
     step = max(1, _BLOCK_ENTRIES // len(Z))
@@ -60,6 +61,7 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
         while done < r:
             stop = min(r, max(done + 1, int(done * _GROWTH)))
             further = distances + _added(columns, block, done, stop)
+            # Twice the slack: the bound and the distances compared with it are both rounded.
             within = (further.min(axis=1) + 2.0 * slack)[:, None]
             # In one dimension, where NumPy finds them several times faster than in two.
             positions = np.flatnonzero(distances <= within)
@@ -82,7 +84,8 @@ def _one_by_one(columns: Floats, block: Floats, nearest: Ints) -> Floats:
 
 
 def _added(columns: Floats, block: Floats, done: int, stop: int) -> Floats:
-    """Return what the components done, .., stop - 1 add to the squared distances."""
+    """Return the squared distances (m, n) by the components done, .., stop - 1 alone."""
+    # |z|^2 - 2 t'z + |t|^2 as one product, with the norms as two more columns.
     Z, T = columns[done:stop], block[:, done:stop]
     left = np.column_stack([-2.0 * T, np.ones(len(T)), np.einsum("ij,ij->i", T, T)])
     return np.asarray(left @ np.vstack([Z, np.einsum("ij,ij->j", Z, Z), np.ones(Z.shape[1])]))
@@ -98,6 +101,7 @@ class _Pairs:
 
     def nearest(self, distances: Floats, done: int, stop: int, slack: Floats) -> Ints:
         """Return the nearest by the first done + 1, .., stop components (n_tests, stop - done)."""
+        # The squares of a pair are summed along its row, from its distance by ``done`` components.
         followed = self._squares(done, stop)
         followed[:, 0] += distances[self._tests, self._others]
         np.cumsum(followed, axis=1, out=followed)
@@ -105,6 +109,7 @@ class _Pairs:
         nearest = self._lowest(near)
         counts = np.asarray(np.add.reduceat(near, self._starts, axis=0, dtype=np.intp))
         close = np.asarray((counts > 1).any(axis=1))
+        # Where rounding could decide, all squares are summed again from the first component.
         if close.any():
             chosen = np.flatnonzero(close[self._tests])
             candidates = _Pairs(

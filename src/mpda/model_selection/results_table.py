@@ -1,30 +1,25 @@
-"""The results of a search: scores of all folds, and the table ``cv_results_``."""
+"""The results of a search: scores of all folds, and the table ``cv_results_``.
 
-from dataclasses import dataclass
+``align_scores`` brings the folds to common numbers of components, for the selection rules and for
+the table.
+"""
+
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
-from mpda._lib.array_types import Floats, Ints
+from mpda._lib.array_types import Floats
 from mpda.model_selection.grid import SearchGrid
+from mpda.model_selection.selection_rules import GridScores
 
 
-@dataclass(frozen=True)
-class AlignedScores:
-    """Scores of all folds at the same numbers of components.
-
-    Attributes
-    ----------
-    values : ndarray of shape (n_splits, n_points, n_dimensions)
-    dimensions : ndarray of shape (n_dimensions,)
-        Numbers of components.
-    """
-
-    values: Floats
-    dimensions: Ints
-
-
-def align_scores(folds: list[Floats], n_components: tuple[int, ...] | int | None) -> AlignedScores:
+def align_scores(
+    folds: list[Floats],
+    n_components: tuple[int, ...] | int | None,
+    grid: SearchGrid,
+    n_repeats: float,
+) -> GridScores:
     """Align the scores of folds, which may have different numbers of components.
 
     Parameters
@@ -32,15 +27,19 @@ def align_scores(folds: list[Floats], n_components: tuple[int, ...] | int | None
     folds : list of ndarray of shape (n_points, max_components)
     n_components : tuple of int, int or None
         As ``check_n_components`` returns it.
+    grid : SearchGrid
+    n_repeats : float
+        How often the folds test every sample, on average.
     """
     width = max(fold.shape[1] for fold in folds)
-    dimensions = np.arange(1, width + 1)
-    if isinstance(n_components, tuple):
-        dimensions = np.array(n_components)
+    # Numbers that the user listed keep their columns of nan where no fold has so many components.
+    is_listed = isinstance(n_components, tuple)
+    dimensions = np.array(n_components) if is_listed else np.arange(1, width + 1)
     values = np.full((len(folds), folds[0].shape[0], max(width, dimensions[-1])), np.nan)
     for i, fold in enumerate(folds):
         values[i, :, : fold.shape[1]] = fold
     values = values[:, :, dimensions - 1]
+    # A mean over folds is nan where one fold has no score: such points cannot be compared.
     if not np.isfinite(values.mean(axis=0)).any():
         without_score = [i for i, fold in enumerate(folds) if not np.isfinite(fold).any()]
         if without_score:
@@ -52,27 +51,28 @@ def align_scores(folds: list[Floats], n_components: tuple[int, ...] | int | None
             f"No grid point has any of n_components={list(map(int, dimensions))} in every fold; at "
             f"most {width} exist in one. Ask for fewer components."
         )
-    return AlignedScores(values, dimensions)
+    return GridScores(values, dimensions, grid.axes, grid.ridges, grid.steps, n_repeats)
 
 
-def results_table(grid: SearchGrid, scores: AlignedScores, seconds: Floats) -> dict[str, Any]:
+def results_table(grid: SearchGrid, grid_scores: GridScores, seconds: Floats) -> dict[str, Any]:
     """Return ``cv_results_``: one row for each grid point and number of components.
 
     Parameters
     ----------
     grid : SearchGrid
-    scores : AlignedScores
+    grid_scores : GridScores
     seconds : ndarray of shape (n_splits, n_points)
     """
-    n_dimensions = scores.dimensions.size
-    flat = scores.values.reshape(len(scores.values), -1)
+    scores, dimensions = grid_scores.scores, grid_scores.dimensions
+    flat = scores.reshape(len(scores), -1)
     params = [
-        {**{f"{grid.prefix}{k}": v for k, v in point.items()}, f"{grid.prefix}n_components": int(r)}
+        {f"{grid.prefix}{name}": value for name, value in {**point, "n_components": int(r)}.items()}
         for point in grid.points
-        for r in scores.dimensions
+        for r in dimensions
     ]
     table: dict[str, Any] = {"params": params}
     for name in sorted({name for row in params for name in row}):
+        # Masked arrays of objects, as in GridSearchCV: a list of grids need not share parameters.
         column = np.ma.MaskedArray(np.empty(len(params), dtype=object), mask=True)
         for i, row in enumerate(params):
             if name in row:
@@ -83,8 +83,8 @@ def results_table(grid: SearchGrid, scores: AlignedScores, seconds: Floats) -> d
     mean = flat.mean(axis=0)
     table["mean_test_score"] = mean
     table["std_test_score"] = flat.std(axis=0)
-    _, order = np.unique(np.where(np.isnan(mean), np.inf, -mean), return_inverse=True)
-    counts = np.bincount(order)
-    table["rank_test_score"] = (np.cumsum(counts) - counts + 1)[order].astype(np.int32)
-    table["mean_fit_time"] = np.repeat(seconds.mean(axis=0), n_dimensions)
+    # Ties share the best rank, and points without a score come last.
+    ranks = rankdata(np.where(np.isnan(mean), np.inf, -mean), method="min")
+    table["rank_test_score"] = ranks.astype(np.int32)
+    table["mean_fit_time"] = np.repeat(seconds.mean(axis=0), dimensions.size)
     return table

@@ -9,24 +9,13 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.validation import (
-    assert_all_finite,
-    check_consistent_length,
-    check_is_fitted,
-    column_or_1d,
-    indexable,
-)
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d, indexable
+from sklearn.utils.validation import check_is_fitted
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
@@ -43,10 +32,8 @@ from mpda.model_selection.fold_scores import FoldScores, FoldTask, Scorer, score
 from mpda.model_selection.grid import SearchGrid, build_grid, check_n_components
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 from mpda.model_selection.results_table import align_scores, results_table
-from mpda.model_selection.selection_rules import RULES, GridScores
+from mpda.model_selection.selection_rules import RULES
 from mpda.parallel import map_ordered
-
-__all__ = ["DiscriminantSearchCV", "classification_curve"]
 
 SCORERS: dict[str, Scorer | None] = {
     "accuracy": None,  # computed for all numbers of components at once
@@ -95,12 +82,6 @@ def classification_curve(
     return np.asarray(np.mean(y[nearest] != y_test, axis=1))
 
 
-def _indices(chosen: Any) -> Ints:
-    """Samples of a fold, given by their indices or by a mask."""
-    chosen = np.asarray(chosen)
-    return np.flatnonzero(chosen) if chosen.dtype == bool else chosen
-
-
 class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """Search over the parameters and the number of components of a method, by cross-validation.
 
@@ -131,7 +112,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         usual parameters of MPDA and PMPDA; for other methods it equals "pooled").
         "one-standard-error" takes the fewest components, then the strongest ridge, within one
         standard error of the best mean. A callable takes ``GridScores`` and returns a
-        ``Selection`` of ``mpda.model_selection.selection_rules``.
+        ``GridSelection`` of ``mpda.model_selection.selection_rules``.
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
     refit : bool, default=True
@@ -246,13 +227,10 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         folds = self._folds(X, labels)
         results = self._score_folds(X, labels, folds, grid, n_components)
         self._report_failures(results, len(grid.points))
-        scores = align_scores([fold.scores for fold in results], n_components)
+        # Counted from the folds, since a splitter or a list of folds has its own way to repeat.
         n_repeats = sum(test.size for _, test in folds) / len(labels)
-        selection = rule(
-            GridScores(
-                scores.values, scores.dimensions, grid.axes, grid.ridges, grid.steps, n_repeats
-            )
-        )
+        scores = align_scores([fold.scores for fold in results], n_components, grid, n_repeats)
+        selection = rule(scores)
         self.n_splits_ = len(folds)
         self.cv_results_ = results_table(grid, scores, np.array([fold.seconds for fold in results]))
         self.best_index_ = selection.point * scores.dimensions.size + selection.dimension
@@ -363,13 +341,13 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
         cv: Any = self.cv
         if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-            n_folds = check_count("cv", cv, least=2)
+            # Shuffled, unlike the folds of check_cv: neighbouring rows of a file are often alike.
             cv = RepeatedStratifiedKFold(
-                n_splits=n_folds,
+                n_splits=check_count("cv", cv, least=2),
                 n_repeats=check_count("n_repeats", self.n_repeats),
                 random_state=resolve_seed(self.random_state),
             )
-        folds = list(check_cv(cv, y, classifier=True).split(X, y))
+        folds = check_cv(cv, y, classifier=True).split(X, y)
         return [(_indices(train), _indices(test)) for train, test in folds]
 
     def _score_folds(
@@ -383,9 +361,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         """Score every grid point on every fold."""
         scorer = self.scoring
         if not callable(scorer):
-            scorer = SCORERS[
-                check_option("scoring", scorer, tuple(SCORERS), also=", or a callable")
-            ]
+            name = check_option("scoring", scorer, tuple(SCORERS), also=", or a callable")
+            scorer = SCORERS[name]
         if isinstance(n_components, int):
             n_components = tuple(range(1, n_components + 1))
         verbose = bool(self.verbose)
@@ -393,12 +370,11 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             (FoldTask(self.estimator, X, y, *fold, number, grid, n_components, scorer, verbose),)
             for number, fold in enumerate(folds)
         ]
-        title = f"{type(self).__name__}, {len(grid.points)} grid points"
-        n_jobs, report = check_jobs(self.n_jobs), title if self.verbose else None
-        results = map_ordered(
-            score_fold, tasks, len(folds), n_jobs=n_jobs, report=report, unit="folds"
+        title = f"{type(self).__name__}, {len(grid.points)} grid points" if verbose else None
+        n_jobs = check_jobs(self.n_jobs)
+        return list(
+            map_ordered(score_fold, tasks, len(folds), n_jobs=n_jobs, report=title, unit="folds")
         )
-        return list(results)
 
     def _report_failures(self, results: list[FoldScores], n_points: int) -> None:
         """Warn of small classes and of fits without an answer."""
@@ -424,3 +400,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             FitFailedWarning,
             stacklevel=3,
         )
+
+
+def _indices(samples: Any) -> Ints:
+    """Return the indices of the samples of a fold, given by indices or by a mask."""
+    samples = np.asarray(samples)
+    return np.flatnonzero(samples) if samples.dtype == bool else samples

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._lib.array_types import Bools, Floats, Ints
+from mpda._lib.array_types import Floats, Ints
 
 # Numbers of components within a quarter of each other, or 1 apart, are averaged. A wider window
 # would hide how the error depends on them.
@@ -17,7 +17,7 @@ _WINDOW = 0.25
 # Gain that a step away from the usual parameters must bring, in standard errors of a mean. This
 # value had the least regret in benchmarks/regret.py.
 _STEP_PENALTY = 0.3
-# Means that differ by less differ by rounding.
+# Means that differ by less differ by rounding: accuracies of n samples are at least 1 / n apart.
 _TIE = 1e-12
 
 
@@ -64,9 +64,12 @@ class GridScores:
         n_splits = len(self.scores)
         if n_splits < 2:
             return 0.0
+        # Only at the best dimension of each point: the variance of an accuracy p is p (1 - p), so
+        # scores with too few components would make the error too large.
         best = np.argmax(self.means, axis=1)
         best_scores = self.scores[:, np.arange(best.size), best]
         variances = best_scores[:, np.isfinite(best_scores).all(axis=0)].var(axis=0, ddof=1)
+        # n_splits / n_repeats test parts are disjoint, and only these count as independent.
         return float(np.sqrt(variances.mean() * self.n_repeats / n_splits))
 
 
@@ -88,20 +91,17 @@ class GridSelection:
 
 def select_minimum(grid: GridScores) -> GridSelection:
     """Select the best mean; at a tie fewer components, then the stronger ridge."""
-    means = grid.means
-    return _simplest(grid, means >= means.max() - _TIE)
+    return _simplest(grid, grid.means)
 
 
 def select_one_standard_error(grid: GridScores) -> GridSelection:
     """Select the simplest of those within one standard error of the best mean."""
-    means = grid.means
-    return _simplest(grid, means >= means.max() - grid.standard_error - _TIE)
+    return _simplest(grid, grid.means, grid.standard_error)
 
 
 def select_pooled(grid: GridScores) -> GridSelection:
     """Select the best mean over near dimensions and grid points one step away."""
-    smooth = pooled_means(grid)
-    return _simplest(grid, smooth >= smooth.max() - _TIE)
+    return _simplest(grid, pooled_means(grid))
 
 
 def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> GridSelection:
@@ -116,8 +116,9 @@ def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> GridSelec
     penalty : float
         Penalty for one step, in standard errors of a mean.
     """
-    penalized = pooled_means(grid) - penalty * grid.standard_error * grid.steps[:, None]
-    return _simplest(grid, penalized >= penalized.max() - _TIE)
+    # No penalty on the number of components: unlike the parameters, it has no usual value.
+    penalties = penalty * grid.standard_error * grid.steps[:, None]
+    return _simplest(grid, pooled_means(grid) - penalties)
 
 
 RULES: dict[str, Callable[[GridScores], GridSelection]] = {
@@ -131,11 +132,18 @@ RULES: dict[str, Callable[[GridScores], GridSelection]] = {
 def pooled_means(grid: GridScores) -> Floats:
     """Return means over near dimensions and grid points; -inf where a split has no score."""
     smooth = smooth_points(smooth_dimensions(grid.means, grid.dimensions), grid.axes)
+    # Smoothing also fills entries without a score from their neighbours. No fit has these numbers
+    # of components in every fold, so they must not be selected.
     return np.where(np.isfinite(grid.means), smooth, -np.inf)
 
 
-def _simplest(grid: GridScores, is_allowed: Bools) -> GridSelection:
-    """Select among allowed entries: fewest components, then strongest ridge, then first."""
+def _simplest(grid: GridScores, values: Floats, tolerance: float = 0.0) -> GridSelection:
+    """Select the simplest entry among those within a tolerance of the largest value.
+
+    Simplest are the fewest components, then the strongest ridge, then the first grid point. The
+    values have the shape (n_points, n_dimensions).
+    """
+    is_allowed = values >= values.max() - tolerance - _TIE
     dimension = int(np.flatnonzero(is_allowed.any(axis=0))[0])
     points = np.flatnonzero(is_allowed[:, dimension])
     return GridSelection(int(points[np.argmax(grid.ridges[points])]), dimension)
@@ -144,6 +152,7 @@ def _simplest(grid: GridScores, is_allowed: Bools) -> GridSelection:
 def smooth_dimensions(means: Floats, dimensions: Ints) -> Floats:
     """Average over near numbers of components, with triangular weights."""
     gaps = np.abs(np.subtract.outer(dimensions, dimensions))
+    # In proportion to the dimension: the tenth component changes scores less than the second.
     width = np.maximum(1.0, _WINDOW * dimensions)
     return _weighted(means, np.maximum(0.0, 1.0 - gaps / (width[:, None] + 1.0)))
 
@@ -157,6 +166,7 @@ def smooth_points(means: Floats, axes: Sequence[tuple[Ints, ...]]) -> Floats:
         block = rows.reshape(*shape, -1)
         for axis, positions in enumerate(grid):
             steps = np.abs(np.subtract.outer(positions, positions))
+            # Values without an order are 2 steps apart and so have no weight for each other.
             weights = np.maximum(0.0, 1.0 - 0.5 * steps)
             block = np.moveaxis(_weighted(np.moveaxis(block, axis, -1), weights), -1, axis)
         smoothed.append(block.reshape(rows.shape))
