@@ -5,6 +5,7 @@ reference. All access to matplotlib is here and in the ``plot`` methods, so impo
 `mpda.plotting` does not import matplotlib.
 """
 
+import math
 from functools import partial
 from io import BytesIO
 from typing import Any, Self
@@ -16,13 +17,15 @@ OUTSIDE = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 
 
 
 class Display:
-    """Base of all displays: where the last plot was drawn."""
+    """Base of all displays: default title, and axes and figure of the last plot."""
 
+    title: str | None = None
     ax_: Any
     figure_: Any
 
     def _finish(self, axis: Any, title: str | None) -> Self:
         """Set the title and remember axes and figure."""
+        title = self.title if title is None else title
         if title is not None:
             axis.set_title(title, fontsize=11)
         self.ax_, self.figure_ = axis, axis.figure.figure  # a subfigure leads to its figure
@@ -47,6 +50,8 @@ def new_figure(width: float, height: float) -> Any:
     except ImportError as error:
         raise ImportError("Plots need matplotlib: pip install 'mpda[plot]'.") from error
     figure: Any = Figure(figsize=(width, height), layout="constrained")
+    # IPython has no formatter for figures before pyplot is imported, and then asks for this method.
+    # A partial function can be pickled with its figure, a local function cannot.
     figure._repr_png_ = partial(_encode_png, figure)
     return figure
 
@@ -107,7 +112,7 @@ def get_panels(ax: Any, n: int, *, columns: int, width: float, height: float) ->
         Of length n.
     """
     if ax is None:
-        rows = -(-n // columns)
+        rows = math.ceil(n / columns)
         figure = new_figure(width * min(columns, n), height * rows)
         ax = [figure.add_subplot(rows, min(columns, n), i + 1) for i in range(n)]
     panels = np.ravel(np.asarray(ax, dtype=object)).tolist()

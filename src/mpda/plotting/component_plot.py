@@ -54,11 +54,10 @@ class ComponentsDisplay(Display):
         n_components, n_features = self.weights.shape
         self.feature_names = _check_names("feature", feature_names, n_features)
         self.component_names = _check_names("component", component_names, n_components)
-        self.image_shape = None if image_shape is None else tuple(image_shape)
-        shape = self.image_shape
+        self.image_shape = shape = None if image_shape is None else tuple(image_shape)
         if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != n_features):
-            text = f"image_shape must be (rows, columns) with {n_features} pixels, got {shape}."
-            raise ValueError(text)
+            expected = f"(rows, columns) with {n_features} pixels"
+            raise ValueError(f"image_shape must be {expected}, got {shape}.")
 
     @classmethod
     def from_estimator(
@@ -102,7 +101,7 @@ class ComponentsDisplay(Display):
         rows = fitted_estimator.check_components(components, n_components)
         if feature_names is None:
             feature_names = fitted_estimator.get_feature_names(estimator, step, n_features)
-        names = [fitted_estimator.get_component_names(step, n_components)[i] for i in rows]
+        names = np.take(fitted_estimator.get_component_names(step, n_components), rows).tolist()
         options: dict[str, Any] = {"feature_names": feature_names, "image_shape": image_shape}
         return cls(weights[rows], component_names=names, **options).plot(ax, top=top)
 
@@ -128,10 +127,13 @@ class ComponentsDisplay(Display):
                 self._draw_bars(axis, component, top)
         else:
             rows, columns = self.image_shape
+            # A panel is 1.75 inches wide below its title. The limit is for images that are nearly a
+            # single column, whose figure would be longer than any page.
             height = 0.35 + 1.75 * min(rows / columns, 3.0)
             panels = get_panels(ax, n, columns=5, width=1.9, height=height)
             for component, axis in enumerate(panels):
                 self._draw_image(axis, component)
+            # Every image has its own limits, so one bar without numbers serves all of them.
             image = panels[-1].images[0]
             low, high = image.get_clim()
             bar = image.figure.colorbar(image, ax=panels, ticks=[low, 0.0, high], shrink=0.8)
@@ -147,16 +149,16 @@ class ComponentsDisplay(Display):
         weights = self.weights[component, features]
         axis.barh(range(top), weights, color=np.where(weights < 0.0, COLORS[1], COLORS[0]))
         axis.set_yticks(range(top), [display_name(self.feature_names[i]) for i in features])
-        axis.invert_yaxis()
+        axis.invert_yaxis()  # the largest weight is at the top
         axis.axvline(0.0, color="0.3", linewidth=0.8)
         axis.tick_params(axis="y", length=0)
-        axis.locator_params(axis="x", nbins=4)
+        axis.locator_params(axis="x", nbins=4)  # more numbers overlap in a narrow panel
         axis.set_xlabel("weight", fontsize=8)
 
     def _draw_image(self, axis: Any, component: int) -> None:
         # Limits differ between components, because their scales carry no importance.
         weights = self.weights[component]
-        limit = float(np.abs(weights).max()) or 1.0
+        limit = float(np.abs(weights).max()) or 1.0  # equal limits would make zero dark
         image = weights.reshape(self.image_shape)
         axis.imshow(image, cmap=_COLORMAP, vmin=-limit, vmax=limit)
         axis.set(xticks=[], yticks=[])

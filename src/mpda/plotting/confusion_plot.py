@@ -57,6 +57,7 @@ class ConfusionDisplay(Display):
             With ``figure_`` and ``ax_``.
         """
         n = len(self.labels)
+        # A class may be predicted and never be the true one; its row stays zero.
         shares = self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1)
         side = float(np.clip(2.0 + 0.3 * n, 3.6, 12.0))
         axis = get_axes(ax, width=side + 0.6, height=side)
@@ -68,6 +69,7 @@ class ConfusionDisplay(Display):
         axis.tick_params(length=0)
         axis.spines[:].set_visible(False)
         for i, j in np.argwhere(self.counts) if n <= _MAX_COUNTS else []:
+            # The square root of 0.3 is 0.55: white text on the darker half of the colours.
             ink = "white" if shares[i, j] > 0.3 else "black"
             look = {"ha": "center", "va": "center", "fontsize": 8.5, "color": ink}
             axis.text(j, i, f"{self.counts[i, j]:d}", **look)

@@ -108,6 +108,7 @@ class CurveDisplay(Display):
                 axis.axhline(curve.error[0], label=display_name(curve.name), **level)
         axis.set(xlabel="number of components", ylabel=f"{self.measure} in %")
         axis.xaxis.get_major_locator().set_params(integer=True)
+        # From zero, so that the heights of two curves have the ratio of their errors.
         axis.set_ylim(0.0, self.upper_limit())
         axis.legend(frameon=False, fontsize=8, **(OUTSIDE if outside else {}))
         return self._finish(axis, title)
@@ -126,6 +127,7 @@ def _draw_curve(axis: Any, curve: ErrorCurve, style: Style) -> None:
         axis.fill_between(curve.dimensions, curve.low, curve.high, **band)
     if (point := curve.selected_point()) is not None:
         ring = {"color": style.color, "edgecolors": "black", "linewidths": 1.2}
+        # Above all lines and bands, which matplotlib draws at 2 or less.
         axis.scatter(*point, s=70, marker=style.marker, zorder=4, **ring)
 
 
@@ -170,15 +172,12 @@ def _method_name(search: Any) -> str:
 
 
 def _make_curves(sources: Mapping[Any, Any]) -> list[ErrorCurve]:
-    curves = []
-    for name, source in sources.items():
-        make_curve = _curve_of_search if hasattr(source, "cv_results_") else _curve_of_errors
-        curves.append(make_curve(str(name), source))
-    return curves
+    return [_make_curve(str(name), source) for name, source in sources.items()]
 
 
 def _measure_name(sources: Mapping[Any, Any]) -> str:
-    """Return "error" for accuracies, otherwise "1 - score"."""
+    """Return "error" for accuracies, "1 - f1_macro" for another score, "1 - score" for several."""
+    # A scorer may be a function, whose name would say nothing to a reader of the axis.
     scorings = {getattr(source, "scoring", "accuracy") for source in sources.values()}
     if "accuracy" in scorings or not scorings:
         return "error"
@@ -186,36 +185,15 @@ def _measure_name(sources: Mapping[Any, Any]) -> str:
     return f"1 - {scoring}" if not scorings and isinstance(scoring, str) else "1 - score"
 
 
-def _curve_of_search(name: str, search: Any) -> ErrorCurve:
-    """Return the errors for all numbers of components at the best other parameters."""
-    table, best = search.cv_results_, search.best_params_
-    key = next((k for k in best if k.rsplit("__", 1)[-1] == "n_components"), None)
-    if key is None:
-        raise ValueError(f"curves: the search {name!r} did not vary n_components.")
-    rows = [
-        i
-        for i, point in enumerate(table["params"])
-        if all(_equal(point.get(k, _equal), v) for k, v in best.items() if k != key)
-    ]
-    dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
-    scores = np.array([table[f"split{i}_test_score"][rows] for i in range(search.n_splits_)])
-    order = np.argsort(dimensions, kind="stable")
-    curve = average_error_curves(name, dimensions[order], 1.0 - scores[:, order])
-    return replace(curve, selected=float(best[key]))
-
-
-def _equal(left: Any, right: Any) -> bool:
-    """Return True if two parameter values are equal; estimators are compared by identity."""
-    return left is right or bool(np.all(left == right))
-
-
-def _curve_of_errors(name: str, values: Any) -> ErrorCurve:
+def _make_curve(name: str, source: Any) -> ErrorCurve:
+    """Return the curve of a fitted search, or of errors from 0 to 1."""
+    if hasattr(source, "cv_results_"):
+        return _curve_of_search(name, source)
     try:
-        errors = np.asarray(values, dtype=np.float64)
+        errors = np.asarray(source, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        kind = type(values).__name__
-        text = f"curves[{name!r}] must be a fitted search or errors, got {kind}."
-        raise TypeError(text) from error
+        text = f"a fitted search or errors, got {type(source).__name__}"
+        raise TypeError(f"curves[{name!r}] must be {text}.") from error
     if errors.ndim > 2 or errors.size == 0:
         shapes = "(n_components,) or (n_folds, n_components)"
         raise ValueError(f"curves[{name!r}] must have shape {shapes}, got {errors.shape}.")
@@ -227,3 +205,29 @@ def _curve_of_errors(name: str, values: Any) -> ErrorCurve:
         return ErrorCurve(name, np.empty(0), 100.0 * errors[None])
     rows = np.atleast_2d(errors)
     return average_error_curves(name, np.arange(1.0, rows.shape[1] + 1.0), rows)
+
+
+def _curve_of_search(name: str, search: Any) -> ErrorCurve:
+    """Return the errors for all numbers of components at the best other parameters."""
+    table, best = search.cv_results_, search.best_params_
+    # In a pipeline the parameter has the name of its step before it, such as lfda__n_components.
+    key = next((k for k in best if k.rsplit("__", 1)[-1] == "n_components"), None)
+    if key is None:
+        raise ValueError(f"curves: the search {name!r} did not vary n_components.")
+    # A grid may be a list of dictionaries, whose points have different parameters. The missing ones
+    # are replaced by an object that equals no value.
+    rows = [
+        i
+        for i, point in enumerate(table["params"])
+        if all(_equal(point.get(k, _equal), v) for k, v in best.items() if k != key)
+    ]
+    dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
+    scores = np.array([table[f"split{i}_test_score"][rows] for i in range(search.n_splits_)])
+    order = np.argsort(dimensions, kind="stable")  # a grid may list its values in any order
+    curve = average_error_curves(name, dimensions[order], 1.0 - scores[:, order])
+    return replace(curve, selected=float(best[key]))
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Return True if two parameter values are equal; estimators are compared by identity."""
+    return left is right or bool(np.all(left == right))

@@ -74,9 +74,10 @@ class EigenvalueDisplay(Display):
         axis = get_axes(ax, width=6.0, height=3.2)
         values = self.eigenvalues
         axis.bar(range(len(values)), values, color=COLORS[0], width=0.7)
+        # Eigenvalues of rounding size may be negative, which a logarithm does not allow.
         if values.min() > 0.0 and values.max() > _LOG_RATIO * values.min():
             axis.set_yscale("log")
-            axis.set_ylim(values.min() / 2.0, None)
+            axis.set_ylim(values.min() / 2.0, None)  # the smallest bar keeps a visible height
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set(xlabel="component", ylabel="eigenvalue")
         return self._finish(axis, title)

@@ -60,6 +60,7 @@ class EmbeddingDisplay(Display):
         fitted_estimator.check_shape("codes", self.codes, (len(self.points),))
         if self.codes.size and not 0 <= self.codes.min() <= self.codes.max() < len(self.labels):
             raise ValueError(f"codes must be indices of the {len(self.labels)} labels.")
+        # A report names up to three components, also for a plot of two.
         names = list(component_names or [])
         self.component_names = names + [f"component {i}" for i in range(len(names), width)]
 
@@ -102,10 +103,9 @@ class EmbeddingDisplay(Display):
         columns = fitted_estimator.check_components(components, Z.shape[1])
         if len(columns) > 3:
             raise ValueError(f"components must be one, two or three int, got {components!r}.")
-        names = fitted_estimator.get_component_names(estimator, Z.shape[1])
+        names = np.take(fitted_estimator.get_component_names(estimator, Z.shape[1]), columns)
         classes, codes = np.unique(y, return_inverse=True)
-        names = [names[i] for i in columns]
-        display = cls(Z[:, columns], codes, classes.astype(str), component_names=names)
+        display = cls(Z[:, columns], codes, classes, component_names=names.tolist())
         return display.plot(ax, title=title)
 
     def coordinates(self) -> Floats:
@@ -118,6 +118,7 @@ class EmbeddingDisplay(Display):
         """
         if self.points.shape[1] > 1:
             return self.points
+        # A fixed seed: equal calls draw equal plots, and files do not change without a reason.
         offsets = np.random.default_rng(0).uniform(-1.0, 1.0, len(self.points))
         return np.column_stack([self.points[:, 0], offsets])
 
@@ -151,6 +152,7 @@ class EmbeddingDisplay(Display):
         names = map(display_name, self.component_names[:width])
         axis.set(**dict(zip(("xlabel", "ylabel", "zlabel"), names, strict=False)))
         if width == 1:
+            # Wider than the random offsets, so that the points look like one strip.
             axis.set(yticks=[], ylim=(-1.6, 1.6))
             axis.spines["left"].set_visible(False)
         elif width == 3:
@@ -164,6 +166,7 @@ def _add_legend(axis: Any, n_classes: int, size: float) -> None:
     entries = [values[:LEGEND_LIMIT] for values in axis.get_legend_handles_labels()]
     # The corners of a three-dimensional view are empty; other plots have room on the right.
     position = {"loc": "upper left"} if axis.name == "3d" else OUTSIDE
+    # The scale is one of length: marks in the legend have the area 34 however small the points are.
     look = {"frameon": False, "fontsize": 8, "markerscale": (34.0 / size) ** 0.5}
     legend = axis.legend(*entries, **look, **position)
     if n_classes > LEGEND_LIMIT:

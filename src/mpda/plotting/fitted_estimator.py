@@ -47,7 +47,7 @@ def map_samples(estimator: Any, X: Any) -> Floats:
             raise TypeError(f"estimator must have transform or be None for mapped X, got {kind}.")
         X = transformer.transform(X)
     Z = to_numpy(X)
-    Z = Z[:, None] if Z.ndim == 1 else Z
+    Z = Z[:, None] if Z.ndim == 1 else Z  # one mapped component
     if Z.ndim != 2 or not np.issubdtype(Z.dtype, np.number):
         raise ValueError(f"X must be a table of numbers, got shape {Z.shape} of {Z.dtype}.")
     return np.asarray(Z, dtype=np.float64)
@@ -69,6 +69,7 @@ def find_step(estimator: Any, *attributes: str) -> Any:
         Last step that has one of them.
     """
     candidates = [_best(step) for step in (_best(estimator), *_pipeline_steps(estimator))]
+    # Two steps may have the attribute, PCA before MPDA for example. The last one is the method.
     for step in reversed(candidates):
         if any(hasattr(step, name) for name in attributes):
             return step
@@ -92,6 +93,7 @@ def steps_before(estimator: Any, step: Any) -> list[Any]:
         Empty where there is no pipeline.
     """
     steps = _pipeline_steps(estimator)
+    # Without a pipeline the position is 0, and no step is before it.
     position = next((i for i, other in enumerate(steps) if _best(other) is step), 0)
     return [other for other in steps[:position] if other not in (None, "passthrough")]
 

@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils.extmath import svd_flip
 
 from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints
 from mpda.plotting import fitted_estimator
@@ -92,9 +93,8 @@ class PartitionDisplay(Display):
             With ``figure_`` and ``ax_``.
         """
         step = fitted_estimator.find_step(estimator, "patch_labels_", "labels_")
-        labels = fitted_estimator.to_numpy(
-            getattr(step, "patch_labels_", getattr(step, "labels_", None))
-        )
+        attribute = "patch_labels_" if hasattr(step, "patch_labels_") else "labels_"
+        labels = fitted_estimator.to_numpy(getattr(step, attribute))
         for transformer in fitted_estimator.steps_before(estimator, step):
             X = transformer.transform(X)
         X = fitted_estimator.map_samples(None, X)
@@ -103,15 +103,16 @@ class PartitionDisplay(Display):
         mask, name = _select_class(step, labels, label)
         X = X[mask]
         numbers, patches = np.unique(labels[mask], return_inverse=True)
+        # Tangents are taken before the projection: a direction that is principal in the space of
+        # the partition need not be principal in the plane of the plot.
         lines = compute_tangent_lines(X, patches)
         names = ("feature 0", "feature 1")
         if X.shape[1] != 2:
-            mean, axes = X.mean(axis=0), _principal_axes(X)
+            mean, axes = X.mean(axis=0), compute_principal_axes(X)
             X, lines = (X - mean) @ axes.T, (lines - mean) @ axes.T
             names = ("first principal component", "second principal component")
         if title is None:
-            linearity = getattr(step, "patch_linearity_", None)
-            linearity = None if linearity is None else fitted_estimator.to_numpy(linearity)[numbers]
+            linearity = fitted_estimator.to_numpy(step.patch_linearity_)[numbers]
             title = describe_partition(name, numbers.size, linearity)
         return cls(X, patches, lines=lines, axis_names=names).plot(ax, title=title)
 
@@ -184,7 +185,7 @@ def _select_class(step: Any, patches: Ints, label: Any) -> tuple[Bools, str | No
     return y == label, str(label)
 
 
-def describe_partition(name: str | None, n_patches: int, linearity: Floats | None) -> str:
+def describe_partition(name: str | None, n_patches: int, linearity: Floats) -> str:
     """Return the title of a plot of patches.
 
     Parameters
@@ -193,31 +194,39 @@ def describe_partition(name: str | None, n_patches: int, linearity: Floats | Non
         Name of the class.
     n_patches : int
         Number of patches.
-    linearity : array of shape (n_patches,) or None
+    linearity : array of shape (n_patches,) or (0,)
         Linearities, nan where unknown.
 
     Returns
     -------
     str
-        Class, number of patches and mean linearity.
+        Class, number of patches and, where any is known, mean linearity.
     """
     title = f"{n_patches} patches" if n_patches != 1 else "1 patch"
     if name is not None:
         title = f"class {display_name(name)}: {title}"
-    if linearity is not None and np.isfinite(linearity).any():
+    if np.isfinite(linearity).any():
         title += f", mean linearity {np.nanmean(linearity):.3f}"
     return title
 
 
-def _principal_axes(X: Floats) -> Floats:
-    """Return the first two principal directions, shape (2, n_features)."""
-    axes = np.zeros((2, X.shape[1]))
+def compute_principal_axes(X: Floats) -> Floats:
+    """Return the first two principal directions.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples.
+
+    Returns
+    -------
+    array of shape (2, n_features)
+        Orthonormal rows. The second is zero where there is one sample or feature only.
+    """
     directions = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][:2]
-    # The largest entry is positive, so the sign of a plot does not depend on LAPACK.
-    largest = np.abs(directions).argmax(axis=1)
-    signs = np.sign(directions[np.arange(len(directions)), largest])
-    axes[: len(directions)] = signs[:, None] * directions
-    return axes
+    # The largest entry becomes positive. The sign of a plot would otherwise depend on LAPACK.
+    directions = svd_flip(None, directions, u_based_decision=False)[1]
+    return np.pad(directions, ((0, 2 - len(directions)), (0, 0)))
 
 
 def compute_tangent_lines(X: Floats, patches: Ints) -> Floats:
@@ -239,7 +248,7 @@ def compute_tangent_lines(X: Floats, patches: Ints) -> Floats:
     for patch in np.unique(patches):
         points = X[patches == patch]
         centre = points.mean(axis=0)
-        direction = np.linalg.svd(points - centre, full_matrices=False)[2][0]
+        direction = compute_principal_axes(points)[0]
         half = 1.15 * np.abs((points - centre) @ direction).max() * direction
         lines.append([centre - half, centre + half])
     return np.array(lines)

@@ -44,6 +44,8 @@ def make_styles(n: int) -> list[Style]:
     list of Style
         The first 88 differ in the pair of colour and marker, the first 32 in colour and line.
     """
+    # Four line styles divide eight colours. Without the shift by i // 8 the pairs would repeat
+    # after eight items.
     return [
         Style(
             COLORS[i % len(COLORS)],
@@ -108,4 +110,5 @@ def letter_markers(names: Sequence[str]) -> list[str] | None:
     """
     if len(names) > 10 or not all(len(n) == 1 and n.isascii() and n.isalnum() for n in names):
         return None
+    # matplotlib draws text as a marker only where it is a formula.
     return [rf"$\mathdefault{{{name}}}$" for name in names]
