@@ -40,8 +40,7 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
     """
     displays: dict[str, Display] = {}
     if (embedding := results.get("embedding")) and embedding["points"]:
-        points = _to_floats(embedding["points"])
-        names = embedding.get("component_names")
+        points, names = _to_floats(embedding["points"]), embedding.get("component_names")
         for name, width in (("embedding", 2), ("embedding-3d", 3)):
             if width == 2 or points.shape[1] == 3:
                 columns = points[:, :width], embedding["codes"], embedding["labels"]
@@ -49,17 +48,17 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
     problems = results.get("comparison", {}).get("problems", [])
     for i, problem in enumerate(problems):
         if problem.get("curves"):
-            name = "curve" if len(problems) == 1 else f"curve-{i + 1}"
-            displays[name] = plotting.CurveDisplay(_make_curves(problem))
-    if (example := results.get("partition", {}).get("example")) and example["points"]:
-        patches = np.unique(example["patches"], return_inverse=True)[1]
-        names = "first principal component", "second principal component"
-        displays["partition"] = plotting.PartitionDisplay(
-            example["points"], patches, axis_names=names
-        )
+            display = plotting.CurveDisplay(_make_curves(problem))
+            # The files of several problems would otherwise look alike.
+            display.title = display_name(problem["name"]) if len(problems) > 1 else None
+            displays[f"curve-{i + 1}" if len(problems) > 1 else "curve"] = display
+    partition = results.get("partition", {})
+    if (example := partition.get("example")) and example["points"]:
+        displays["partition"] = _make_partition(example, partition["classes"])
     model = results.get("model", {})
     if model.get("weights"):
         limit = _MAX_IMAGES if model.get("image_shape") else _MAX_BAR_PANELS
+        # A weight that is not finite is null in the file. It is drawn as zero, without a bar.
         displays["components"] = plotting.ComponentsDisplay(
             np.nan_to_num(_to_floats(model["weights"][:limit])),
             feature_names=model.get("features"),
@@ -74,14 +73,13 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
+    """Return the curves of a problem, then the references that have no curve as levels."""
     curves = []
     for entry in problem["curves"]:
-        low, high = (
-            None if entry.get(k) is None else _to_floats(entry[k]) for k in ("low", "high")
-        )
         dimensions, error = _to_floats(entry["dimensions"]), _to_floats(entry["error"])
+        band = {k: _to_floats(entry[k]) for k in ("low", "high") if entry.get(k) is not None}
         selection = {key: entry.get(key) for key in ("selected", "selected_error")}
-        curves.append(ErrorCurve(entry["method"], dimensions, error, low, high, **selection))
+        curves.append(ErrorCurve(entry["method"], dimensions, error, **band, **selection))
     names = {curve.name for curve in curves}
     levels = [
         ErrorCurve(row["method"], np.empty(0), _to_floats([row["error"]]))
@@ -91,38 +89,18 @@ def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
     return curves + levels
 
 
+def _make_partition(example: dict[str, Any], classes: list[dict[str, Any]]) -> Display:
+    names = "first principal component", "second principal component"
+    display = plotting.PartitionDisplay(example["points"], example["patches"], axis_names=names)
+    lists = (entry["linearity"] for entry in classes if entry["label"] == example["label"])
+    linearity = _to_floats(next(lists, []))
+    display.title = describe_partition(example["label"], len(display.lines), linearity)
+    return display
+
+
 def _to_floats(values: Any) -> Floats:
     """Return an array of floats, nan for None."""
     return np.asarray(values, dtype=np.float64)
-
-
-def draw_figure(results: dict[str, Any], name: str, display: Any) -> Any:
-    """Draw a display with matplotlib, with a title where its axes do not say what it shows.
-
-    Parameters
-    ----------
-    results : dict
-        Checked results.
-    name : str
-        Key of the display in `make_displays`.
-    display : Display
-        Its value.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Not managed by pyplot.
-    """
-    title = {}
-    if name.startswith("curve-"):
-        problem = results["comparison"]["problems"][int(name.removeprefix("curve-")) - 1]
-        title = {"title": display_name(problem["name"])}
-    elif name == "partition":
-        partition, label = results["partition"], results["partition"]["example"]["label"]
-        lists = (c["linearity"] for c in partition["classes"] if c["label"] == label)
-        linearity = _to_floats(next(lists, []))
-        title = {"title": describe_partition(label, len(display.lines), linearity)}
-    return display.plot(**title).figure_
 
 
 def encode_figure(figure: Any, name: str, kind: str, **options: Any) -> bytes:

@@ -94,12 +94,12 @@ def write_figures(results: dict[str, Any], directory: str | Path) -> list[Path]:
     list of Path
         Written files. Equal results give equal bytes.
     """
-    from mpda.report.displays import draw_figure, encode_figure, make_displays
+    from mpda.report.displays import encode_figure, make_displays
 
     results, paths = check_results(results), []
     with refuse_corrupt_results():
         for name, display in make_displays(results).items():
-            figure = draw_figure(results, name, display)
+            figure = display.plot().figure_
             for kind in ("png", "svg"):
                 path = Path(directory) / f"{name}.{kind}"
                 paths.append(write_atomically(path, encode_figure(figure, name, kind)))

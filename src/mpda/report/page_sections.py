@@ -7,7 +7,7 @@ from typing import Any
 
 from mpda.report import html_tables
 from mpda.report.charts import Chart, draw_curves, draw_embedding
-from mpda.report.displays import draw_figure, encode_figure, make_displays
+from mpda.report.displays import encode_figure, make_displays
 
 # Classes up to which a confusion matrix is readable in half the width of the page.
 _MAX_HALF_WIDTH = 12
@@ -139,7 +139,7 @@ def _make_comparison(results: Results, displays: Displays) -> Section:
 def _make_confusion(results: Results, displays: Displays) -> Section:
     text = "Rows are true classes, columns predicted classes. Counts off the diagonal are errors."
     label = "Counts of true classes (rows) and predicted classes"
-    figure = _draw_svg(results, "confusion", displays["confusion"], label)
+    figure = _draw_svg(displays, "confusion", label)
     html = _lead(text) + figure + _caption(results["confusion"])
     half = len(displays["confusion"].labels) <= _MAX_HALF_WIDTH
     return Section("confusion", "Confusion", "Confusion of classes", html, half=half)
@@ -151,7 +151,7 @@ def _make_eigenvalues(results: Results, displays: Displays) -> Section:
         "components add little."
     )
     label = "Eigenvalue of each component"
-    html = _lead(text) + _draw_svg(results, "eigenvalues", displays["eigenvalues"], label)
+    html = _lead(text) + _draw_svg(displays, "eigenvalues", label)
     return Section("eigenvalues", "Eigenvalues", "Eigenvalues", html, half=True)
 
 
@@ -165,7 +165,7 @@ def _make_components(results: Results, displays: Displays) -> Section:
     if len(display.weights) < n:
         text += f" The first {len(display.weights)} of {n} components are shown."
     label = "Weights of features in the components"
-    html = _lead(text) + _draw_svg(results, "components", display, label, css_class)
+    html = _lead(text) + _draw_svg(displays, "components", label, css_class)
     return Section("features", "Features", "Features in the components", html)
 
 
@@ -178,7 +178,7 @@ def _make_partition(results: Results, displays: Displays) -> Section:
     if "partition" in displays:
         example = results["partition"]["example"]
         label = f"Patches of class {example['label']} with their tangent lines"
-        figure = _draw_svg(results, "partition", displays["partition"], label)
+        figure = _draw_svg(displays, "partition", label)
         table = f'<div class="two"><div>{figure}{_caption(example)}</div><div>{table}</div></div>'
     return Section("patches", "Patches", "Patches of the classes", html + table)
 
@@ -216,11 +216,9 @@ def _chart_element(name: str, label: str, hidden: str = "") -> str:
     return f'<div class="chart" id="{name}" role="figure" aria-label="{label}"{hidden}></div>'
 
 
-def _draw_svg(
-    results: Results, name: str, display: Any, label: str, css_class: str = "figure"
-) -> str:
+def _draw_svg(displays: Displays, name: str, label: str, css_class: str = "figure") -> str:
     """Return a figure of matplotlib as an SVG element of the page."""
-    figure = draw_figure(results, name, display)
+    figure = displays[name].plot().figure_
     svg = encode_figure(figure, name, "svg", **_SVG_OPTIONS).decode()
     # Groups of all figures have the same identifiers, which nothing refers to.
     svg = re.sub(r'<g id="[^"]*"', "<g", svg[svg.index("<svg") :])
