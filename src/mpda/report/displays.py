@@ -77,9 +77,9 @@ def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
     curves = []
     for entry in problem["curves"]:
         dimensions, error = _to_floats(entry["dimensions"]), _to_floats(entry["error"])
-        band = {k: _to_floats(entry[k]) for k in ("low", "high") if entry.get(k) is not None}
-        selection = {key: entry.get(key) for key in ("selected", "selected_error")}
-        curves.append(ErrorCurve(entry["method"], dimensions, error, **band, **selection))
+        options: dict[str, Any] = {k: entry.get(k) for k in ("selected", "selected_error")}
+        options |= {k: _to_floats(entry[k]) for k in ("low", "high") if entry.get(k) is not None}
+        curves.append(ErrorCurve(entry["method"], dimensions, error, **options))
     names = {curve.name for curve in curves}
     levels = [
         ErrorCurve(row["method"], np.empty(0), _to_floats([row["error"]]))
