@@ -5,7 +5,7 @@ experiment that was stopped is resumed and experiments share their rows.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 from typing import TextIO
@@ -86,19 +86,19 @@ class ExperimentResult:
 
     Parameters
     ----------
-    text : str
+    text : str, default=""
         Tables in Markdown.
-    files : list of Path
+    files : sequence of Path, default=()
         Files that were written.
-    failed : list of str
+    failed : sequence of str, default=()
         One message for each task that failed and each data set that is not available.
-    rows : sequence of Row
+    rows : sequence of Row, default=()
         Rows of the finished tasks.
     """
 
-    text: str
-    files: list[Path]
-    failed: list[str] = field(default_factory=list)
+    text: str = ""
+    files: Sequence[Path] = ()
+    failed: Sequence[str] = ()
     rows: Sequence[Row] = ()
 
 
@@ -130,6 +130,7 @@ def run_contenders(
     data: dict[str, str] = {}
     missing: list[str] = []
     for name in problems:
+        # One data set that cannot be downloaded must not cost the hours that the others take.
         try:
             data[name] = compute_fingerprint(PROBLEMS[name], options.directory)
         except DatasetError as error:
@@ -148,15 +149,11 @@ def run_contenders(
     ]
     path = options.out / "rows.jsonl"
     rows, failures = run_tasks(tasks, path, options.directory, options.jobs, options.progress)
-    return ExperimentResult("", [], missing + failures, rows)
+    return ExperimentResult(failed=missing + failures, rows=rows)
 
 
 def write_result(
-    options: ExperimentOptions,
-    name: str,
-    text: str,
-    run: ExperimentResult | None = None,
-    files: Sequence[Path] = (),
+    options: ExperimentOptions, name: str, text: str, run: ExperimentResult | None = None
 ) -> ExperimentResult:
     """Write the tables of an experiment with their provenance as ``<name>.md``.
 
@@ -169,19 +166,17 @@ def write_result(
     text : str
         Tables in Markdown.
     run : ExperimentResult, default=None
-        Result with the rows that the tables are made of, if any.
-    files : sequence of Path, default=()
-        Other files that were written.
+        Result with the rows that the tables are made of and the files written so far, if any.
 
     Returns
     -------
     ExperimentResult
-        The result with all files.
+        The result with the text and the new file.
     """
-    run = run or ExperimentResult("", [])
+    run = run or ExperimentResult()
     provenance = _describe_run(name, options, run.rows)
     path = write_atomically(options.out / f"{name}.md", f"{text}\n\n{provenance}\n")
-    return replace(run, text=text, files=[*files, path])
+    return replace(run, text=text, files=[*run.files, path])
 
 
 def _describe_run(name: str, options: ExperimentOptions, rows: Sequence[Row]) -> str:
@@ -192,6 +187,7 @@ def _describe_run(name: str, options: ExperimentOptions, rows: Sequence[Row]) ->
     command = ["mpda", "reproduce", name]
     for option, names in (("--datasets", options.problems), ("--methods", options.methods)):
         if names is not None:
+            # A shell would split "LFDA ridge"; the parser reads hyphens as spaces.
             command += [option, *(name.replace(" ", "-") for name in names)]
     if options.n_splits != len(SEEDS):
         command += ["--splits", str(options.n_splits)]

@@ -70,16 +70,18 @@ def _run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -
     run = experiment.run_contenders(options, problems, [CONTENDERS[method] for method in methods])
     estimates = {reading: estimate_errors(run.rows, reading) for reading in error_tables.READINGS}
     sections = {}
-    for title, make_table in (
-        ("Error", error_tables.error_table),
-        ("Differences of mean errors", error_tables.difference_table),
-    ):
-        for reading, text in error_tables.READINGS.items():
-            sections[f"{title} {text}"] = make_table(estimates[reading], problems, methods)
+    for reading, text in error_tables.READINGS.items():
+        table = error_tables.error_table(estimates[reading], problems, methods)
+        sections[f"Error {text}"] = table
+    for reading, text in error_tables.READINGS.items():
+        table = error_tables.difference_table(estimates[reading], problems, methods)
+        sections[f"Differences of mean errors {text}"] = table
+    # The paper's errors are those at the best number of components on the test samples.
     comparison = error_tables.comparison_table(estimates["best"], problems, methods)
     sections["Comparison with the paper's numbers"] = comparison
     costs = error_tables.cost_table(run.rows, problems, methods)
     sections["Median time and peak memory of a fit with the selected parameters"] = costs
+    # A table is empty if none of its pairs or published numbers was run; it gets no heading.
     tables = [f"## {title}\n\n{table}" for title, table in sections.items() if table]
     text = "\n\n".join([_LEGEND, *tables, *_notes(problems, methods)])
     result = experiment.write_result(options, name, text, run)
@@ -103,8 +105,7 @@ def _run_dimension(options: ExperimentOptions) -> ExperimentResult:
     problems, methods = options.select_problems(TABLE2_PROBLEMS), options.select_methods()
     run = experiment.run_contenders(options, problems, [CONTENDERS[name] for name in methods])
     figure = paper_figures.dimension_figure(run.rows, problems, methods)
-    files = paper_figures.save_figure(figure, options.out, "dimension")
-    return replace(run, files=files)
+    return replace(run, files=paper_figures.save_figure(figure, options.out, "dimension"))
 
 
 def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
@@ -113,30 +114,27 @@ def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
     if len(problems) != 1:
         raise ReproductionError(f"sensitivity is about one data set, --datasets has {problems}.")
     variants = {letter: make_variants(letter) for letter in SENSITIVITY}
-    contenders = {c.name: c for panel in variants.values() for c in panel.values()}
-    run = experiment.run_contenders(options, problems, contenders.values())
+    contenders = [contender for panel in variants.values() for contender in panel.values()]
+    run = experiment.run_contenders(options, problems, contenders)
     errors = {name: estimate for (_, name), estimate in estimate_errors(run.rows, "best").items()}
-    panels = {
-        letter: {value: errors[c.name] for value, c in panel.items() if c.name in errors}
-        for letter, panel in variants.items()
-    }
-    figure = paper_figures.sensitivity_figure(panels)
-    files = paper_figures.save_figure(figure, options.out, "sensitivity")
-    lines = []
-    for letter, panel in panels.items():
+    panels, lines = {}, []
+    for letter, variant in variants.items():
+        # A value whose tasks all failed has no error; the panel goes without it.
+        panel = {value: errors[c.name] for value, c in variant.items() if c.name in errors}
+        panels[letter] = panel
         if panel:
-            best = min(panel, key=lambda value: panel[value].mean)
-            accuracies = [100.0 - estimate.mean for estimate in panel.values()]
-            extent = f"{min(accuracies):.2f} to {max(accuracies):.2f} %"
+            accuracies = {value: 100.0 - estimate.mean for value, estimate in panel.items()}
+            best = max(accuracies, key=accuracies.__getitem__)
+            extent = f"{min(accuracies.values()):.2f} to {accuracies[best]:.2f} %"
             lines.append([letter, extent, f"{best:g}"])
+    figure = paper_figures.sensitivity_figure(panels)
+    run = replace(run, files=paper_figures.save_figure(figure, options.out, "sensitivity"))
     table = error_tables.format_markdown(["parameter", "accuracy", "best at"], lines)
     defaults = ", ".join(f"{key}={value}" for key, value in SENSITIVITY_DEFAULTS.items())
     end = "; the paper: 90 to 92 %." if problems == ["semeion"] else "."
-    text = (
-        f"{table}\n\nMPDA({defaults}) on "
-        f"{PROBLEMS[problems[0]].title}, one parameter varied at a time{end}"
-    )
-    return experiment.write_result(options, "sensitivity", text, run, files)
+    setting = f"MPDA({defaults}) on {PROBLEMS[problems[0]].title}"
+    text = f"{table}\n\n{setting}, one parameter varied at a time{end}"
+    return experiment.write_result(options, "sensitivity", text, run)
 
 
 def make_variants(letter: str) -> dict[float, Contender]:
@@ -174,7 +172,7 @@ def _run_partition(options: ExperimentOptions) -> ExperimentResult:
         lines.append([f"PCA of {name}", *(f"{number:.1f}°" for number in numbers)])
     header = ["tangent", "mean angle to the curve", "95 % of samples below", "largest"]
     text = error_tables.format_markdown(header, lines)
-    return experiment.write_result(options, "partition", text, files=files)
+    return experiment.write_result(options, "partition", text, ExperimentResult(files=files))
 
 
 EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = {

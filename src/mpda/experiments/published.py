@@ -37,9 +37,7 @@ def read_published() -> dict[str, Any]:
     dict
         "table1" and "table2", each with "caption" and "rows".
     """
-    text = files("mpda.experiments").joinpath("published.json").read_text()
-    tables: dict[str, Any] = json.loads(text)
-    return tables
+    return json.loads(files("mpda.experiments").joinpath("published.json").read_text("utf-8"))
 
 
 def find_published(problem: str, method: str) -> PublishedResult | None:
@@ -58,5 +56,6 @@ def find_published(problem: str, method: str) -> PublishedResult | None:
         None if the paper has no such entry.
     """
     row = read_published()["table2"]["rows"].get(method, {})
+    # By data set: the equalized and the plain faces are compared with the paper's one column.
     entry = row.get(PROBLEMS[problem].dataset)
     return None if entry is None else PublishedResult(**entry)
