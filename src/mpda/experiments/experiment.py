@@ -5,7 +5,7 @@ experiment that was stopped is resumed and experiments share their rows.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import TextIO
@@ -88,17 +88,17 @@ class ExperimentResult:
     ----------
     text : str, default=""
         Tables in Markdown.
-    files : sequence of Path, default=()
+    files : list of Path, default=[]
         Files that were written.
-    failed : sequence of str, default=()
+    failed : list of str, default=[]
         One message for each task that failed and each data set that is not available.
     rows : sequence of Row, default=()
         Rows of the finished tasks.
     """
 
     text: str = ""
-    files: Sequence[Path] = ()
-    failed: Sequence[str] = ()
+    files: list[Path] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     rows: Sequence[Row] = ()
 
 
