@@ -1,4 +1,7 @@
-"""Published results: the numbers of the paper's tables, from ``published.json``."""
+"""Published results: the numbers of the paper's tables, from ``published.json``.
+
+``error_tables`` and the benchmarks compare their own errors with them.
+"""
 
 import json
 from dataclasses import dataclass

@@ -34,6 +34,8 @@ def read_rows(path: Path) -> list[Row]:
         valid rows are skipped.
     """
     rows = []
+    # Bytes, because a file that a crash damaged need not be UTF-8. RecursionError: a line of
+    # thousands of brackets is JSON, and the parser recurses.
     for line in path.read_bytes().split(b"\n") if path.is_file() else []:
         with contextlib.suppress(ValueError, RecursionError):
             row = json.loads(line)
@@ -70,6 +72,7 @@ def append_row(path: Path, row: Row) -> None:
                 line = line[file.write(line) :]
             os.fsync(file.fileno())
         except OSError as error:
+            # Best effort: if the truncation fails too, the reader skips the incomplete line.
             with contextlib.suppress(OSError):
                 file.truncate(size)
             raise ReproductionError(

@@ -1,4 +1,8 @@
-"""Report page of the paper's experiments, made from the rows of ``mpda reproduce``."""
+"""Report page of the paper's experiments, made from the rows of ``mpda reproduce``.
+
+It stands here and not in ``mpda.report``, which knows neither the problems nor the methods of the
+paper.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -45,11 +49,12 @@ def _collect_rows(path: Path) -> dict[str, Any]:
             finished.setdefault((row["problem"], row["method"], row["seed"]), row)
     if not finished:
         raise ReportError(f"{path} has no row of a finished task: run mpda reproduce table2 first.")
+    # Parallel tasks finish in any order, and the page lists methods in the order of their rows.
     order = [*PROBLEMS, *CONTENDERS]
     names = sorted(finished, key=lambda key: (order.index(key[0]), order.index(key[1])))
     rows = [finished[key] for key in names]
-    problems, methods, seeds = map(set, zip(*names, strict=True))
-    counts = f"Problems: {len(problems)}, methods: {len(methods)}, splits: {len(seeds)}."
+    n_problems, n_methods, n_seeds = (len(set(column)) for column in zip(*names, strict=True))
+    counts = f"Problems: {n_problems}, methods: {n_methods}, splits: {n_seeds}."
     summary = [f"{counts} Bold: best, or not significantly worse (paired t-test, 5 %)."]
     how = (
         "1-NN error on the test samples of each split, at the number of components that "

@@ -52,11 +52,12 @@ def run_tasks(
     failures : list of str
         One message for each task that failed.
     """
-    check_writable(path)
+    check_writable(path)  # before hours of work whose first row could not be stored
     stored = read_rows(path)
     by_fingerprint = {task.fingerprint: task for task in tasks}
     finished = {row["task"] for row in select_finished(stored, by_fingerprint)}
     remaining = {key: task for key, task in by_fingerprint.items() if key not in finished}
+    # effective_n_jobs(-1) are the cores, or the workers of a Dask cluster if one is connected.
     n_jobs = min(effective_n_jobs(jobs), effective_n_jobs(-1))
     # As many tasks in flight as processes, so that a stop loses nothing that was finished.
     parallel = Parallel(n_jobs, return_as="generator_unordered", pre_dispatch=n_jobs, batch_size=1)
@@ -68,6 +69,7 @@ def run_tasks(
         # joblib warns about tasks in flight where a full disk ends the run.
         warnings.filterwarnings("ignore", category=UserWarning, module="joblib")
         calls = (delayed(run_task)(task, directory) for task in remaining.values())
+        # Closing cancels the tasks in flight at once where Ctrl-C or a full disk ends the loop.
         with contextlib.closing(parallel(calls)) as results:
             for n_done, row in enumerate(results, start=1):
                 append_row(path, row)
@@ -77,10 +79,9 @@ def run_tasks(
                     failures.append(f"{title}: {row['error']}")
                     _print(f"failed: {failures[-1]}", progress)
                 if now - last >= _INTERVAL or n_done == len(remaining):
-                    last, seconds = now, now - start
-                    left = seconds * (len(remaining) / n_done - 1.0)
-                    elapsed, estimate = (timedelta(seconds=round(s)) for s in (seconds, left))
-                    times = f"{elapsed}, about {estimate} left"
+                    last, elapsed = now, timedelta(seconds=round(now - start))
+                    left = timedelta(seconds=round((now - start) * (len(remaining) / n_done - 1)))
+                    times = f"{elapsed}, about {left} left"
                     _print(f"{n_done}/{len(remaining)} tasks, {times}; last: {title}", progress)
     if failures:
         _print(f"{len(failures)} tasks failed; the same command tries them again", progress)

@@ -57,10 +57,9 @@ class Task:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of everything the result depends on, including the versions of packages.
-
-        Rows of files are found by it, so its content must not change.
-        """
+        """Hash of everything the result depends on, including the versions of packages."""
+        # Rows of files are found by this hash: renaming a key, or a field of Problem, would orphan
+        # every row that was ever stored. The keys are therefore older than some of the names.
         method = self.contender.method
         content = {
             "problem": {**asdict(self.problem), "classes": sorted(self.problem.classes)},
@@ -106,7 +105,9 @@ def run_task(task: Task, directory: Path | None) -> Row:
         result = {"status": "done", **measure_errors(task, directory)}
     except DatasetError:
         raise
-    except Exception as error:  # a failed task is recorded, and the run goes on
+    # A method may fail on one split, for example by a singular matrix. The failure is recorded,
+    # and the run, which may have hours to go, continues.
+    except Exception as error:
         result = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
     return {
         "task": task.fingerprint,
@@ -152,8 +153,10 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         row = assess_split(contender, samples, partial(_select_minimum, seed=task.seed))
         if contender.method is None:
             return {**row}
+        # The times of the search do not compare: it shares work between grid points for some
+        # methods only. One more fit, with the selected parameters, is timed for all alike.
         estimator = contender.estimator(row["parameters"], row["cv_dimension"])
-        seconds, mib = measure_cost(lambda: estimator.fit(samples.X, samples.y))
+        seconds, mib = _measure_cost(lambda: estimator.fit(samples.X, samples.y))
         return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
 
 
@@ -163,25 +166,12 @@ def _select_minimum(contender: Contender, X: Floats, y: Labels, *, seed: int) ->
     return compute_scores(contender, dict(contender.grid), X, y, list(folds)).select_best()
 
 
-def measure_cost(call: Callable[[], object]) -> tuple[float, float]:
-    """Measure time and memory of a call.
-
-    Parameters
-    ----------
-    call : callable
-        Called twice without arguments, because tracing memory takes time.
-
-    Returns
-    -------
-    seconds : float
-        Elapsed time of the first call.
-    mib : float
-        Largest memory in MiB that Python and NumPy allocated during the second call.
-    """
+def _measure_cost(call: Callable[[], object]) -> tuple[float, float]:
+    """Return the seconds of a call, and the peak memory in MiB of Python and NumPy in another."""
     begin = time.perf_counter()
     call()
     seconds = time.perf_counter() - begin
-    tracemalloc.start()
+    tracemalloc.start()  # only now, because tracing slows the call down
     try:
         call()
         return seconds, tracemalloc.get_traced_memory()[1] / 2**20
