@@ -13,11 +13,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
-from mpda.assessment import evaluate_model, format_error_table
+from mpda.assessment import Split, evaluate_model, format_error_table
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_experiments import reproduce
 from mpda.experiments.paper_figures import demo_figure, save_figure
 from mpda.experiments.protocol import PROBLEMS, SEEDS, split
+from mpda.experiments.row_store import Row
 from mpda.io.tables import Table
 from mpda.report import collect, write_page, write_results
 
@@ -51,9 +52,10 @@ def demo(
     result = reproduce("table2", options)
     rows = sorted(result.rows, key=lambda row: METHODS.index(row["method"]))
     samples = split(PROBLEMS["digits"], None, SEEDS[0])
+    # The figure has the defaults in two components; the page has the selected model.
     Z = MPDA(2).fit(samples.X, samples.y).transform(samples.X_test)
     figures = save_figure(demo_figure(Z, samples.y_test, rows), out, "digits")
-    results = _collect_results(rows, command)
+    results = _collect_results(rows, samples, command)
     pages = [write_results(results, out / "results.json"), write_page(results, out / "report.html")]
     lines = [
         f"digits: 1797 images of 64 pixels, {N_SPLITS} splits, 25 % training; components and",
@@ -66,9 +68,8 @@ def demo(
     return replace(result, text="\n".join(lines), files=[*pages, *figures, *result.files])
 
 
-def _collect_results(rows: list[dict[str, Any]], command: str) -> dict[str, Any]:
+def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str, Any]:
     """Collect the comparison, and MPDA on the first split, for the page."""
-    samples = split(PROBLEMS["digits"], None, SEEDS[0])
     n_test = len(samples.y_test)
     row = next(row for row in rows if (row["method"], row["seed"]) == ("MPDA", SEEDS[0]))
     mpda = MPDA(row["cv_dimension"], **row["parameters"])

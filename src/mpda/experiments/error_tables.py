@@ -29,7 +29,8 @@ _CSV_COLUMNS = (
     "problem method reading splits error sd low high dimension published_error published_dimension "
     "fit_seconds fit_mib"
 )
-# Pairs for the table of differences: what the ridge contributes, and what the larger search adds.
+# Pairs for the table of differences. The paper compares MPDA, which has a ridge, with LFDA, which
+# has none; "LFDA ridge" separates the two causes, and "tuned" adds what the larger search gains.
 _COMPARED = {
     "MPDA": ("LFDA", "LFDA ridge"),
     "MPDA tuned": ("MPDA", "LFDA ridge"),
@@ -80,6 +81,7 @@ def error_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> s
     columns = []
     for problem in problems:
         column = {m: estimates[problem, m] for m in methods if (problem, m) in estimates}
+        # Two tests: a better method beyond the paper must not hide which of the paper's is best.
         paper = {m: column[m] for m in column if m in CONTENDERS and CONTENDERS[m].published}
         best, best_of_paper = map(assessment.find_best_methods, (column, paper))
         n_splits = max((cell.errors.size for cell in column.values()), default=0)
@@ -95,6 +97,7 @@ def error_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> s
 
 def _format_cell(cell: ErrorEstimate, n_splits: int) -> str:
     spread = f" ± {cell.std:.2f}" if cell.errors.size > 1 else ""
+    # Failed tasks and interrupted runs leave means over fewer splits, which are less certain.
     missing = f" [{cell.errors.size} splits]" if cell.errors.size < n_splits else ""
     return f"{cell.mean:.2f}{spread} ({cell.dimensions.mean():.1f}){missing}"
 
@@ -156,9 +159,9 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
     for name, other in (pair for pair in pairs if set(pair) <= set(methods)):
         line = [f"{name} minus {other}"]
         for problem in problems:
-            one, two = estimates.get((problem, name)), estimates.get((problem, other))
-            text = f"{one.mean - two.mean:+.2f}" if one and two else ""
-            if one and two and assessment.differ_significantly(one, two):
+            first, second = estimates.get((problem, name)), estimates.get((problem, other))
+            text = f"{first.mean - second.mean:+.2f}" if first and second else ""
+            if first and second and assessment.differ_significantly(first, second):
                 text = f"**{text}**"
             line.append(text)
         lines.append(line)

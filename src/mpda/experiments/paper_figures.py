@@ -80,6 +80,7 @@ def dimension_figure(
     """
     curves = compute_error_curves(rows)
     panels = get_panels(None, len(problems), columns=_N_COLUMNS, width=3.2, height=2.7)
+    # A method has one style in all panels, and one entry in the legend that they share.
     drawn = [m for m in methods if any((p, m) in curves for p in problems)]
     legend = {}
     for axes, problem in zip(panels, problems, strict=True):
@@ -93,6 +94,7 @@ def dimension_figure(
                 if CONTENDERS[name].method is None:  # 1-NN has no components
                     legend[name] = axes.axhline(accuracy[0], **look)
                 else:
+                    # Methods with a few numbers of components, such as NCA, show where these are.
                     look["marker"] = "." if accuracy.size < 6 else ""
                     legend[name] = axes.plot(curve.dimensions, accuracy, **look)[0]
         if best:
@@ -101,10 +103,9 @@ def dimension_figure(
         axes.set_xlim(0, 60)
         axes.set_title(PROBLEMS[problem].title, fontsize=9)
         _format_axes(axes, "components")
-    figure = panels[0].figure
     lines = [legend[name] for name in drawn]
-    figure.legend(lines, drawn, loc="outside lower center", ncols=6, fontsize=8)
-    return figure
+    panels[0].figure.legend(lines, drawn, loc="outside lower center", ncols=6, fontsize=8)
+    return panels[0].figure
 
 
 def demo_figure(Z: Floats, y: Labels, rows: Sequence[Row]) -> Figure:
@@ -151,10 +152,9 @@ def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> F
     """
     all_axes = get_panels(None, len(panels), columns=_N_COLUMNS, width=3.2, height=2.7)
     for axes, (name, panel), color in zip(all_axes, panels.items(), COLORS, strict=False):
-        values = sorted(panel)
-        means = [100.0 - panel[value].mean for value in values]
-        spreads = [panel[value].std for value in values]
-        axes.errorbar(values, means, spreads, marker="o", markersize=3, linewidth=1.2, color=color)
+        means = [100.0 - estimate.mean for estimate in panel.values()]
+        spreads = [estimate.std for estimate in panel.values()]
+        axes.errorbar([*panel], means, spreads, marker="o", ms=3, linewidth=1.2, color=color)
         if name == "gamma":
             axes.set_xscale("log")
         axes.set_ylim(86, 94)  # the paper's axis
@@ -181,6 +181,7 @@ def partition_figure(curve: TangentCurve) -> Figure:
         axes.set(aspect="equal", xticks=[], yticks=[])
     worst = int(np.argmax(curve.neighbor_angles - curve.patch_angles))
     patch = curve.labels == curve.labels[worst]
+    # Radius of the detail: four patches, so that the course of the curve can be seen.
     nearby = np.linalg.norm(curve.X - curve.X[worst], axis=1) < 0.9
     right.scatter(*curve.X[nearby].T, s=16, color="0.7")
     right.scatter(*curve.X[patch].T, s=22, color=COLORS[0], label="patch")
@@ -188,14 +189,13 @@ def partition_figure(curve: TangentCurve) -> Figure:
     right.scatter(*trio.T, s=60, facecolors="none", edgecolors=COLORS[1], label="k-NN")
     segment = _tangent_segment(curve.X[patch], curve.patch_tangents[worst])
     right.plot(*segment.T, color=COLORS[0], linestyle="--", label="tangent of the patch")
+    # Three neighbours lie so close together that a line of their length could not be seen.
     segment = _tangent_segment(trio, curve.neighbor_tangents[worst], minimum=0.3)
     right.plot(*segment.T, color=COLORS[1], linewidth=1.6, label="tangent of the neighbours")
     right.legend(fontsize=7, loc="best")
-    right.set_title(
-        f"off the curve by {curve.neighbor_angles[worst]:.0f}° (2-NN) and "
-        f"{curve.patch_angles[worst]:.0f}° (patch)",
-        fontsize=9,
-    )
+    angles = curve.neighbor_angles[worst], curve.patch_angles[worst]
+    title = "off the curve by {:.0f}° (2-NN) and {:.0f}° (patch)".format(*angles)
+    right.set_title(title, fontsize=9)
     return right.figure
 
 

@@ -39,6 +39,7 @@ _TUNED: dict[str, Any] = {
 }
 
 _CONTENDERS = (
+    # The level that every reduction of the dimension has to beat.
     Contender("1-NN", note="sees the samples as they are, before PCA"),
     *map(_published, ("PCA", "LDA", "MFA", "LSDA", "LFDA", "LLTSA")),
     _published(
@@ -54,6 +55,7 @@ _CONTENDERS = (
     _extended(
         "NCA",
         "NCA",
+        # Its components are not nested, so every number needs a fit: four for each split and fold.
         fixed={"random_state": 0},
         dimensions=(5, 10, 20, 40),
         note="is fitted anew for 5, 10, 20 and 40 components, with scikit-learn's defaults",

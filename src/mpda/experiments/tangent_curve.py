@@ -11,8 +11,10 @@ import numpy as np
 from mpda import ManifoldPartition
 from mpda._lib.array_types import Floats, Ints
 
-N_SAMPLES = 120
-N_NEIGHBORS = 2
+# Enough for 16 patches, few enough to see every sample in the figure.
+_N_SAMPLES = 120
+# One neighbour on either side of a sample, where the samples are evenly spaced.
+_N_NEIGHBORS = 2
 
 
 @dataclass(frozen=True)
@@ -46,33 +48,29 @@ class TangentCurve:
     neighbor_angles: Floats
 
 
-def draw_curve(seed: int = 0) -> TangentCurve:
+def draw_curve() -> TangentCurve:
     """Draw a spiral with uneven density and a little noise across it.
-
-    Parameters
-    ----------
-    seed : int, default=0
-        Seed of the samples.
 
     Returns
     -------
     TangentCurve
         120 samples, their partition, and true and estimated tangents.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     # The spiral r = 0.4 + 0.25 t over 1.3 turns. Density and noise (0.025) are such that gaps
     # between neighbours are about as long as the noise is wide, where a k-NN tangent fails.
-    turn = np.sort(rng.beta(0.8, 1.4, size=N_SAMPLES)) * 2.6 * np.pi + 0.4 * np.pi
+    turn = np.sort(rng.beta(0.8, 1.4, size=_N_SAMPLES)) * 2.6 * np.pi + 0.4 * np.pi
     radius = 0.4 + 0.25 * turn
     radial = np.column_stack([np.cos(turn), np.sin(turn)])
     circular = np.column_stack([-np.sin(turn), np.cos(turn)])
     tangents = 0.25 * radial + radius[:, None] * circular
     tangents /= np.linalg.norm(tangents, axis=1, keepdims=True)
     normals = tangents[:, ::-1] * [-1.0, 1.0]
-    X = radius[:, None] * radial + 0.025 * rng.normal(size=(N_SAMPLES, 1)) * normals
+    X = radius[:, None] * radial + 0.025 * rng.normal(size=(_N_SAMPLES, 1)) * normals
     labels = ManifoldPartition().fit_predict(X)
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
-    neighbors = np.argsort(distances, axis=1, kind="stable")[:, 1 : N_NEIGHBORS + 1]
+    # The first column is the sample itself.
+    neighbors = np.argsort(distances, axis=1, kind="stable")[:, 1 : _N_NEIGHBORS + 1]
     by_patch = np.array([_first_axis(X[labels == label]) for label in labels])
     by_neighbors = np.array([_first_axis(X[[i, *row]]) for i, row in enumerate(neighbors)])
     angles = _compute_angles(tangents, by_patch), _compute_angles(tangents, by_neighbors)
@@ -84,5 +82,6 @@ def _first_axis(points: Floats) -> Floats:
 
 
 def _compute_angles(directions: Floats, others: Floats) -> Floats:
+    # A tangent has no sign, so the angle is at most 90 degrees; rounding may exceed a cosine of 1.
     cosines = np.abs(np.sum(directions * others, axis=1))
     return np.degrees(np.arccos(np.clip(cosines, 0.0, 1.0)))
