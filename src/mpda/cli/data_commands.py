@@ -40,7 +40,6 @@ def compare(
     """
     from mpda import assessment
     from mpda.model_selection.methods import BY_NAME
-    from mpda.report import collect
 
     if measurement.folds < 2:
         stop("mpda: a comparison needs --folds 2 or more.", 2)
@@ -61,7 +60,8 @@ def compare(
         raise TableError(f"No method has a result. {reason}")
     # The report has a model of the method with the lowest error.
     rows, protocol = measured.rows, measurement.make_protocol()
-    best = min(candidates, key=lambda name: collect.mean_error(rows, name))
+    estimates = assessment.estimate_errors(rows, "cv")
+    best = min(candidates, key=lambda name: estimates["", name].mean)
     if protocol.n_components is not None:
         # A method may have fewer components than the user asked for.
         counts = [row["cv_dimension"] for row in rows if row["method"] == best]

@@ -57,8 +57,9 @@ def draw_embedding(display: EmbeddingDisplay, embedding: dict[str, Any]) -> Char
     verdicts, traces = np.where(errors, "wrong", "right").tolist(), []
     for code, label in enumerate(display.labels):
         members = np.flatnonzero(display.codes == code)
-        members = members[np.argsort(errors[members], kind="stable")]
-        trace: Chart = {
+        members = members[np.argsort(errors[members], kind="stable")]  # errors last, on top
+        columns = zip("xyz", points[members].T, strict=False)
+        trace = {
             "type": "scatter3d" if in_space else "scattergl" if n > _MAX_SVG_POINTS else "scatter",
             "mode": "markers",
             "name": f"{_plotly_text(label, 28)} ({members.size})",
@@ -66,10 +67,7 @@ def draw_embedding(display: EmbeddingDisplay, embedding: dict[str, Any]) -> Char
             "customdata": [[int(row_numbers[i]), verdicts[i]] for i in members],
             "hovertemplate": f"{hover}<extra></extra>",
             "marker": _make_marker(code, size, errors[members], in_space=in_space),
-        }
-        trace |= {
-            letter: _round_values(column)
-            for letter, column in zip("xyz", points[members].T, strict=False)
+            **{letter: _round_values(values) for letter, values in columns},
         }
         traces.append(trace)
     layout: Chart = {"legend": {"itemsizing": "constant"}, "hovermode": "closest"}
@@ -94,6 +92,7 @@ def _make_marker(code: int, size: float, wrong: Bools, *, in_space: bool) -> Cha
         return {"color": color, "symbol": symbol, "size": 0.55 * size, "opacity": 0.9}
     rim: dict[str, Any] = {"color": "@paper", "width": 0.5}
     sizes: float | list[float] = size
+    # One value for all points where it is enough, which keeps the page small.
     if wrong.any():
         rim = {"color": np.where(wrong, "@ink", "@paper").tolist()}
         rim["width"] = np.where(wrong, 1.8, 0.5).tolist()
@@ -122,6 +121,7 @@ def draw_curves(display: CurveDisplay) -> Chart:
             traces += _draw_curve(curve, style, f"@{i % len(COLORS)}")
         else:
             traces.append(_draw_level(curve, longest))
+    # Numbers of components are whole. Left alone, plotly labels 0.5 and 1.5 on a short axis.
     ticks = {"dtick": 1} if longest <= 15 else {}
     layout = {
         "xaxis": _make_axis("number of components", rangemode="tozero", **ticks),
@@ -133,11 +133,13 @@ def draw_curves(display: CurveDisplay) -> Chart:
 
 def _draw_curve(curve: ErrorCurve, style: Style, color: str) -> list[Chart]:
     """Return the traces of the band, the line and the ring of a curve."""
+    # A group: a click on the line in the legend hides its band and ring as well.
     name, n = _plotly_text(curve.name), curve.dimensions.size
     base: Chart = {"type": "scatter", "legendgroup": name, "x": curve.dimensions.tolist()}
     silent = {"showlegend": False, "hoverinfo": "skip"}
     traces, intervals = [], [""] * n
     if curve.low is not None and curve.high is not None:
+        # Two invisible edges; plotly fills from a trace to the one before it ("tonexty").
         edge = {**base, **silent, "mode": "lines", "line": {"width": 0, "color": color}}
         fill = {"fill": "tonexty", "fillcolor": f"{color}/0.14"}
         traces.append({**edge, "y": _round_values(curve.low, 4)})

@@ -17,6 +17,7 @@ from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import BASELINE, ErrorEstimate
 from mpda.io.affine_maps import affine_map
+from mpda.plotting.partition_plot import compute_principal_axes
 from mpda.report.results_file import FORMAT, VERSION
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
         best = assessment.find_best_methods(methods)
         entries, lines = [], []
         for name, estimate in methods.items():
+            # Student's intervals do not know that an error is between 0 and 100 %.
             low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
             entry = {
                 "method": name,
@@ -131,8 +133,7 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
             curve = vars(curves[problem, name])
             mean = {"selected": entry["components"], "selected_error": estimate.mean}
             lines.append({"method": name, **curve, **mean})
-        title = titles.get(problem, problem)
-        problems.append({"name": title, "rows": entries, "curves": lines})
+        problems.append({"name": titles.get(problem, problem), "rows": entries, "curves": lines})
     return {"how": how, "problems": problems}
 
 
@@ -154,10 +155,12 @@ def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None 
         Section "model". With many features only those of largest weight are included.
     """
     steps = [step for name, step in model.steps if name != "neighbors"]
+    # The map of all steps together has weights for the features of the user's table, also behind a
+    # PCA. The factor makes features of different units comparable.
     matrix = affine_map(model).matrix
     weights = matrix[:_MAX_COMPONENTS] * table.X.std(axis=0, dtype=np.float64)
     order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
-    columns = np.sort(order[:_MAX_FEATURES])
+    columns = np.sort(order[:_MAX_FEATURES])  # in the order of the table again
     features = table.features or tuple(f"feature {i}" for i in range(table.X.shape[1]))
     eigenvalues = getattr(steps[-1], "eigenvalues_", None)
     return {
@@ -168,6 +171,7 @@ def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None 
         "component_names": steps[-1].get_feature_names_out().tolist()[:_MAX_COMPONENTS],
         "features": [features[i] for i in columns],
         "weights": weights[:, columns].tolist(),
+        # An image cannot be drawn from a selection of its pixels.
         "image_shape": list(image_shape) if image_shape and len(columns) == len(features) else None,
     }
 
@@ -178,7 +182,7 @@ def _parameters(step: Any) -> Results:
     return {
         name: value if isinstance(value, simple) else repr(value)
         for name, value in step.get_params(deep=False).items()
-        if name not in ("n_jobs", "verbose", "copy")
+        if name not in ("n_jobs", "verbose", "copy")  # they do not change the model
     }
 
 
@@ -224,6 +228,8 @@ def _draw_stratified(codes: Ints, limit: int) -> Ints:
     n = len(codes)
     if n <= limit:
         return np.arange(n)
+    # Samples in random order, sorted by class: every k-th of them is a random sample in which all
+    # classes have their share. The first one of each class is added for classes smaller than k.
     order = np.random.default_rng(0).permutation(n)
     by_class = order[np.argsort(codes[order], kind="stable")]
     firsts = np.unique(codes[by_class], return_index=True)[1]
@@ -258,20 +264,15 @@ def collect_partition(points: Array, y: Labels, patches: Ints, linearity: Floats
         classes.append({**entry, "linearity": linearity[numbers].tolist()})
     largest = labels[int(np.argmax([entry["patches"] for entry in classes]))]
     members = np.flatnonzero(y == largest)[:_MAX_POINTS]
+    samples = np.asarray(points, dtype=float)[members]
+    plane = (samples - samples.mean(axis=0)) @ compute_principal_axes(samples).T
     example = {
         "label": str(largest),
-        "points": _project_to_plane(np.asarray(points, dtype=float)[members]).tolist(),
+        "points": plane.tolist(),
         "patches": np.unique(patches[members], return_inverse=True)[1].tolist(),
         "how": "first two principal components of the class",
     }
     return {"classes": classes, "example": example}
-
-
-def _project_to_plane(points: Floats) -> Floats:
-    """Return the first two principal components, shape (n, 2)."""
-    centred = points - points.mean(axis=0)
-    plane = centred @ np.linalg.svd(centred, full_matrices=False)[2][:2].T
-    return np.pad(plane, ((0, 0), (0, 2 - plane.shape[1])))
 
 
 def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
@@ -320,52 +321,34 @@ def summarize_errors(
         Sentences.
     """
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
-    estimate, sentences, verdicts = estimates[method], [], {}
+    estimate, sentences, verdicts = estimates[method], [], []
     mean = f"{estimate.dimensions.mean():.1f}".removesuffix(".0")
     if n_components is not None:
-        plural = "" if n_components == 1 else "s"
-        sentences.append(
-            f"{method} maps {n_features} features to {n_components} component{plural}."
-        )
+        size = f"{n_components} component{'' if n_components == 1 else 's'}"
+        sentences.append(f"{method} maps {n_features} features to {size}.")
     sentences.append(
         f"Error on samples left out of the fit: {estimate}. This is the share of samples whose "
         f"nearest neighbour has another class, with {mean} components on average."
     )
     for other, name in ((BASELINE, f"1-NN on all {n_features} features"), ("LDA", "LDA")):
         if other in estimates and other != method:
-            verdicts[other] = _compare(estimate, estimates[other])
-            sentences.append(f"{name} has an error of {estimates[other]}: {verdicts[other]}.")
+            verdicts.append(_compare(estimate, estimates[other]))
+            sentences.append(f"{name} has an error of {estimates[other]}: {verdicts[-1]}.")
+    # One reference that is significantly better is enough to advise against the method as it is.
+    # With ties only, the gain is that a sample has fewer numbers.
     advice = f"Next: {method} is worth using here; measure it on new samples with mpda evaluate."
-    if any(verdict.endswith("lower") for verdict in verdicts.values()):
+    if any(verdict.endswith("lower") for verdict in verdicts):
         advice = f"Next: tune {method} with --search, or try other methods with mpda compare."
-    elif verdicts and not any(verdict.endswith("higher") for verdict in verdicts.values()):
+    elif verdicts and not any(verdict.endswith("higher") for verdict in verdicts):
         advice = f"Next: choose {method} if you need fewer numbers per sample, or try --search."
     return [*sentences, advice]
 
 
 def _compare(estimate: ErrorEstimate, other: ErrorEstimate) -> str:
+    """Say how the other error lies relative to that of the method."""
     gap = other.mean - estimate.mean
     if abs(gap) < 0.005:  # equal with two decimals
         return "the same"
     if not assessment.differ_significantly(estimate, other):
         return "not significantly different (paired t-test, 5 %)"
     return f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
-
-
-def mean_error(rows: Rows, method: str) -> float:
-    """Return the mean error of a method on one problem.
-
-    Parameters
-    ----------
-    rows : sequence of FoldResult
-        Results of several methods.
-    method : str
-        Name of the method.
-
-    Returns
-    -------
-    float
-        In per cent, at the selected numbers of components.
-    """
-    selected = [row for row in rows if row["method"] == method]
-    return next(iter(assessment.estimate_errors(selected, "cv").values())).mean

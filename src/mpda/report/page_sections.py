@@ -59,6 +59,8 @@ def make_sections(results: Results) -> list[Section]:
         At least the section on provenance.
     """
     displays = make_displays(results)
+    # The order is that of a reader's questions: are the classes apart, how good is the map, what is
+    # it made of, and how was it computed?
     makers = {
         _make_embedding: "embedding" in displays,
         _make_curves: any(name.startswith("curve") for name in displays),
@@ -99,23 +101,22 @@ def _make_embedding(results: Results, displays: Displays) -> Section:
 
 
 def _make_curves(results: Results, displays: Displays) -> Section:
-    problems = results["comparison"]["problems"]
-    keys = [f"curve-{i + 1}" for i in range(len(problems))] if len(problems) > 1 else ["curve"]
-    drawn = {key: p for key, p in zip(keys, problems, strict=False) if key in displays}
-    charts = {key: draw_curves(displays[key]) for key in drawn}
+    charts = {key: draw_curves(displays[key]) for key in displays if key.startswith("curve")}
+    problems = [problem for problem in results["comparison"]["problems"] if problem.get("curves")]
     text = (
         "Error by number of components; lower is better. Bands are 95 % confidence intervals. "
         "A ring marks the selected number of components (mean over the splits)."
     )
     elements = options = ""
-    for i, (key, problem) in enumerate(drawn.items()):
+    for i, (key, problem) in enumerate(zip(charts, problems, strict=True)):
         label = f"Error against the number of components on {problem['name']}"
+        # The script shows one chart with its table and hides the others.
         hidden, table = " hidden" if i else "", html_tables.curves_table(problem["curves"])
         elements += _chart_element(key, label, hidden)
         elements += f'<details data-with="{key}"{hidden}><summary>Values</summary>{table}</details>'
         options += f'<option value="{key}">{escape(problem["name"])}</option>'
     choice = f'<label class="choice">Problem <select id="curve-choice">{options}</select></label>'
-    html = _lead(text) + (choice if len(drawn) > 1 else "") + elements
+    html = _lead(text) + (choice if len(problems) > 1 else "") + elements
     return Section("dimensions", "Components", "Error by number of components", html, charts)
 
 
