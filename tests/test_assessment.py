@@ -104,6 +104,10 @@ def test_number_of_components_can_be_fixed(wine):
     assert select_model(*wine, contenders["MPDA"], protocol).selection.n_components == 4
     with pytest.raises(ValueError, match="LDA has at most 2 components here, not 4"):
         select_model(*wine, contenders["LDA"], protocol)
+    # Principal components are the features of the method.
+    reduced = AssessmentProtocol(scaled=False, energy=0.9, n_components=2)
+    with pytest.raises(ValueError, match="LDA has at most 1 components here, not 2"):
+        select_model(*wine, contenders["LDA"], reduced)
 
 
 def test_search_opens_the_parameter_grid():

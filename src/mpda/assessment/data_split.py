@@ -64,6 +64,7 @@ def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
     list of (str, transformer)
         Not fitted. Empty where nothing is done.
     """
+    # Scaled before PCA, which would otherwise keep the features of large units only.
     scale = [("scale", StandardScaler())] if scaled else []
     reduce = [("pca", PCA(energy, svd_solver="full"))] if energy is not None else []
     return [*scale, *reduce]
@@ -145,7 +146,8 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
     if len(X) > _MAX_JUDGES:
         drawn = np.sort(np.random.default_rng(seed).choice(len(X), _MAX_JUDGES, replace=False))
         X, y = X[drawn], y[drawn]
-    # Squared distances stay in the floating-point range.
+    # A scaling by a power of two keeps squared distances in the floating-point range, without
+    # rounding.
     X = np.ldexp(X, -scale_exponent(*feature_range(X)))
     return _leave_one_out_errors(StandardScaler().fit_transform(X), y) < _leave_one_out_errors(X, y)
 
@@ -153,7 +155,7 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
 def _leave_one_out_errors(X: Floats, y: Labels) -> int:
     search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X)
     with one_blas_thread():
-        nearest = search.kneighbors(return_distance=False)
+        nearest = search.kneighbors(return_distance=False)  # the sample itself is left out
     return int(np.count_nonzero(y[nearest[:, 0]] != y))
 
 

@@ -164,9 +164,10 @@ def differ_significantly(first: ErrorEstimate, second: ErrorEstimate) -> bool:
     differences = first.errors[i] - second.errors[j]
     if common.size < 2:
         return True
+    # Equal differences have no standard deviation to test with. Any difference is then significant.
     if np.ptp(differences) < _ROUNDING:
         return bool(np.abs(differences).max() >= _ROUNDING)
-    shared = max(first.shared, second.shared)
+    shared = max(first.shared, second.shared)  # the wider interval is the careful one
     half = compute_half_width(differences.std(ddof=1), common.size, shared)
     return bool(abs(differences.mean()) > half)
 
@@ -291,6 +292,7 @@ def compute_error_curves(rows: Iterable[Mapping[str, Any]]) -> dict[Key, ErrorCu
     curves = {}
     for key, group in groups.items():
         dimensions = np.unique(np.concatenate([row["dimensions"] for row in group]))
+        # Splits may have curves of different length; nan marks what a split has not measured.
         errors = np.full((len(group), dimensions.size), np.nan)
         for values, row in zip(errors, group, strict=True):
             columns = np.searchsorted(dimensions, row["dimensions"])

@@ -68,6 +68,7 @@ class Evaluation:
     @property
     def interval(self) -> tuple[float, float]:
         """Confidence interval (95 %, Wilson) of the error in per cent."""
+        # Unlike the normal approximation it has a positive width if no sample is wrong.
         test = stats.binomtest(self.n_wrong, len(self.y))
         interval = test.proportion_ci(method="wilson")
         return 100.0 * float(interval.low), 100.0 * float(interval.high)
@@ -97,6 +98,7 @@ def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
         predicted = y[nearest.kneighbors(return_distance=False)[:, 0]]
         return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), y[:0])
     Z = np.asarray(model[:-1].transform(X))
+    # A training sample is its own nearest neighbour, which makes the error too low.
     distances = classifier.kneighbors(Z, n_neighbors=1)[0][:, 0]
     duplicates = distances <= _DUPLICATE * np.abs(Z).max(initial=0.0)
     y, predicted = _unify_types(y, classifier.predict(Z))

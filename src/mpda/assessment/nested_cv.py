@@ -22,16 +22,9 @@ from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import check_count
+from mpda.assessment import data_split
 from mpda.assessment.contender import Contender
-from mpda.assessment.data_split import (
-    Split,
-    Step,
-    classify_test_samples,
-    default_pca_energy,
-    make_preprocessing,
-    preprocess,
-    should_standardize,
-)
+from mpda.assessment.data_split import Split
 from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.parallel import map_ordered
@@ -66,15 +59,17 @@ class AssessmentProtocol:
     n_components: int | None = None
     seed: int = 0
 
-    def limit_components(self, contender: Contender, split: Split) -> AssessmentProtocol:
+    def limit_components(self, contender: Contender, X: Floats, y: Labels) -> AssessmentProtocol:
         """Return the protocol with no more components than a scikit-learn method has.
 
         Parameters
         ----------
         contender : Contender
             Method.
-        split : Split
-            Preprocessed samples.
+        X : array of shape (n_samples, n_features)
+            Preprocessed training samples.
+        y : array of shape (n_samples,)
+            Labels.
 
         Returns
         -------
@@ -83,12 +78,12 @@ class AssessmentProtocol:
         """
         if self.n_components is None or contender.method is None or contender.method.is_ours:
             return self
-        limit = split.X.shape[1]
-        if "LDA" in contender.name:
-            limit = min(limit, len(np.unique(split.y)) - 1)
+        limit = X.shape[1]
+        if "LDA" in contender.name:  # the means of c classes span c - 1 dimensions
+            limit = min(limit, len(np.unique(y)) - 1)
         return replace(self, n_components=min(self.n_components, limit))
 
-    def preprocessing(self, X: Floats, y: Labels) -> list[Step]:
+    def preprocessing(self, X: Floats, y: Labels) -> list[data_split.Step]:
         """Return the preprocessing for training samples.
 
         Parameters
@@ -103,9 +98,12 @@ class AssessmentProtocol:
         list of (str, transformer)
             Not fitted yet.
         """
-        scaled = should_standardize(X, y, self.seed) if self.scaled is None else self.scaled
-        energy = default_pca_energy(X.shape[1]) if isinstance(self.energy, str) else self.energy
-        return make_preprocessing(scaled=scaled, energy=energy)
+        scaled, energy = self.scaled, self.energy
+        if scaled is None:
+            scaled = data_split.should_standardize(X, y, self.seed)
+        if isinstance(energy, str):
+            energy = data_split.default_pca_energy(X.shape[1])
+        return data_split.make_preprocessing(scaled=scaled, energy=energy)
 
 
 @dataclass(frozen=True)
@@ -182,10 +180,12 @@ def assess_methods(
     rows = []
     n_calls = count_steps(contenders, protocol)
     for row in map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs):
-        row["tested"] = folds[row["seed"]][1]
+        row["tested"] = folds[row["seed"]][1]  # the fold number is the seed of the row
         rows.append(row)
         if progress is not None:
             progress(row["method"])
+    # Reversed, so that the message of the first failing fold remains. Errors of the folds that
+    # succeeded are left out: means over different folds cannot be compared.
     failed = {row["method"]: row["failure"] for row in reversed(rows) if "failure" in row}
     return Assessment([row for row in rows if row["method"] not in failed], failed)
 
@@ -204,22 +204,26 @@ def _assess_fold(
 
 
 def _measure_split(split: Split, contender: Contender, protocol: AssessmentProtocol) -> FoldResult:
+    """Return errors for all numbers of components, and predictions for the chosen one."""
     steps = protocol.preprocessing(split.X, split.y)
     if contender.method is None:  # PCA belongs to the methods
         steps = [step for step in steps if step[0] != "pca"]
-    split = preprocess(split, steps)
-    protocol = protocol.limit_components(contender, split)
+    split = data_split.preprocess(split, steps)
+    protocol = protocol.limit_components(contender, split.X, split.y)
+    # The number that the user asked for may be missing from the sparse list of such a method.
     if contender.dimensions is not None and protocol.n_components is not None:
         dimensions = sorted({*contender.dimensions, protocol.n_components})
         contender = replace(contender, dimensions=tuple(dimensions))
     row = assess_split(contender, split, partial(_select_parameters, protocol=protocol))
     if contender.method is not None:
+        # The errors come from a search, which shares work between grid points. A fit of its own
+        # gives the time that a user would wait, and the predictions.
         start = time.perf_counter()
         fitted = contender.estimator(row["parameters"], row["cv_dimension"]).fit(split.X, split.y)
         row["fit_seconds"] = time.perf_counter() - start
         Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
         split = Split(Z, split.y, Z_test, split.y_test)
-    row["predicted"] = classify_test_samples(split)
+    row["predicted"] = data_split.classify_test_samples(split)
     return row
 
 
@@ -229,8 +233,9 @@ def _select_parameters(
     """Choose parameters and the number of components by the inner folds."""
     assert contender.method is not None
     n_components = protocol.n_components
-    if n_components is not None and not contender.grid:
+    if n_components is not None and not contender.grid:  # nothing to choose
         return Selection({}, n_components)
+    # StratifiedKFold refuses more folds than the largest class has samples.
     n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
     if not contender.method.is_ours:
         folds = _stratified_folds(y, n_inner, protocol.seed)
@@ -290,23 +295,27 @@ def select_model(
     values = np.asarray(X)
     with _ignore_fit_warnings():
         steps = protocol.preprocessing(values, y)
-        limit = protocol.limit_components(contender, Split(values, y, values, y)).n_components
+        for _, step in steps:
+            values = step.fit_transform(values)
+        # A comparison continues with fewer components. The model to keep must have the number that
+        # was asked for.
+        limit = protocol.limit_components(contender, values, y).n_components
         if limit != protocol.n_components:
             text = f"{contender.name} has at most {limit} components here"
             raise ValueError(f"{text}, not {protocol.n_components}.")
-        for _, step in steps:
-            values = step.fit_transform(values)
         selection = _select_parameters(contender, values, y, protocol=protocol)
         estimator = contender.estimator(selection.parameters, selection.n_components)
         steps.append((contender.name.lower().replace(" ", "_"), estimator))
         if neighbors:
             steps.append(("neighbors", KNeighborsClassifier(1, algorithm="brute")))
+        # Fitted to X, not to the values: a data frame gives the pipeline its column names.
         return SelectedModel(Pipeline(steps).fit(X, y), selection)
 
 
 def _stratified_folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
     check_count("n_folds", n_folds, least=2)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    # scikit-learn warns of classes smaller than the number of folds.
     with _ignore_fit_warnings():
         return list(splitter.split(np.zeros(len(y)), y))
 

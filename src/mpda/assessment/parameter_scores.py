@@ -104,6 +104,7 @@ class ScoreTable:
         scores = np.where(np.isnan(self.scores), -np.inf, self.scores)
         if n_components is not None:
             scores = np.where(self.dimensions == n_components, scores, -np.inf)
+        # Ties go to the first column: fewer components are cheaper and no worse.
         column = int(np.flatnonzero((scores >= scores.max() - _TIE).any(axis=0))[0])
         return Selection(self.points[int(scores[:, column].argmax())], int(self.dimensions[column]))
 
@@ -128,20 +129,23 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
     """
     n_test = len(split.y_test)
     if contender.method is None:
-        d, wrong = split.X.shape[1], np.count_nonzero(classify_test_samples(split) != split.y_test)
-        baseline = FoldResult(parameters={}, cv_dimension=d, dimensions=[d], wrong=[int(wrong)])
-        return {**baseline, "n_test": n_test}
+        n_wrong = np.count_nonzero(classify_test_samples(split) != split.y_test)
+        d, wrong = split.X.shape[1], [int(n_wrong)]
+        return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
     start = time.perf_counter()
     selection = select(contender, split.X, split.y)
     seconds = time.perf_counter() - start
+    # One fold of all samples: training samples first, then test samples. The curve over all numbers
+    # of components is then the one table row of a search with a single grid point.
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
     train, test = np.split(np.arange(len(y)), [len(split.y)])
     grid = {name: (value,) for name, value in selection.parameters.items()}
     table = compute_scores(contender, grid, X, y, [(train, test)])
-    measured = np.isfinite(table.scores[0])
+    measured = np.isfinite(table.scores[0])  # the fit may have had fewer components
     return FoldResult(
         parameters=selection.parameters,
         dimensions=table.dimensions[measured].tolist(),
+        # Scores are shares of n_test; rounding removes the error of the division.
         wrong=np.rint((1.0 - table.scores[0][measured]) * n_test).astype(int).tolist(),
         n_test=n_test,
         cv_dimension=selection.n_components,
@@ -181,7 +185,7 @@ def compute_scores(
         dict(grid),
         cv=folds,
         n_components=contender.dimensions or contender.max_components or "all",
-        selection="minimum",
+        selection="minimum",  # its choice is not used, only its table
         refit=False,
     ).fit(X, y)
     dimensions = search.cv_results_["param_n_components"].astype(int)
