@@ -1,4 +1,7 @@
-"""Table of errors as text, for the output of ``mpda fit``, ``compare`` and ``demo``."""
+"""Table of errors as text, for the output of ``mpda fit``, ``compare`` and ``demo``.
+
+The report has the same numbers as an HTML table (`mpda.report.html_tables`).
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

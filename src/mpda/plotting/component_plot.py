@@ -1,4 +1,8 @@
-"""Weights of the features in the components, as bars or images."""
+"""Weights of the features in the components, as bars or images.
+
+Component k maps a sample x to the sum of w_kj (x_j - mean_j) over the features j. The weights w_kj
+are the rows of ``components_``. Where features are pixels, each row is drawn as an image.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -123,16 +127,16 @@ class ComponentsDisplay(Display):
         top, n = min(check_count("top", top), self.weights.shape[1]), len(self.weights)
         if self.image_shape is None:
             panels = get_panels(ax, n, columns=2, width=4.0, height=0.9 + 0.24 * top)
-            for component, axis in enumerate(panels):
-                self._draw_bars(axis, component, top)
+            for axis, weights in zip(panels, self.weights, strict=True):
+                self._draw_bars(axis, weights, top)
         else:
             rows, columns = self.image_shape
             # A panel is 1.75 inches wide below its title. The limit is for images that are nearly a
             # single column, whose figure would be longer than any page.
             height = 0.35 + 1.75 * min(rows / columns, 3.0)
             panels = get_panels(ax, n, columns=5, width=1.9, height=height)
-            for component, axis in enumerate(panels):
-                self._draw_image(axis, component)
+            for axis, weights in zip(panels, self.weights, strict=True):
+                self._draw_image(axis, weights)
             # Every image has its own limits, so one bar without numbers serves all of them.
             image = panels[-1].images[0]
             low, high = image.get_clim()
@@ -144,9 +148,10 @@ class ComponentsDisplay(Display):
         self.ax_, self.figure_ = panels, panels[0].figure.figure
         return self
 
-    def _draw_bars(self, axis: Any, component: int, top: int) -> None:
-        features = np.argsort(-np.abs(self.weights[component]), kind="stable")[:top]
-        weights = self.weights[component, features]
+    def _draw_bars(self, axis: Any, weights: Floats, top: int) -> None:
+        """Draw the largest weights of a component, shape (n_features,)."""
+        features = np.argsort(-np.abs(weights), kind="stable")[:top]
+        weights = weights[features]
         axis.barh(range(top), weights, color=np.where(weights < 0.0, COLORS[1], COLORS[0]))
         axis.set_yticks(range(top), [display_name(self.feature_names[i]) for i in features])
         axis.invert_yaxis()  # the largest weight is at the top
@@ -155,12 +160,10 @@ class ComponentsDisplay(Display):
         axis.locator_params(axis="x", nbins=4)  # more numbers overlap in a narrow panel
         axis.set_xlabel("weight", fontsize=8)
 
-    def _draw_image(self, axis: Any, component: int) -> None:
+    def _draw_image(self, axis: Any, weights: Floats) -> None:
         # Limits differ between components, because their scales carry no importance.
-        weights = self.weights[component]
         limit = float(np.abs(weights).max()) or 1.0  # equal limits would make zero dark
-        image = weights.reshape(self.image_shape)
-        axis.imshow(image, cmap=_COLORMAP, vmin=-limit, vmax=limit)
+        axis.imshow(weights.reshape(self.image_shape), cmap=_COLORMAP, vmin=-limit, vmax=limit)
         axis.set(xticks=[], yticks=[])
         axis.spines[:].set_visible(False)
 

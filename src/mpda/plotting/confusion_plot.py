@@ -1,4 +1,8 @@
-"""Confusion matrix of classes."""
+"""Confusion matrix of classes, from counts that `mpda.report.collect` or a user made.
+
+Differs from ``sklearn.metrics.ConfusionMatrixDisplay`` in colours that show rare errors and in
+limits on names and numbers for many classes.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Self

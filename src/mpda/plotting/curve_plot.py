@@ -1,4 +1,8 @@
-"""Error against the number of components, with confidence bands."""
+"""Error against the number of components, with confidence bands.
+
+Curves come from a fitted `DiscriminantSearchCV`, from arrays of errors, or as `ErrorCurve` from
+`mpda.assessment`, which also computes the bands.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -44,14 +48,14 @@ class CurveDisplay(Display):
     def from_estimator(
         cls, estimator: Any, *, name: str | None = None, ax: Any = None, title: str | None = None
     ) -> Self:
-        """Draw the curve of a fitted search.
+        """Draw the curve of a fitted search, or several curves.
 
         Parameters
         ----------
-        estimator : DiscriminantSearchCV
-            Fitted search.
+        estimator : DiscriminantSearchCV, or mapping of names to curves
+            Fitted search, or curves as described for `plot_curve`.
         name : str, default=None
-            Name in the legend; None takes the class of the searched method.
+            Name of a single search in the legend; None takes the class of the searched method.
         ax : matplotlib axes, default=None
             Where to draw; None makes a figure.
         title : str, default=None
@@ -62,8 +66,11 @@ class CurveDisplay(Display):
         CurveDisplay
             With ``figure_`` and ``ax_``.
         """
-        searches = {_method_name(estimator) if name is None else name: estimator}
-        return cls(_make_curves(searches), measure=_measure_name(searches)).plot(ax, title=title)
+        sources = estimator
+        if not isinstance(estimator, Mapping):
+            sources = {_method_name(estimator) if name is None else name: estimator}
+        curves = [_make_curve(str(key), source) for key, source in sources.items()]
+        return cls(curves, measure=_measure_name(sources)).plot(ax, title=title)
 
     def upper_limit(self) -> float:
         """Return the upper end of the error axis in per cent.
@@ -115,6 +122,7 @@ class CurveDisplay(Display):
 
 
 def _draw_curve(axis: Any, curve: ErrorCurve, style: Style) -> None:
+    """Draw the line, the band and the ring at the selected number of components."""
     label = display_name(curve.name)
     look: dict[str, Any] = {"color": style.color, "linestyle": style.line}
     if curve.dimensions.size <= _MAX_MARKERS:
@@ -159,20 +167,15 @@ def plot_curve(curves: Any, *, ax: Any = None, title: str | None = None) -> Any:
     >>> [line.get_label() for line in figure.axes[0].lines]
     ['one', 'two']
     """
-    sources = curves if isinstance(curves, Mapping) else {_method_name(curves): curves}
-    display = CurveDisplay(_make_curves(sources), measure=_measure_name(sources))
-    return display.plot(ax, title=title).figure_
+    return CurveDisplay.from_estimator(curves, ax=ax, title=title).figure_
 
 
 def _method_name(search: Any) -> str:
+    """Return the class name of the searched estimator, or of the last step of a pipeline."""
     step = getattr(search, "estimator", search)
     if getattr(step, "steps", None):
         step = step.steps[-1][1]
     return type(step).__name__
-
-
-def _make_curves(sources: Mapping[Any, Any]) -> list[ErrorCurve]:
-    return [_make_curve(str(name), source) for name, source in sources.items()]
 
 
 def _measure_name(sources: Mapping[Any, Any]) -> str:

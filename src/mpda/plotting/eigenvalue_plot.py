@@ -1,4 +1,8 @@
-"""Bar chart of eigenvalues."""
+"""Bar chart of the eigenvalues of a fit.
+
+In a discriminant analysis an eigenvalue is the ratio of between-class to within-class variation
+along its component. Where the bars become flat, further components add little.
+"""
 
 from typing import Any, Self
 

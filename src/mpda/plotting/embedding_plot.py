@@ -1,4 +1,8 @@
-"""Scatter plot of classes in one, two or three components."""
+"""Scatter plot of classes in one, two or three components.
+
+`EmbeddingDisplay` holds mapped samples and their classes. `EmbeddingDisplay.plot` draws them with
+matplotlib; `mpda.report.charts` draws the same display with plotly.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Self

@@ -1,4 +1,8 @@
-"""Access to fitted estimators, alone or in a search or pipeline; checks of arguments."""
+"""Access to fitted estimators, alone or in a search or pipeline; checks of arguments.
+
+Displays accept a bare estimator, a pipeline around it, and a search around either. The functions
+here find the step with the attribute that is drawn, and the names of its features and components.
+"""
 
 from collections.abc import Sequence
 from typing import Any

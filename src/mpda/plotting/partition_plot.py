@@ -1,4 +1,8 @@
-"""Patches of a class in the plane, with their tangent lines."""
+"""Patches of a class in the plane, with their tangent lines.
+
+The partition step divides each class into nearly flat patches. The tangent line of a patch is the
+first principal direction of its samples, the leading direction of its tangent space.
+"""
 
 from typing import Any, Self
 

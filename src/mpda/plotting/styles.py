@@ -1,4 +1,8 @@
-"""Colours, markers and line styles that colour-blind readers and grey prints can tell apart."""
+"""Colours, markers and line styles that colour-blind readers and grey prints can tell apart.
+
+Used by the plots, by the charts of the report and by the figures of the experiments, so that a
+class or method looks alike in all of them. Names from the data are made safe for matplotlib here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

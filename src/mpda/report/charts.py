@@ -86,6 +86,7 @@ def draw_embedding(display: EmbeddingDisplay, embedding: dict[str, Any]) -> Char
 
 
 def _make_marker(code: int, size: float, wrong: Bools, *, in_space: bool) -> Chart:
+    """Return the markers of a class; ``wrong``, shape (n_members,), get a thick rim."""
     color = f"@{code % len(COLORS)}"
     if in_space:  # rims have the same width for all points there
         symbol = _SYMBOLS_3D[code % len(_SYMBOLS_3D)]
@@ -165,6 +166,7 @@ def _draw_curve(curve: ErrorCurve, style: Style, color: str) -> list[Chart]:
 
 
 def _draw_level(curve: ErrorCurve, longest: float) -> Chart:
+    """Return a horizontal line as long as the longest curve."""
     name, dash = _plotly_text(curve.name), "dot"
     if curve.name == BASELINE:
         name, dash = f"{name}, all features", "longdash"

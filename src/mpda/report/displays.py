@@ -90,6 +90,7 @@ def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
 
 
 def _make_partition(example: dict[str, Any], classes: list[dict[str, Any]]) -> Display:
+    """Return the display of the example class, with its mean linearity in the title."""
     names = "first principal component", "second principal component"
     display = plotting.PartitionDisplay(example["points"], example["patches"], axis_names=names)
     lists = (entry["linearity"] for entry in classes if entry["label"] == example["label"])

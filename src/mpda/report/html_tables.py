@@ -1,4 +1,7 @@
-"""HTML tables of the page. All text from the data is escaped here."""
+"""HTML tables of the page: methods, problems, curves, patches, parameters.
+
+All text from the data is escaped here. Values that were not measured are shown as a dash.
+"""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +29,7 @@ def methods_table(problem: Entry) -> str:
     """
     rows = problem["rows"]
     ends = [row.get("high") or row["error"] or 0.0 for row in rows]
-    longest = max(ends, default=1.0) or 1.0
+    longest = max(ends, default=1.0) or 1.0  # all errors may be zero
     header = ["method", "error", "", "vs 1-NN", "components", "time of a fit"]
     body = []
     for row in rows:
@@ -138,6 +141,7 @@ def pairs_table(caption: str, pairs: dict[str, Any]) -> str:
 
 
 def _table(caption: str, header: Sequence[str], body: Sequence[str], css_class: str = "") -> str:
+    """Return a table that scrolls by keyboard, with a caption for screen readers."""
     columns = "".join(
         f'<th scope="col"{" class=number" if i and name else ""}>{escape(name)}</th>'
         for i, name in enumerate(header)
@@ -189,4 +193,4 @@ def _draw_interval(row: Entry, longest: float) -> str:
 def _format(value: float | None, spec: str) -> str:
     if value is None or not math.isfinite(value):
         return _MISSING
-    return f"{value:{spec}}".replace("-", "&minus;")
+    return f"{value:{spec}}".replace("-", "&minus;")  # as wide as a plus sign

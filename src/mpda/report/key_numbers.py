@@ -1,4 +1,8 @@
-"""The top of the page: errors in large numbers, and sentences."""
+"""The top of the page: errors in large numbers, and sentences.
+
+The numbers are from the comparison of methods, or from the confusion matrix if there is none. The
+sentences are those of `mpda.report.collect.summarize_errors`.
+"""
 
 from html import escape
 from typing import Any
@@ -37,13 +41,14 @@ def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
     method = results.get("model", {}).get("method") or BASELINE
     if len(problems) == 1:
         rows = {row["method"]: row for row in problems[0]["rows"] if row["error"] is not None}
+        # A comparison without a model shows the method of the lowest error.
         if method not in rows and rows:
             method = min(rows, key=lambda name: rows[name]["error"])
         names = [name for name in dict.fromkeys([method, *_REFERENCES]) if name in rows]
         return {_REFERENCES.get(name, f"error of {name}"): rows[name] for name in names}
     counts = results.get("confusion", {}).get("counts", [])
     total, right = sum(map(sum, counts)), sum(row[i] for i, row in enumerate(counts))
-    if problems or not total:
+    if problems or not total:  # several problems have no common error
         return {}
     return {f"error of {method}": {"error": 100.0 * (total - right) / total}}
 
@@ -53,6 +58,7 @@ def _make_card(caption: str, row: dict[str, Any]) -> str:
     if row.get("std") is not None:
         splits = f" over {row['n_splits']:g} splits" if row.get("n_splits") else ""
         note = f"± {row['std']:.2f}{splits}"
+    # One decimal would turn an error of 0.04 % into none.
     digits = 2 if 0.0 < error < 1.0 else 1
     return (
         f'<div class="key"><dt>{escape(caption)}</dt>'

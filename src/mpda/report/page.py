@@ -134,6 +134,7 @@ def _read_plotly() -> str:
         script: str = import_module("plotly.offline").get_plotlyjs()
     except ImportError as error:
         raise ImportError("The report needs plotly: pip install 'mpda[report]'.") from error
+    # A browser ends the element at the first "</script", also inside a string of the script.
     return script.replace("</script", "<\\/script")
 
 

@@ -1,4 +1,8 @@
-"""The sections of the page: heading, explanation, charts, figures and tables."""
+"""The sections of the page: heading, explanation, charts, figures and tables.
+
+`make_sections` has one function for each section, which gets the results and the displays. Charts
+of plotly are data that the script of the page draws; figures of matplotlib are inserted as SVG.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -75,6 +79,7 @@ def make_sections(results: Results) -> list[Section]:
 
 
 def _make_embedding(results: Results, displays: Displays) -> Section:
+    """Show the samples in two components, and in three behind a button where there are three."""
     embedding = results["embedding"]
     wrong, n = embedding.get("wrong"), len(embedding["points"])
     text = "Each mark is a sample. Samples of the same class should lie together."
@@ -101,6 +106,7 @@ def _make_embedding(results: Results, displays: Displays) -> Section:
 
 
 def _make_curves(results: Results, displays: Displays) -> Section:
+    """Show the error curves of one problem, with a menu where there are several."""
     charts = {key: draw_curves(displays[key]) for key in displays if key.startswith("curve")}
     problems = [problem for problem in results["comparison"]["problems"] if problem.get("curves")]
     text = (
@@ -121,6 +127,7 @@ def _make_curves(results: Results, displays: Displays) -> Section:
 
 
 def _make_comparison(results: Results, displays: Displays) -> Section:
+    """Show the errors at the selected numbers of components, in one table for each problem."""
     comparison = results["comparison"]
     problems = comparison["problems"]
     text = "Share of samples that get a wrong class; lower is better. ± is the standard deviation."
@@ -157,6 +164,7 @@ def _make_eigenvalues(results: Results, displays: Displays) -> Section:
 
 
 def _make_components(results: Results, displays: Displays) -> Section:
+    """Show the weights of features, as bars or as images."""
     display, n = displays["components"], len(results["model"]["weights"])
     text = "Weight: change of the component when the feature grows by one standard deviation."
     css_class = "figure"
@@ -171,6 +179,7 @@ def _make_components(results: Results, displays: Displays) -> Section:
 
 
 def _make_partition(results: Results, displays: Displays) -> Section:
+    """Show the table of patches, next to the patches of one class where they were collected."""
     html = _lead(
         "Each class is divided into small patches that are nearly flat. A linearity of 1 is flat; "
         "larger values mean that the patch is curved."
@@ -185,6 +194,7 @@ def _make_partition(results: Results, displays: Displays) -> Section:
 
 
 def _make_provenance(results: Results, displays: Displays) -> Section:
+    """Show the command, the parameters of each step, the versions, the machine and the date."""
     provenance, html = results["provenance"], ""
     if provenance.get("command"):
         html = (

@@ -55,7 +55,7 @@ def read_results(path: str | Path) -> dict[str, Any]:
         raise ReportError(message) from error
     except OSError as error:
         raise ReportError(f"{file} cannot be read: {error.strerror}.") from error
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # the latter for thousands of nested brackets
         raise ReportError(f"{file} is not a results file of mpda: it is not JSON.") from error
     return check_results(results, str(file))
 
@@ -109,11 +109,12 @@ def check_results(results: Any, source: str = "results") -> dict[str, Any]:
             f"{source} has version {version!r:.20}, and this mpda reads version {VERSION}: use the "
             "mpda that wrote it, or upgrade mpda."
         )
+    # Programs that write JSON often write null for what they do not have.
     results = {name: section for name, section in results.items() if section is not None}
     if "provenance" not in results:
         raise ReportError(f"{source} has no 'provenance'.")
     for name, keys in _REQUIRED.items():
-        section = results.get(name, dict.fromkeys(keys))
+        section = results.get(name, dict.fromkeys(keys))  # a missing section passes
         if not isinstance(section, dict):
             kind = type(section).__name__
             raise ReportError(f"{source}: {name} must be a dictionary, not {kind}.")
