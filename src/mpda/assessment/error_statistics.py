@@ -139,12 +139,10 @@ def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
     """
     if not estimates:
         return set()
-    best = min(estimates.values(), key=lambda estimate: estimate.mean)
-    return {
-        name
-        for name, estimate in estimates.items()
-        if estimate is best or not differ_significantly(estimate, best)
-    }
+    best = min(estimates, key=lambda name: estimates[name].mean)
+    # With a single split every two methods differ, also the best one from itself.
+    ties = {k for k, v in estimates.items() if not differ_significantly(v, estimates[best])}
+    return {best} | ties
 
 
 def differ_significantly(first: ErrorEstimate, second: ErrorEstimate) -> bool:

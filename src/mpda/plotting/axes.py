@@ -85,7 +85,7 @@ def get_axes(ax: Any, *, width: float, height: float, projection: str | None = N
         raise TypeError(f"ax must be axes of matplotlib or None, got {type(ax).__name__}.")
     elif projection == "3d" and getattr(ax, "name", "") != "3d":
         raise ValueError('ax must have projection="3d" for three components, or be None.')
-    if projection is None:
+    if projection is None:  # axes in space have panes instead of spines
         ax.spines[["top", "right"]].set_visible(False)
         ax.spines[["left", "bottom"]].set_color("0.6")
         ax.tick_params(color="0.6", labelcolor="0.25", labelsize=8)

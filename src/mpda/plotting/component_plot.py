@@ -131,8 +131,8 @@ class ComponentsDisplay(Display):
                 self._draw_bars(axis, weights, top)
         else:
             rows, columns = self.image_shape
-            # 0.35 inches for the title; an image is 1.75 inches wide. Without the limit an image of a
-            # single column would be longer than any page.
+            # 0.35 inches are for the title; an image is 1.75 inches wide. Without the limit an
+            # image of a single column would be longer than any page.
             height = 0.35 + 1.75 * min(rows / columns, 3.0)
             panels = get_panels(ax, n, columns=5, width=1.9, height=height)
             for axis, weights in zip(panels, self.weights, strict=True):
