@@ -39,6 +39,7 @@ def is_numpy(X: Any) -> bool:
 
 def is_torch(X: Any) -> bool:
     """Return True if X is a PyTorch tensor."""
+    # A tensor exists only where PyTorch is imported already, so the check need not import it.
     return "torch" in sys.modules and isinstance(X, sys.modules["torch"].Tensor)
 
 
@@ -59,6 +60,7 @@ def is_on_accelerator(X: Any) -> bool:
 
 def has_double_precision(X: Any) -> bool:
     """Return True if the device of X supports double precision."""
+    # Apple's GPUs have none.
     return not is_torch(X) or X.device.type != "mps"
 
 
@@ -94,6 +96,7 @@ def to_host(X: Any) -> Any:
         return X.get()
     if is_torch(X):
         X = X.detach().cpu()
+        # NumPy has no bfloat16; single precision holds its values exactly.
         return (X.float() if str(X.dtype) == "torch.bfloat16" else X).numpy()
     xp = array_namespace(X)
     # The standard has no name for the host; array-api-strict has further devices.
@@ -148,6 +151,7 @@ def arange(n: int, X: Array) -> Array:
 
 def nbytes(X: Array) -> int:
     """Return the memory of an array of floating-point numbers in bytes."""
+    # From shape and dtype: the standard has no ``nbytes``.
     return math.prod(X.shape) * array_namespace(X).finfo(X.dtype).bits // 8
 
 
@@ -194,6 +198,7 @@ def ldexp(X: Array, exponent: int) -> Array:
 
 def maximum(X: Array, bound: float) -> Array:
     """Return the elementwise maximum of X and a number."""
+    # The standard's ``maximum`` takes no Python numbers before its version of 2024.
     return np.maximum(X, bound) if is_numpy(X) else array_namespace(X).clip(X, bound, None)
 
 
@@ -202,6 +207,7 @@ def safe_divide(X: Array | float, divisor: Array, otherwise: Array) -> Array:
     if is_numpy(divisor):
         return np.divide(X, divisor, out=otherwise, where=divisor > 0.0)
     xp = array_namespace(divisor)
+    # Both sides of ``where`` are computed, so the divisor is made harmless first.
     return xp.where(divisor > 0.0, X / xp.where(divisor > 0.0, divisor, 1.0), otherwise)
 
 
@@ -241,6 +247,7 @@ def add_segments(total: Array, segments: Array, blocks: Array) -> Array:
     if is_torch(total):
         import torch
 
+        # Not ``index_add_``: on a GPU its atomic additions come in any order.
         lengths = torch.bincount(segments, minlength=len(total))
         flat = blocks.reshape(len(blocks), math.prod(total.shape[1:]))
         total += torch.segment_reduce(flat, "sum", lengths=lengths).reshape(total.shape)
@@ -248,6 +255,7 @@ def add_segments(total: Array, segments: Array, blocks: Array) -> Array:
     host = to_host(segments)
     if host.size == 0:
         return total
+    # Segments are sorted, so each one begins where its number differs from the one before.
     first = np.concatenate([[0], (host[1:] != host[:-1]).nonzero()[0] + 1])
     if is_numpy(total) or is_cupy(total):
         sums = array_namespace(total).add.reduceat(blocks, to_device(first, total), axis=0)
@@ -299,6 +307,7 @@ def argsort_rows(first: Array, second: Array) -> Array:
     if is_numpy(first):
         return np.lexsort((second, first), axis=1)
     xp = array_namespace(first)
+    # A stable sort by the second key, then by the first, is a sort by both.
     order = xp.argsort(second, axis=1, stable=True)
     by_first = xp.argsort(xp.take_along_axis(first, order, axis=1), axis=1, stable=True)
     return xp.take_along_axis(order, by_first, axis=1)
@@ -312,6 +321,7 @@ def cholesky(S: Array) -> Array | None:
     if is_torch(S):
         import torch
 
+        # Unlike ``cholesky``, it reports a failure without an exception.
         L, failed = torch.linalg.cholesky_ex(S)
         return None if bool(failed) else L
     xp = array_namespace(S)
@@ -346,6 +356,7 @@ def least_squares(A: Array, B: Array) -> Array:
 def condition_number(S: Array, L: Array, size: float = 0.0) -> float:
     """Estimate the condition number of S = L L', whose norm is taken as at least ``size``."""
     if is_numpy(S):
+        # From the factor that exists, in d^2 operations and up to a small factor.
         reciprocal, _ = dpocon(L, max(np.abs(S).sum(axis=0).max(), size), uplo="L")
         return 1.0 / reciprocal if reciprocal > 0.0 else np.inf
     values = array_namespace(S).linalg.eigvalsh(S)

@@ -35,11 +35,12 @@ def atomic_path(path: Path) -> Iterator[Path]:
     OSError
         If the target cannot be written. The error names ``path``, not the temporary file.
     """
+    # Resolved, because os.replace would replace a symbolic link itself.
     target = Path(os.path.realpath(path))
     prefix = str(target.parent / ".mpda-")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        if target.is_char_device():
+        if target.is_char_device():  # os.replace would put a file in its place
             yield target
             return
         if target.exists():

@@ -1,4 +1,8 @@
-"""The guard against matrices of all pairs of a class that do not fit into memory."""
+"""The guard against matrices of all pairs of a class that do not fit into memory.
+
+Linux grants more memory than there is and ends the process when it is touched. An error before the
+allocation says what to do instead.
+"""
 
 import math
 import os
@@ -49,6 +53,7 @@ def available_memory() -> float:
             machine = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
         except (AttributeError, OSError, ValueError):  # Windows
             return math.inf
+    # In a container /proc/meminfo still tells of the machine, not of the limit.
     try:
         group = Path("/sys/fs/cgroup")
         limit, usage = (group / "memory.max").read_text(), (group / "memory.current").read_text()

@@ -13,19 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mpda._lib import arrays
 from mpda._lib.array_types import Array, Ints, Labels
-from mpda._lib.arrays import (
-    EPSILON,
-    array_namespace,
-    as_float,
-    block_entries,
-    iter_slices,
-    ldexp,
-    take,
-    to_device,
-    to_host,
-    zeros,
-)
 
 # Entries of X that are converted to double precision at a time for their mean: 8 MB.
 _BLOCK_ENTRIES = 1_000_000
@@ -65,7 +54,7 @@ class Coordinates:
 
     def to_components(self, vectors: Array) -> Array:
         """Return directions (n_coordinates, r) as directions (n_features, r) in the units of X."""
-        return ldexp(self.rotate_back(vectors), -self.exponent)
+        return arrays.ldexp(self.rotate_back(vectors), -self.exponent)
 
     def from_squared_units(self, value: float) -> float:
         """Convert a number in squared units of X to squared units of the points."""
@@ -78,6 +67,7 @@ class Coordinates:
 
 def _multiply_by_power(value: float, exponent: int) -> float:
     """Return value * 2^exponent, or the largest float if that overflows."""
+    # Not infinity, because alpha = 0 times infinity would be nan.
     with np.errstate(over="ignore", under="ignore"):
         return min(float(np.ldexp(value, exponent)), float(np.finfo(float).max))
 
@@ -138,16 +128,17 @@ class LabelledSamples:
     @property
     def mean(self) -> Array:
         """Mean of the samples (n_features,), in their own units."""
+        # In double precision block by block, without a copy of all of a float32 X.
         n, d = self.X.shape
-        total = zeros((d,), self.X)
-        for block in iter_slices(n, block_entries(self.X, _BLOCK_ENTRIES) // d):
-            total += array_namespace(total).sum(as_float(self.X[block, :]), axis=0)
-        return ldexp(total / n, self.coordinates.exponent)
+        total = arrays.zeros((d,), self.X)
+        for block in arrays.iter_slices(n, arrays.block_entries(self.X, _BLOCK_ENTRIES) // d):
+            total += arrays.array_namespace(total).sum(arrays.as_float(self.X[block, :]), axis=0)
+        return arrays.ldexp(total / n, self.coordinates.exponent)
 
     @cached_property
     def points(self) -> Array:
         """All samples, scaled (n_samples, n_features)."""
-        return as_float(self.X)
+        return arrays.as_float(self.X)
 
     @cached_property
     def all_coordinates(self) -> Array:
@@ -156,8 +147,9 @@ class LabelledSamples:
 
     def in_coordinates(self, coordinates: Coordinates) -> LabelledSamples:
         """Return the samples in the coordinates of an earlier fit, which must have no rotation."""
+        # X is scaled by its own power of two, and moves to that of the earlier fit.
         shift = self.coordinates.exponent - coordinates.exponent
-        X = ldexp(as_float(self.X), shift) if shift else self.X
+        X = arrays.ldexp(arrays.as_float(self.X), shift) if shift else self.X
         return replace(self, X=X, coordinates=coordinates, rotated=None)
 
 
@@ -178,12 +170,15 @@ def rotate_into_span(points: Array, origin: Array) -> tuple[Array, Array]:
 
     Duplicates must stay equal to the last bit, so each distinct point is rotated once.
     """
-    xp = array_namespace(points)
-    _, first, copies = np.unique(to_host(points), axis=0, return_index=True, return_inverse=True)
-    offsets = take(points, to_device(first, points)) - origin
+    xp = arrays.array_namespace(points)
+    _, first, copies = np.unique(
+        arrays.to_host(points), axis=0, return_index=True, return_inverse=True
+    )
+    offsets = arrays.take(points, arrays.to_device(first, points)) - origin
     _, singular, axes = xp.linalg.svd(offsets, full_matrices=False)
-    values = to_host(singular)
-    rank = int((values > points.shape[1] * EPSILON * values[0]).sum())
-    # Constant features have no part in the basis, not even by rounding.
+    values = arrays.to_host(singular)
+    rank = int((values > points.shape[1] * arrays.EPSILON * values[0]).sum())
+    # Constant features have no part in the basis, not even by rounding: one that varies only in
+    # later samples must have weight 0.
     basis = xp.where(xp.any(offsets != 0.0, axis=0)[:, None], axes[:rank, :].T, 0.0)
-    return basis, take(offsets @ basis, to_device(copies.ravel(), points))
+    return basis, arrays.take(offsets @ basis, arrays.to_device(copies.ravel(), points))

@@ -31,6 +31,7 @@ def count_threads(n_jobs: int | None) -> int:
     the limits of joblib and threadpoolctl. It is 1 outside the main thread, where other threads are
     probably at work already.
     """
+    # More threads than cores gain nothing in compiled loops.
     if n_jobs is not None:
         return min(effective_n_jobs(n_jobs), cpu_count())
     if threading.current_thread() is not threading.main_thread():

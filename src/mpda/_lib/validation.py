@@ -15,16 +15,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y, validate_data
 
+from mpda._lib import arrays
 from mpda._lib.array_types import Array, ArrayLike, Ints, Labels
-from mpda._lib.arrays import (
-    array_namespace,
-    as_float,
-    is_device_array,
-    ldexp,
-    take,
-    to_device,
-    to_host,
-)
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator, validate_device_array
 from mpda._lib.samples import ClassSamples, Coordinates, LabelledSamples, rotate_into_span
 from mpda.exceptions import SmallClassWarning
@@ -40,7 +32,8 @@ _FLOATS = [np.float64, np.float32]
 
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
     """Return ``value`` as an int, or raise an error unless it is an integer >= ``least``."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Integral):
+    # True is an Integral to Python, but n_components=True is a mistake.
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an int of at least {least}, got {_describe(value)}.")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value!r}.")
@@ -48,12 +41,7 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
 
 
 def check_number(
-    name: str,
-    value: Any,
-    *,
-    least: float = 0.0,
-    most: float = math.inf,
-    below: float = math.inf,
+    name: str, value: Any, *, least: float = 0.0, most: float = math.inf, below: float = math.inf
 ) -> float:
     """Return ``value`` as a float, or raise an error unless it is finite and within the bounds.
 
@@ -65,7 +53,7 @@ def check_number(
         allowed = f"a number from {least:g} to {most:g}"
     else:
         allowed = f"a finite number of at least {least:g}"
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real):
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {allowed}, got {_describe(value)}.")
     if not (math.isfinite(value) and least <= float(value) <= most and float(value) < below):
         raise ValueError(f"{name} must be {allowed}, got {value!r}.")
@@ -100,7 +88,7 @@ def check_option(name: str, value: Any, options: Sequence[str], *, also: str = "
 
 def check_jobs(n_jobs: Any) -> int | None:
     """Return ``n_jobs``, or raise an error unless it is None or an integer other than 0."""
-    is_integer = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool | np.bool_)
+    is_integer = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_integer or n_jobs == 0):
         raise ValueError(
             "n_jobs must be None or an int other than 0 (-1 for all cores), got "
@@ -135,11 +123,12 @@ def validate_labelled(
     LabelledSamples
     """
     refuse_dask(estimator, X)
-    if not isinstance(y, np.ndarray) and is_device_array(y):
-        y = to_host(y)
+    if not isinstance(y, np.ndarray) and arrays.is_device_array(y):
+        y = arrays.to_host(y)
     n_classes = 2 if reset else 1
     if not isinstance(X, np.ndarray) and is_dispatched(X):
         X = validate_device_array(estimator, X, devices, reset, n_classes)
+        # Labels stay on the host; a column of zeros stands for X in their checks.
         y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=estimator)[1]
     else:
         if not isinstance(X, np.ndarray):
@@ -150,7 +139,7 @@ def validate_labelled(
     classes, members = group_by_class(y)
     check_number_of_classes(estimator, classes, n_classes)
     low, high = feature_range(X)
-    if reset:
+    if reset:  # samples that are added to a fit may be a single one
         check_not_constant(low, high)
     return _put_into_coordinates(X, y, classes, members, low, high)
 
@@ -162,11 +151,12 @@ def _put_into_coordinates(
     dtype = X.dtype
     exponent = scale_exponent(low, high)
     if exponent:
-        X = ldexp(as_float(X), -exponent)
-    origin = X[0, :].astype(np.float64) if isinstance(X, np.ndarray) else as_float(X[0, :])
+        X = arrays.ldexp(arrays.as_float(X), -exponent)
+    # A copy: a view of the first row would keep all of X alive in a fitted model.
+    origin = X[0, :].astype(np.float64) if isinstance(X, np.ndarray) else arrays.as_float(X[0, :])
     basis = rotated = None
     if X.shape[0] <= X.shape[1]:
-        basis, rotated = rotate_into_span(as_float(X), origin)
+        basis, rotated = rotate_into_span(arrays.as_float(X), origin)
     n_varying = int(_namespace(low).count_nonzero(low != high))
     coordinates = Coordinates(exponent, origin, basis)
     return LabelledSamples(X, y, classes, members, n_varying, dtype, coordinates, rotated)
@@ -191,14 +181,23 @@ def validate_unlabelled(estimator: Any, X: ArrayLike, *, devices: bool = False) 
 
 def group_by_class(y: Labels) -> tuple[Labels, list[Ints]]:
     """Return the sorted distinct labels, and the indices of the samples of each class."""
+    classes, codes = distinct_labels(y)
+    check_classification_targets(y)
+    # One sort instead of a comparison with every class; stable, so that members stay in order.
+    order = np.argsort(codes, kind="stable")
+    return classes, np.split(order, np.cumsum(np.bincount(codes))[:-1])
+
+
+def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
+    """Return the sorted distinct labels (n_classes,), and the number of the label of each sample.
+
+    Raises a TypeError that names the kinds if labels of several kinds cannot be sorted.
+    """
     try:
-        classes, codes = np.unique(y, return_inverse=True)
+        return np.unique(y, return_inverse=True)
     except TypeError as error:
         kinds = sorted({type(label).__name__ for label in y.tolist()})
         raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
-    check_classification_targets(y)
-    order = np.argsort(codes, kind="stable")
-    return classes, np.split(order, np.cumsum(np.bincount(codes))[:-1])
 
 
 def check_number_of_classes(estimator: Any, classes: Labels, n_classes: int) -> None:
@@ -217,7 +216,8 @@ def feature_range(X: Array) -> tuple[Array, Array]:
 
 
 def _namespace(X: Array) -> Any:
-    return np if isinstance(X, np.ndarray) else array_namespace(X)
+    # Checks of NumPy arrays, the usual case, do not enter the module for array libraries.
+    return np if isinstance(X, np.ndarray) else arrays.array_namespace(X)
 
 
 def check_not_constant(low: Array, high: Array) -> None:
@@ -264,10 +264,10 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
     if isinstance(X, np.ndarray):
         points = X[members].astype(np.float64, copy=False)
     else:
-        points = as_float(take(X, to_device(members, X)))
+        points = arrays.as_float(arrays.take(X, arrays.to_device(members, X)))
     if samples.rotated is None:
         return ClassSamples(points, points - samples.coordinates.origin)
-    return ClassSamples(points, take(samples.rotated, to_device(members, X)))
+    return ClassSamples(points, arrays.take(samples.rotated, arrays.to_device(members, X)))
 
 
 def warn_small_classes(samples: Any, n_neighbors: int, stacklevel: int = 3) -> None:
@@ -284,11 +284,11 @@ def warn_small_classes(samples: Any, n_neighbors: int, stacklevel: int = 3) -> N
     stacklevel : int, default=3
         As in ``warnings.warn``.
     """
-    sizes = [members.size for members in samples.members]
-    small = [i for i, size in enumerate(sizes) if size <= n_neighbors]
+    labelled = zip(samples.classes.tolist(), samples.sizes, strict=True)
+    # A sample is not its own neighbour, so a class of n_neighbors samples is too small as well.
+    small = [f"{label!r} ({size} in all)" for label, size in labelled if size <= n_neighbors]
     if small:
-        labels = samples.classes.tolist()
-        names = ", ".join(f"{labels[i]!r} ({sizes[i]} in all)" for i in small[:5])
+        names = ", ".join(small[:5])
         rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
         warnings.warn(
             f"n_neighbors={n_neighbors} is cut to the number of other samples in class {names}"

@@ -47,6 +47,7 @@ def alignment_problem(data: TrainingData, n_neighbors: int, dimension: int) -> E
     arguments = ((Z, group, dimension) for group in groups)
     unit = "groups of neighbourhoods"
     scatters = data.map_tasks("alignment", alignment_scatter, arguments, len(groups), unit)
+    # B annihilates constants, so only X'X depends on the origin: the constraint is on the variance.
     offsets = center(Z)
     aligned = sum(scatters, np.zeros(2 * (Z.shape[1],)))
     return Eigenproblem(aligned, symmetrize(offsets.T @ offsets))
@@ -72,6 +73,8 @@ def alignment_scatter(Z: Floats, neighbors: Ints, dimension: int) -> Floats:
     d = Z.shape[1]
     total = np.zeros((d, d))
     for offsets, axes in _local_axes(Z, neighbors):
+        # (I - G G') of the points: their mean is off already, their tangent coordinates go here.
+        # Residuals are formed before the product, which would lose digits as a difference.
         V = axes[:, :, :dimension]
         residuals = (offsets - V @ (V.transpose(0, 2, 1) @ offsets)).reshape(-1, d)
         total += residuals.T @ residuals
@@ -99,6 +102,7 @@ def energy_dimension(data: TrainingData, n_neighbors: int, energy: float) -> int
     shares, tiny = np.zeros(neighbors.shape[1]), np.finfo(float).tiny
     for offsets, axes in _local_axes(Z, neighbors):
         variances = ((axes.transpose(0, 2, 1) @ offsets) ** 2).sum(axis=2)
+        # Shares of each neighbourhood, so that wide ones do not outweigh the others.
         total = variances.sum(axis=1, keepdims=True)
         shares += (variances / np.maximum(total, tiny)).sum(axis=0)
     cumulative = np.cumsum(shares) / max(float(shares.sum()), tiny)
@@ -117,5 +121,6 @@ def _local_axes(Z: Floats, neighbors: Ints) -> Iterator[tuple[Floats, Floats]]:
         # Differences from one member come first, so that identical points have no variance at all.
         offsets = points - points[:, :1]
         offsets -= offsets.mean(axis=1, keepdims=True)
+        # From the (k, k) Gram matrices, about two to four times as fast as SVDs.
         axes = np.linalg.eigh(offsets @ offsets.transpose(0, 2, 1))[1]
         yield offsets, axes[:, :, ::-1]

@@ -14,18 +14,8 @@ from scipy.sparse import coo_array
 from mpda._lib.array_types import Array, Floats, Ints
 from mpda._lib.arrays import zeros
 from mpda.baselines.training_data import TrainingData
+from mpda.discriminant import scatter
 from mpda.discriminant.regularized_eigenproblem import Eigenproblem
-from mpda.discriminant.scatter import (
-    AffinityScatter,
-    BetweenClassSums,
-    ClassScatter,
-    class_scatter,
-    edge_scatter,
-    full_affinity_scatter,
-    graph_scatter,
-    neighbor_affinity_scatter,
-    symmetrize,
-)
 from mpda.neighbors.closest_pairs import closest_pairs
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, center, symmetric_graph
 from mpda.neighbors.neighbor_lists import ClassPoints
@@ -58,26 +48,30 @@ def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) ->
     (Sugiyama 2007).
     """
     d, origin = data.samples.coordinates.dimension, data.samples.coordinates.origin
-    between, within = BetweenClassSums.empty(d, origin), zeros((d, d), origin)
-    for scatter, near in data.map_classes("scatters", _local_scatter, n_neighbors, affinity):
-        between += scatter
-        within += near / scatter.count
+    between, within = scatter.BetweenClassSums.empty(d, origin), zeros((d, d), origin)
+    for contribution, near in data.map_classes("scatters", _local_scatter, n_neighbors, affinity):
+        between += contribution
+        within += near / contribution.count
     return Eigenproblem(0.5 * between.form(), 0.5 * within)
 
 
 def _local_scatter(
     points: Array, Z: Array, n_neighbors: int, affinity: str
-) -> tuple[ClassScatter, Array]:
+) -> tuple[scatter.ClassScatter, Array]:
     """Return the contribution of a class to W_lb, and the sum (d, d) of A_ij d_ij d_ij'."""
     if affinity == "ones":
+        # The sum of d_ij d_ij' over all ordered pairs is 2 n_c times the scatter about the mean, so
+        # no pair is visited. No pair is distant.
         offsets = center(Z)
         near = (2.0 * offsets.shape[0]) * (offsets.T @ offsets)
-        shares = AffinityScatter(near, 0.0 * near)
+        return scatter.class_scatter(Z, 0.0 * near), near
+    # Neighbours are searched among the points and not in Z, so that equal distances stay equal.
+    graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors))
+    if affinity == "full":
+        shares = scatter.full_affinity_scatter(graph, points)
     else:
-        graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors))
-        full = affinity == "full"
-        shares = full_affinity_scatter(graph, points) if full else neighbor_affinity_scatter(graph)
-    return class_scatter(Z, shares.distant), shares.near
+        shares = scatter.neighbor_affinity_scatter(graph)
+    return scatter.class_scatter(Z, shares.distant), shares.near
 
 
 def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
@@ -96,11 +90,14 @@ def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
         X'L_c X.
     """
     scatters = data.map_classes("neighbour graphs", _class_intrinsic_scatter, n_neighbors)
-    return 0.5 * symmetrize(sum(scatters, np.zeros(2 * (data.samples.coordinates.dimension,))))
+    d = data.samples.coordinates.dimension
+    # graph_scatter sums over ordered pairs, so every edge counts twice.
+    return 0.5 * scatter.symmetrize(sum(scatters, np.zeros((d, d))))
 
 
 def _class_intrinsic_scatter(points: Floats, Z: Floats, n_neighbors: int) -> Floats:
-    return graph_scatter(EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors)))
+    graph = build_class_graph(ClassPoints(points), n_neighbors)
+    return scatter.graph_scatter(EmbeddedGraph(Z, graph))
 
 
 def penalty_scatter(data: TrainingData, n_pairs: int, penalty: str) -> Floats:
@@ -121,7 +118,7 @@ def penalty_scatter(data: TrainingData, n_pairs: int, penalty: str) -> Floats:
         X'L_p X with weight 1 on every edge.
     """
     edges = penalty_edges(data, n_pairs, penalty)
-    return edge_scatter(data.local_samples.all_coordinates, edges, np.ones(len(edges)))
+    return scatter.edge_scatter(data.local_samples.all_coordinates, edges, np.ones(len(edges)))
 
 
 def penalty_edges(data: TrainingData, n_pairs: int, penalty: str) -> Ints:
@@ -147,6 +144,7 @@ def penalty_edges(data: TrainingData, n_pairs: int, penalty: str) -> Ints:
     row_sets = data.local_samples.members if penalty == "class" else [np.arange(len(points))]
     arguments = ((points, codes, rows, n_pairs) for rows in row_sets)
     searches = data.map_tasks("closest pairs", closest_pairs, arguments, len(row_sets), "searches")
+    # A pair may be among the closest of both of its classes, but is one edge of weight 1.
     return np.unique(np.sort(np.concatenate(list(searches)), axis=1), axis=0)
 
 
@@ -165,9 +163,10 @@ def weighted_scatter(data: TrainingData, adjacency: coo_array) -> Floats:
     ndarray of shape (d, d)
         1/2 sum_ij W_ij d_ij d_ij' over ordered pairs.
     """
+    # One triangle holds every pair once, which gives the factor 1/2 of the sum.
     upper = adjacency.row < adjacency.col
     edges = np.column_stack([adjacency.row[upper], adjacency.col[upper]]).astype(np.intp)
-    return edge_scatter(data.local_samples.all_coordinates, edges, adjacency.data[upper])
+    return scatter.edge_scatter(data.local_samples.all_coordinates, edges, adjacency.data[upper])
 
 
 @dataclass(frozen=True)
@@ -201,6 +200,8 @@ class LSDAScatters:
         Eigenproblem
             The numerator uses X'W_w X = X'D_w X - X'L_w X.
         """
+        # The paper maximises b L_b + (1 - b) W_w. Divided by 1 - b, the term of W_w is the same for
+        # all b, and only eigenvalues change by a factor.
         weight = between_share / (1.0 - between_share)
         numerator = weight * self.across + (self.degree_weighted - self.inside)
         return Eigenproblem(numerator, self.degree_weighted)
@@ -227,9 +228,10 @@ def lsda_scatters(data: TrainingData, n_neighbors: int) -> LSDAScatters:
     inside, across = edges[same_class], edges[~same_class]
     Z = data.local_samples.all_coordinates
     degrees = 1.0 + np.bincount(inside.ravel(), minlength=len(Z))  # 1 for the self loop
+    # D_w is no Laplacian, so X'D_w X depends on the origin, for which the mean is taken.
     offsets = center(Z)
     return LSDAScatters(
-        edge_scatter(Z, across, np.ones(len(across))),
-        edge_scatter(Z, inside, np.ones(len(inside))),
-        symmetrize((offsets.T * degrees) @ offsets),
+        scatter.edge_scatter(Z, across, np.ones(len(across))),
+        scatter.edge_scatter(Z, inside, np.ones(len(inside))),
+        scatter.symmetrize((offsets.T * degrees) @ offsets),
     )

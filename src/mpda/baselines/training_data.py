@@ -107,6 +107,7 @@ class TrainingData:
         if not isinstance(samples, LabelledSamples):
             return samples.map_classes(work, parameters, self._progress_title(title))
         n_classes = len(samples.members)
+        # Generators: a class is copied when its task is handed out, not all at once.
         classes = (load_class(samples, index) for index in range(n_classes))
         arguments = ((c.points, c.coordinates, *parameters) for c in classes)
         return self.map_tasks(title, work, arguments, n_classes)
@@ -158,6 +159,7 @@ class TrainingData:
         NeighborLists
             Nearest first, ties by lower index.
         """
+        # Lists are sorted, so those of the largest k hold all shorter ones.
         k = max(n_neighbors, self.max_neighbors)
         return self.cached(_search_neighbors, k).first(n_neighbors)
 

@@ -20,14 +20,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 from mpda._lib.array_types import Floats
 from mpda._lib.samples import FitSamples
 from mpda.baselines.training_data import TrainingData
+from mpda.discriminant import eigenproblem
 from mpda.discriminant.block_rows import build_block_rows
-from mpda.discriminant.eigenproblem import (
-    Directions,
-    check_n_directions,
-    fix_signs,
-    numerical_rank,
-    solve_least_squares,
-)
 from mpda.discriminant.regularized_eigenproblem import Solution, add_ridge
 from mpda.discriminant.scatter import graph_scatter, symmetrize
 from mpda.discriminant.tangents import neighborhood_tangents
@@ -97,16 +91,19 @@ def follow_fields(
     Solution
         The directions by increasing energy of their fields.
     """
+    # As many fields as directions, at first. Directions of several fields may coincide, and then
+    # more fields are needed: twice as many, so that few eigenproblems are solved in all.
     n_max = n_components or data.samples.coordinates.dimension
     n_fields = n_max
     while True:
         fields = data.cached(smoothest_fields, n_neighbors, tangent_energy, n_fields)
         solution = _solve_normal_equations(data.samples, fields, alpha)
         n_found = solution.directions.eigenvalues.size
-        complete = n_found >= min(n_max, numerical_rank(fields.normal_matrix))
+        complete = n_found >= min(n_max, eigenproblem.numerical_rank(fields.normal_matrix))
         if complete or n_fields >= fields.n_total:
-            return solution.first(min(check_n_directions(n_found, n_components), n_max))
-        n_fields *= 2  # directions of several fields coincide
+            n_directions = eigenproblem.check_n_directions(n_found, n_components)
+            return solution.first(min(n_directions, n_max))
+        n_fields *= 2
 
 
 def _solve_normal_equations(samples: FitSamples, fields: VectorFields, alpha: float) -> Solution:
@@ -115,14 +112,15 @@ def _solve_normal_equations(samples: FitSamples, fields: VectorFields, alpha: fl
     The length of t has no unit. Dependent directions are left out.
     """
     ridge, M = add_ridge(fields.normal_matrix, alpha, samples)
-    t, condition = solve_least_squares(M, fields.right_hand_sides)
+    t, condition = eigenproblem.solve_least_squares(M, fields.right_hand_sides)
     unit = np.abs(M).max() or 1.0  # a ridge may make M as large as a float can be
     M, r = M / unit, fields.right_hand_sides / unit
     scale = np.linalg.norm(M) * np.linalg.norm(t) + np.linalg.norm(r)
     residual = float(np.linalg.norm(M @ t - r) / scale) if scale > 0.0 else 0.0
+    # From the smoothest field on, so that of dependent directions the smoothest one stays.
     columns = _independent_columns(t)
-    vectors = fix_signs(samples.coordinates.rotate_back(t[:, columns]))
-    directions = Directions(fields.energies[columns], vectors, condition)
+    vectors = eigenproblem.fix_signs(samples.coordinates.rotate_back(t[:, columns]))
+    directions = eigenproblem.Directions(fields.energies[columns], vectors, condition)
     ridge = samples.coordinates.to_squared_units(ridge)
     return Solution(directions, ridge, residual, increasing=True)
 
@@ -201,7 +199,9 @@ def class_fields(
     graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors))
     bases = neighborhood_tangents(Z, graph.graph.neighbors, tangent_energy)
     form = build_within_form(graph, np.arange(len(points)), bases)
+    # E(v) is the coupling term alone: fields come first, and the directions that follow them later.
     coupling = replace(form, first_order=np.zeros_like(form.first_order))
+    # One energy more than needed shows whether the last eigenspace is complete.
     q = min(n_fields + 1, form.size)
     energies, fields = _smallest_eigenvectors(coupling, q)
     while q < form.size and energies[-1] - energies[n_fields - 1] <= _ENERGY_TOLERANCE:
@@ -209,7 +209,7 @@ def class_fields(
         energies, fields = _smallest_eigenvectors(coupling, q)
     q = _complete_eigenspace(energies, n_fields)
     return VectorFields(
-        energies=np.maximum(energies[:q], 0.0),
+        energies=np.maximum(energies[:q], 0.0),  # rounding makes 0 negative
         right_hand_sides=form.off_diagonal_matrix() @ fields[:, :q],
         normal_matrix=graph_scatter(graph),
         n_total=form.size,
@@ -232,7 +232,7 @@ def _order_within_eigenspaces(fields: VectorFields) -> VectorFields:
     spaces = np.split(fields.right_hand_sides, ends, axis=1)
     for i, sides in enumerate(spaces):
         if sides.shape[1] > 1:
-            followed = sides.T @ solve_least_squares(fields.normal_matrix, sides)[0]
+            followed = sides.T @ eigenproblem.solve_least_squares(fields.normal_matrix, sides)[0]
             spaces[i] = sides @ np.linalg.eigh(symmetrize(followed))[1][:, ::-1]
     return replace(fields, right_hand_sides=np.concatenate(spaces, axis=1))
 
@@ -246,6 +246,7 @@ def _smallest_eigenvectors(form: WithinForm, q: int) -> tuple[Floats, Floats]:
         block = form.tangent_block(1.0, 0.0)
         return eigh(block, subset_by_index=[0, q - 1], check_finite=False)
     C = build_block_rows(form, 1.0).to_csr()
+    # A fixed start: ARPACK's own is random, and results would not repeat.
     start = np.random.default_rng(0).normal(size=size)
     try:
         values, vectors = eigsh(C, k=q, which="SA", v0=start, ncv=min(size, max(2 * q + 20, 60)))

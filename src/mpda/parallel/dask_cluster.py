@@ -28,6 +28,7 @@ from mpda._lib.samples import Coordinates, LabelledSamples
 from mpda._lib.validation import (
     check_not_constant,
     check_number_of_classes,
+    distinct_labels,
     group_by_class,
     load_class,
     scale_exponent,
@@ -307,11 +308,8 @@ def _block_facts(X: Floats, y: Labels | None) -> BlockFacts:
         refuse_lengths(n, len(y))
         if pd.isna(y).any():
             raise ValueError("Input y contains missing labels.")
-        try:
-            labels, counts = np.unique(y, return_counts=True)
-        except TypeError as error:
-            kinds = sorted({type(label).__name__ for label in y.tolist()})
-            raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
+        labels, codes = distinct_labels(y)
+        counts = np.bincount(codes)
     if n == 0:
         empty = np.full(d, np.nan)
         return BlockFacts(0, labels, counts, empty, empty, empty, empty)

@@ -89,6 +89,8 @@ def draw_centers(codes: Ints, n_centers: int, rng: np.random.Generator) -> list[
         Indices of the centres of each class, increasing.
     """
     order = rng.permutation(codes.size)
+    # The first sample of each class in random order comes before all others: a class without a
+    # centre would have no basis function.
     labels, first = np.unique(codes[order], return_index=True)
     order = np.concatenate([order[first], np.delete(order, first)])
     indices = np.sort(order[: max(n_centers, labels.size)])
@@ -112,6 +114,7 @@ def draw_folds(codes: Ints, n_folds: int, rng: np.random.Generator) -> list[Ints
     list of ndarrays
         Indices of the samples of each fold, increasing.
     """
+    # Sorted by class, at random within: every n_folds-th sample then has its share of each class.
     order = rng.permutation(codes.size)
     order = order[np.argsort(codes[order], kind="stable")]
     n_folds = min(n_folds, codes.size)
@@ -154,6 +157,7 @@ def compute_smi(samples: KernelSamples, smoothing: Smoothing, W: Floats) -> tupl
     product = 0.0
     for label, columns in enumerate(samples.center_slices):
         in_class = samples.codes == label
+        # H averages over all n^2 pairs of a sample and a label, of which n n_c have this label.
         weight = np.count_nonzero(in_class) / n**2
         h = K[in_class, columns].sum(axis=0) / n
         a = _solve_weights(weight * (K[:, columns].T @ K[:, columns]), h, smoothing.ridge)
@@ -161,6 +165,7 @@ def compute_smi(samples: KernelSamples, smoothing: Smoothing, W: Floats) -> tupl
         product += float(h @ a)
     G *= K
     G *= -1.0 / smoothing.width**2
+    # sum_il G_il (z_i - u_l) (x_i - c_l)', expanded so that no array of all pairs times d appears.
     sample_terms = (Z * G.sum(axis=1)[:, None] - G @ U).T  # (r, n)
     center_terms = (U * G.sum(axis=0)[:, None] - G.T @ Z).T  # (r, b)
     return 0.5 * product - 0.5, sample_terms @ X + center_terms @ C
@@ -171,7 +176,7 @@ def _gaussian_kernel(Z: Floats, U: Floats, width: float) -> Floats:
     squares = Z @ (-2.0 * U.T)
     squares += np.einsum("ij,ij->i", Z, Z)[:, None]
     squares += np.einsum("ij,ij->i", U, U)
-    np.maximum(squares, 0.0, out=squares)
+    np.maximum(squares, 0.0, out=squares)  # a centre is a sample, where rounding gives -1e-16
     squares *= -0.5 / width**2
     return np.exp(squares, out=squares)
 
@@ -208,6 +213,7 @@ def select_smoothing(
     criterion : float
         Their cross-validation criterion; smaller is better.
     """
+    # Candidates are relative, because distances depend on the map.
     unit = median_distance(samples, W)
     scores = np.array([cv_criterion(samples, W, unit * width, ridges) for width in widths])
     row, column = np.unravel_index(scores.argmin(), scores.shape)
@@ -265,6 +271,7 @@ def cv_criterion(
         blocks = [K[:, columns] for K in kernels]
         masks = [samples.codes[fold] == label for fold in samples.folds]
         counts = np.array([mask.sum() for mask in masks])
+        # Sums over the samples outside a fold are the totals minus the fold: one product for each.
         grams = np.stack([K.T @ K for K in blocks])  # (folds, b, b)
         sums = np.stack([mask @ K for K, mask in zip(blocks, masks, strict=True)])
         n_train, n_class = sizes.sum() - sizes, counts.sum() - counts

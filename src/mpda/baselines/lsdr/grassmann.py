@@ -189,9 +189,11 @@ def _barzilai_borwein_step(previous: _Point, point: _Point, step: float) -> floa
     Without the bound, an occasional long step moves the ascent so far that rounding differences, as
     between X and 3 X, become visible in the result.
     """
+    # The gradients lie in different tangent spaces. They are subtracted without parallel transport,
+    # since the result is only the first guess of a line search.
     change = previous.gradient - point.gradient
     curvature = float(np.sum((point.W - previous.W) * change))
-    if curvature <= 0.0:
+    if curvature <= 0.0:  # convex along the step, where the model of a maximum does not hold
         return 2.0 * step
     return min(curvature / float(np.sum(change**2)), 2.0 * step)
 

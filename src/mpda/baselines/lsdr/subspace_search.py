@@ -19,14 +19,8 @@ from mpda._lib.array_types import Floats, Ints
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import check_count, check_option
-from mpda.baselines.lsdr.density_ratio import (
-    KernelSamples,
-    Smoothing,
-    compute_smi,
-    draw_centers,
-    draw_folds,
-    select_smoothing,
-)
+from mpda.baselines.lsdr import density_ratio
+from mpda.baselines.lsdr.density_ratio import KernelSamples, Smoothing, select_smoothing
 from mpda.baselines.lsdr.grassmann import Ascent, ascend
 from mpda.discriminant.eigenproblem import fix_signs
 from mpda.neighbors.graph import center
@@ -134,8 +128,8 @@ def maximize_smi(
     axes = _principal_axes(samples, order)
     r = _check_n_components(n_components, labels.size, len(axes.basis))
     with one_blas_thread(len(axes.basis) <= SMALL):
-        centers = draw_centers(codes, options.n_centers, rng)
-        folds = draw_folds(codes, options.n_folds, rng)
+        centers = density_ratio.draw_centers(codes, options.n_centers, rng)
+        folds = density_ratio.draw_folds(codes, options.n_folds, rng)
         kernel_samples = KernelSamples(axes.points, codes, centers, folds)
         start = _best_start(kernel_samples, _initial_subspaces(init, r, axes, codes, rng), options)
         ascent = _ascend("ascent", kernel_samples, start.smoothing, start.W, options)
@@ -164,6 +158,7 @@ def _principal_axes(samples: LabelledSamples, order: Ints) -> _PrincipalAxes:
     # Samples far from the origin may be small about their mean, so they are scaled once more.
     shift = int(np.frexp(np.abs(offsets).max())[1])
     offsets = np.ldexp(offsets, -shift)
+    # The SVD of R has the axes of all samples, at the cost of at most a (d, d) matrix.
     _, singular, basis = np.linalg.svd(np.linalg.qr(offsets, mode="r"), full_matrices=False)
     rank = np.count_nonzero(singular > max(samples.X.shape) * np.finfo(float).eps * singular[0])
     points = offsets @ basis[:rank].T
@@ -172,7 +167,7 @@ def _principal_axes(samples: LabelledSamples, order: Ints) -> _PrincipalAxes:
 
 
 def _check_n_components(n_components: Any, n_classes: int, rank: int) -> int:
-    if n_components is None:
+    if n_components is None:  # as many as Fisher's discriminant analysis has
         return min(n_classes - 1, rank)
     r = check_count("n_components", n_components)
     if r > rank:
@@ -239,6 +234,8 @@ def fisher_subspace(r: int, points: Floats, codes: Ints) -> Floats:
     variances = np.mean(points**2, axis=0)
     counts = np.bincount(codes)
     means = np.array([points[codes == label].mean(axis=0) for label in range(counts.size)])
+    # Features are uncorrelated, so whitening is a division. The total scatter takes the place of
+    # the within-class scatter: the directions are the same without the ridge.
     scale = np.sqrt(variances + _FISHER_RIDGE * variances.mean())
     whitened = np.sqrt(counts / codes.size)[:, None] * means / scale
     _, singular, directions = np.linalg.svd(whitened, full_matrices=False)
@@ -264,7 +261,7 @@ def _best_start(samples: KernelSamples, subspaces: list[Floats], options: Search
     """Return the start with the smallest criterion; subspaces after the deadline are not tried."""
     starts: list[_Start] = []
     for number, W in enumerate(subspaces, start=1):
-        if starts and options.time_left <= 0.0:
+        if starts and options.time_left <= 0.0:  # at least one is needed
             break
         stage = f"start {number}/{len(subspaces)}"
         starts.append(_optimize_start(stage, samples, W, options))
@@ -293,13 +290,14 @@ def _optimize_start(
 def _ascend(
     stage: str, samples: KernelSamples, smoothing: Smoothing, W: Floats, options: SearchOptions
 ) -> Ascent:
-    objective = partial(compute_smi, samples, smoothing)
+    objective = partial(density_ratio.compute_smi, samples, smoothing)
     title = f"LSDR, {stage}" if options.verbose else None
     return ascend(objective, W, options.tol, options.max_iter, options.time_left, title)
 
 
 def _rotate_to_principal_axes(points: Floats, W: Floats) -> Floats:
     """Return the basis (r, p) of the row space of W in which mapped points are uncorrelated."""
+    # SMI depends on the subspace only; this basis makes the components unique and ordered.
     W = np.linalg.qr(W.T)[0].T
     _, _, axes = np.linalg.svd(points @ W.T, full_matrices=False)
     return axes @ W
