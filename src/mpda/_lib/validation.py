@@ -284,9 +284,13 @@ def warn_small_classes(samples: Any, n_neighbors: int, stacklevel: int = 3) -> N
     stacklevel : int, default=3
         As in ``warnings.warn``.
     """
-    labelled = zip(samples.classes.tolist(), samples.sizes, strict=True)
+    sizes = [members.size for members in samples.members]
     # A sample is not its own neighbour, so a class of n_neighbors samples is too small as well.
-    small = [f"{label!r} ({size} in all)" for label, size in labelled if size <= n_neighbors]
+    small = [
+        f"{label!r} ({size} in all)"
+        for label, size in zip(samples.classes.tolist(), sizes, strict=True)
+        if size <= n_neighbors
+    ]
     if small:
         names = ", ".join(small[:5])
         rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
