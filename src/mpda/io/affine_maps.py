@@ -142,9 +142,12 @@ def _compose(model: Any, title: str) -> AffineMap:
             raise TypeError("Pipeline has no step that transforms: there is no matrix to export.")
         maps = [_compose(step, f"Step {name!r} ({type(step).__name__})") for name, step in steps]
         return reduce(AffineMap.then, maps)
+    # A search with refit=False is fitted, but has no map.
     check_is_fitted(model, "best_estimator_" if hasattr(model, "param_grid") else None)
     if hasattr(model, "best_estimator_"):
         return _compose(model.best_estimator_, title)
+    # Subclasses of mpda's estimators map by ``components_`` and ``mean_`` too. A subclass of
+    # scikit-learn's may transform in another way, so only the listed classes themselves are known.
     is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
     rule = _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
     linear = rule(model) if rule else None
@@ -169,6 +172,7 @@ def _pca_map(pca: Any) -> AffineMap:
 def _lda_map(lda: Any) -> AffineMap | None:
     if lda.solver == "lsqr":  # only classifies
         return None
+    # scalings_ has a column for every feature with solver="eigen"; ``transform`` uses the first.
     scalings = to_host(lda.scalings_)[:, : len(lda.get_feature_names_out())]
     return _build(scalings.T, lda.xbar_ if lda.solver == "svd" else None)
 

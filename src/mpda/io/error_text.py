@@ -51,6 +51,7 @@ def one_line(value: Any, limit: int = 200) -> str:
     str
         Text without line breaks and control characters.
     """
+    # Cut before it is split, because a value from a damaged file may have megabytes.
     words = " ".join(str(value)[: 4 * limit].split())
     printable = "".join(letter if letter.isprintable() else "?" for letter in words)
     return printable if len(printable) <= limit else f"{printable[:limit]}.."

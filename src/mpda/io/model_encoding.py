@@ -56,14 +56,16 @@ class ModelEncoder:
         """Encode any value; ``where`` names it in error messages."""
         if is_device_array(value):
             value = to_host(value)
+        # Exact types: a subclass of int or str would come back as its base.
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
-        if kind is float:
+        if kind is float:  # JSON has no nan and no infinity
             return value if math.isfinite(value) else {"float": repr(value)}
         if kind in (list, tuple):
             items = [self._encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
             return items if kind is list else {"tuple": items}
+        # As pairs, because keys of a JSON object are strings only.
         if kind is dict:
             pairs = [(key, item, f"{where}[{key!r}]") for key, item in value.items()]
             return {"dict": [[self._encode(k, at), self._encode(v, at)] for k, v, at in pairs]}
@@ -160,6 +162,7 @@ class ModelDecoder:
             case "masked", [data, mask]:
                 return np.ma.MaskedArray(self.decode(data), self.decode(mask))
             case "objects", [shape, items]:
+                # np.array would make a further axis of items that are sequences.
                 return np.fromiter(self.decode(items), dtype=object).reshape(shape)
             case "object", [path, attributes]:
                 decoded = {name: self.decode(item) for name, item in attributes.items()}
@@ -175,7 +178,8 @@ class ModelDecoder:
         if path in DATACLASSES:
             return kind(**attributes)
         instance = object.__new__(kind)
-        # A parameter that did not exist when the file was written is at its default.
+        # A parameter that did not exist when the file was written is at its default. Attributes are
+        # also first, so that they keep their order and saving again gives the same bytes.
         defaults = model_classes.parameter_defaults(kind)
         vars(instance).update({**attributes, **defaults, **attributes})
         model_classes.rebuild_search_tree(instance)

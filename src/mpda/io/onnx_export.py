@@ -123,6 +123,7 @@ def _neighbor_arrays(classifier: Any, dtype: np.dtype[Any]) -> dict[str, Array]:
     """Return the centred training samples, as -2 b' and |b|^2, and their labels."""
     samples = to_host(classifier._fit_X).astype(np.float64)
     centre = samples.mean(axis=0)
+    # Rounded before the squares are computed: |b|^2 must belong to the b of the graph.
     samples = (samples - centre).astype(dtype).astype(np.float64)
     return {
         "centre": centre.astype(dtype),

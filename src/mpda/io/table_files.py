@@ -116,6 +116,7 @@ def _read_text(path: Path, label: str | None, drop: Names, features: Names | Non
     open_file = gzip.open if path.suffix.lower() == ".gz" else open
     with open_file(path, "rt", encoding="utf-8-sig", newline="") as file:
         first_line = file.readline()
+        # csv.Sniffer fails on tables of one column and takes letters for separators.
         separator = "\t" if table_suffix(path) == ".tsv" else max(",;\t", key=first_line.count)
         file.seek(0)
         header = next(csv.reader(file, delimiter=separator), [])

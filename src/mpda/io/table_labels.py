@@ -67,6 +67,7 @@ def _parse_words(words: Labels) -> Labels:
     distinct = np.unique(words)
     if set(distinct) <= {"True", "False"}:
         return np.asarray(words == "True")
+    # All with ".0" or all without: "1" and "1.0" in one column are two words, perhaps two classes.
     matches = [_INTEGER.fullmatch(word) for word in distinct]
     if all(matches) and len({match[2] for match in matches if match}) == 1:
         return words.astype(np.float64 if matches[0] and matches[0][2] else np.int64)

@@ -170,6 +170,7 @@ def _numeric_matrix(frame: Any) -> Array:
     columns, wrong = {}, []
     for name, column in frame.items():
         is_numeric = pd.api.types.is_numeric_dtype(column)
+        # As text first: to_numeric would turn dates into large integers.
         numbers = column if is_numeric else pd.to_numeric(column.astype(str), errors="coerce")
         is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
         if is_wrong.any():

@@ -96,6 +96,7 @@ def unlabelled_blocks(X: Any) -> Blocks:
     kind = describe_features(X)
     if kind.names is not None:
         return Blocks(kind, [delayed(_columns)(partition, kind) for partition in X.to_delayed()])
+    # Blocks of complete rows: an array may be divided by columns too.
     partitions = X.rechunk({1: -1}).to_delayed().ravel()
     return Blocks(kind, [delayed(_floats)(partition, kind.dtype) for partition in partitions])
 

@@ -164,6 +164,8 @@ class ClusterClasses(Generic[Stages]):
 
     def _submit(self, work: Callable[[Stages], Any]) -> Iterator[Future]:
         for index, stages in enumerate(self._stages):
+            # The stages come back with the result: what they computed and kept is then used by the
+            # next call, although Dask's tasks must not change their arguments.
             both = self._client.submit(_apply, work, stages, pure=False)
             self._stages[index] = self._client.submit(getitem, both, 0, pure=False)
             yield self._client.submit(getitem, both, 1, pure=False)
@@ -171,6 +173,8 @@ class ClusterClasses(Generic[Stages]):
 
 def _class_samples(rows: Floats, coordinates: Coordinates) -> LabelledSamples:
     """Return the rows of one class, on the worker that has them, as samples in coordinates."""
+    # Rows are scaled here and not on their way, because they may be used in the coordinates of an
+    # earlier fit.
     if coordinates.exponent:
         rows = np.ldexp(rows.astype(np.float64), -coordinates.exponent)
     no_labels = np.zeros(1, dtype=np.intp)
@@ -199,6 +203,7 @@ def _gather_in_order(client: Client, futures: Iterator[Future]) -> Iterator[Any]
     n_ahead = _TASKS_PER_THREAD * max(1, sum(client.nthreads().values()))
     waiting = list(islice(futures, n_ahead))
     while waiting:
+        # The next tasks are submitted before this waits, so that the cluster never runs dry.
         coming = list(islice(futures, n_ahead))
         yield from _gather(client, waiting)
         waiting = coming
@@ -314,6 +319,7 @@ def _block_facts(X: Floats, y: Labels | None) -> BlockFacts:
         empty = np.full(d, np.nan)
         return BlockFacts(0, labels, counts, empty, empty, empty, empty)
     low, high = X.min(axis=0), X.max(axis=0)
+    # Scaled, because the sum of the largest floats would overflow.
     exponent = scale_exponent(low, high)
     scaled = np.ldexp(X, -exponent) if exponent else X
     mean = np.ldexp(scaled.mean(axis=0, dtype=np.float64), exponent)
@@ -348,6 +354,7 @@ def _rows_by_class(
     codes = np.concatenate([np.searchsorted(facts.labels, block.labels) for block in block_facts])
     if (np.bincount(codes) > 1).any():  # a class is in more than one block
         return _shuffle(blocks, block_facts, facts)
+    # Files are often sorted by class; then no shuffle is needed.
     homes = np.repeat(np.arange(len(block_facts)), [block.labels.size for block in block_facts])
     return [
         delayed(_rows_of)(blocks.X[home], blocks.y[home], label)
@@ -394,6 +401,7 @@ def _tag_rows(X: Floats, y: Labels, tags: tuple[Labels, Ints], start: int) -> pd
 
 
 def _class_rows(frame: pd.DataFrame, code: int) -> Floats:
+    # Dask's shuffle keeps no order, and results must not depend on the number of workers.
     rows = frame[frame["code"] == code].sort_values("row").drop(columns=["row", "code"])
     return np.ascontiguousarray(rows.to_numpy())
 

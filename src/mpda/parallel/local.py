@@ -44,6 +44,7 @@ def map_ordered(
     object
         The result of each task.
     """
+    # Without joblib for a single task, which then has all threads of BLAS.
     if n == 1 or effective_n_jobs(n_jobs) == 1:
         results: Iterator[Result] = (work(*a) for a in arguments)
     else:
