@@ -60,7 +60,9 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     """A linear map that is learnt from samples.
 
     Subclasses set ``components_`` of shape (n_components, n_features) and ``mean_`` of shape
-    (n_features,) in ``fit``.
+    (n_features,) in ``fit``. They are dataclasses: the constructor stores the parameters and does
+    nothing else. ``eq=False, repr=False`` keep identity as equality, which hashing needs, and the
+    representation of scikit-learn, which shows changed parameters only.
     """
 
     # True if a fit computes on device arrays.

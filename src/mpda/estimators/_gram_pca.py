@@ -25,6 +25,7 @@ from mpda.estimators._base import LinearMap
 from mpda.parallel import import_dask_cluster
 
 
+@dataclass(eq=False, repr=False)
 class GramPCA(LinearMap):
     """Principal component analysis by the matrix of features by features.
 
@@ -72,8 +73,7 @@ class GramPCA(LinearMap):
 
     _computes_on_devices = True
 
-    def __init__(self, n_components: float | None = None) -> None:
-        self.n_components = n_components
+    n_components: float | None = None
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the components from samples.

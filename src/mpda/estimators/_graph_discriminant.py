@@ -1,6 +1,7 @@
 """Discriminant analysis by the Laplacians of any two graphs (section 2 of the paper)."""
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +31,7 @@ _SYMMETRY_TOLERANCE = 1e-10
 _NEGATIVE_TOLERANCE = 1e-8
 
 
+@dataclass(eq=False, repr=False)
 class GraphDiscriminant(LinearMap):
     """Discriminant analysis by the Laplacians of two graphs.
 
@@ -124,32 +126,18 @@ class GraphDiscriminant(LinearMap):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        within: str | Callable[..., Any] = "fisher",
-        between: str | Callable[..., Any] = "fisher",
-        *,
-        n_components: int | None = None,
-        n_neighbors: int = 7,
-        n_pairs: int = 20,
-        penalty: str = "class",
-        alpha: float = 0.0,
-        eigenvalue_power: float = 0.0,
-        orthonormal: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.within = within
-        self.between = between
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.n_pairs = n_pairs
-        self.penalty = penalty
-        self.alpha = alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.orthonormal = orthonormal
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    within: str | Callable[..., Any] = "fisher"
+    between: str | Callable[..., Any] = "fisher"
+    _: KW_ONLY
+    n_components: int | None = None
+    n_neighbors: int = 7
+    n_pairs: int = 20
+    penalty: str = "class"
+    alpha: float = 0.0
+    eigenvalue_power: float = 0.0
+    orthonormal: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from labelled samples.

@@ -1,5 +1,6 @@
 """Local Fisher Discriminant Analysis (Sugiyama 2007)."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike
@@ -12,6 +13,7 @@ from mpda.estimators._base import LinearMap
 from mpda.parallel import import_dask_cluster
 
 
+@dataclass(eq=False, repr=False)
 class LFDA(LinearMap):
     """Local Fisher Discriminant Analysis.
 
@@ -98,26 +100,15 @@ class LFDA(LinearMap):
 
     _computes_on_devices = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 7,
-        affinity: str = "full",
-        alpha: float = 0.0,
-        eigenvalue_power: float = 0.5,
-        orthonormal: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.affinity = affinity
-        self.alpha = alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.orthonormal = orthonormal
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 7
+    affinity: str = "full"
+    alpha: float = 0.0
+    eigenvalue_power: float = 0.5
+    orthonormal: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from labelled samples.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
@@ -18,6 +19,7 @@ from mpda.neighbors.graph import center
 _ENERGY = 0.95
 
 
+@dataclass(eq=False, repr=False)
 class LLTSA(LinearMap):
     """Linear Local Tangent Space Alignment, which does not use labels.
 
@@ -98,26 +100,15 @@ class LLTSA(LinearMap):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 12,
-        tangent_dimension: int | None = None,
-        alpha: float = 0.0,
-        eigenvalue_power: float = 0.0,
-        orthonormal: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.tangent_dimension = tangent_dimension
-        self.alpha = alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.orthonormal = orthonormal
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 12
+    tangent_dimension: int | None = None
+    alpha: float = 0.0
+    eigenvalue_power: float = 0.0
+    orthonormal: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
         """Learn the map from samples.

@@ -1,5 +1,6 @@
 """Linearised Parallel Field Embedding on a supervised graph (Lin et al. 2013)."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike
@@ -11,6 +12,7 @@ from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 
 
+@dataclass(eq=False, repr=False)
 class LPFE(LinearMap):
     """Linearised Parallel Field Embedding on the within-class graph.
 
@@ -96,26 +98,15 @@ class LPFE(LinearMap):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 12,
-        tangent_energy: float = 0.95,
-        alpha: float = 0.0,
-        eigenvalue_power: float = 0.0,
-        orthonormal: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.tangent_energy = tangent_energy
-        self.alpha = alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.orthonormal = orthonormal
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 12
+    tangent_energy: float = 0.95
+    alpha: float = 0.0
+    eigenvalue_power: float = 0.0
+    orthonormal: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from labelled samples.

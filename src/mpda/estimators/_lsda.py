@@ -1,5 +1,6 @@
 """Locality Sensitive Discriminant Analysis (Cai et al. 2007)."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike
@@ -11,6 +12,7 @@ from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 
 
+@dataclass(eq=False, repr=False)
 class LSDA(LinearMap):
     """Locality Sensitive Discriminant Analysis.
 
@@ -85,24 +87,14 @@ class LSDA(LinearMap):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 5,
-        between_share: float = 0.1,
-        alpha: float = 0.0,
-        eigenvalue_power: float = 0.0,
-        orthonormal: bool = False,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.between_share = between_share
-        self.alpha = alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.orthonormal = orthonormal
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 5
+    between_share: float = 0.1
+    alpha: float = 0.0
+    eigenvalue_power: float = 0.0
+    orthonormal: bool = False
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from labelled samples.

@@ -4,6 +4,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ _WIDTH_RANGE = (1e-3, 1e3)
 _RIDGE_RANGE = (1e-10, 1e10)
 
 
+@dataclass(eq=False, repr=False)
 class LSDR(LinearMap):
     """Least-Squares Dimension Reduction: the subspace with most information on the classes.
 
@@ -123,32 +125,18 @@ class LSDR(LinearMap):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_centers: int = 200,
-        widths: Sequence[float] | None = None,
-        ridges: Sequence[float] | None = None,
-        n_folds: int = 5,
-        init: str | ArrayLike = "best",
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        max_time: float | None = None,
-        random_state: Any = 0,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_centers = n_centers
-        self.widths = widths
-        self.ridges = ridges
-        self.n_folds = n_folds
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.max_time = max_time
-        self.random_state = random_state
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_centers: int = 200
+    widths: Sequence[float] | None = None
+    ridges: Sequence[float] | None = None
+    n_folds: int = 5
+    init: str | ArrayLike = "best"
+    max_iter: int = 100
+    tol: float = 1e-4
+    max_time: float | None = None
+    random_state: Any = 0
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from labelled samples.

@@ -1,5 +1,6 @@
 """Estimator for the manifold partition alone: patches of the samples that are nearly flat."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from mpda.partition.rules import PARTITIONS, PartitionRule, measure_linearity
 from mpda.partition.tree import Partition, join_partitions
 
 
+@dataclass(eq=False, repr=False)
 class ManifoldPartition(ClusterMixin, BaseEstimator):
     """Partition of samples into patches of bounded size that are nearly flat.
 
@@ -87,20 +89,12 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
     True
     """
 
-    def __init__(
-        self,
-        partition: str = "auto",
-        *,
-        partition_neighbors: int = 6,
-        max_patch_size: int = 10,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.partition = partition
-        self.partition_neighbors = partition_neighbors
-        self.max_patch_size = max_patch_size
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    partition: str = "auto"
+    _: KW_ONLY
+    partition_neighbors: int = 6
+    max_patch_size: int = 10
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Divide the samples into patches.

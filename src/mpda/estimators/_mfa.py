@@ -1,5 +1,6 @@
 """Marginal Fisher Analysis (Yan et al. 2007)."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike
@@ -11,6 +12,7 @@ from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 
 
+@dataclass(eq=False, repr=False)
 class MFA(LinearMap):
     """Marginal Fisher Analysis.
 
@@ -93,28 +95,16 @@ class MFA(LinearMap):
     (150, 2)
     """
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 5,
-        n_pairs: int = 20,
-        penalty: str = "class",
-        alpha: float = 0.0,
-        eigenvalue_power: float = 0.0,
-        orthonormal: bool = False,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.n_pairs = n_pairs
-        self.penalty = penalty
-        self.alpha = alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.orthonormal = orthonormal
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 5
+    n_pairs: int = 20
+    penalty: str = "class"
+    alpha: float = 0.0
+    eigenvalue_power: float = 0.0
+    orthonormal: bool = False
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from labelled samples.

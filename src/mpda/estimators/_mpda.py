@@ -1,5 +1,6 @@
 """Manifold Partition Discriminant Analysis."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
@@ -27,6 +28,7 @@ from mpda.neighbors.approximate_search import check_neighbor_search
 from mpda.partition.rules import PARTITIONS, PartitionRule
 
 
+@dataclass(eq=False, repr=False)
 class MPDA(LinearMap):
     """Manifold Partition Discriminant Analysis.
 
@@ -154,44 +156,24 @@ class MPDA(LinearMap):
 
     _computes_on_devices = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 20,
-        gamma: float = 0.1,
-        alpha: float = 0.2,
-        tangent_alpha: float | None = None,
-        eigenvalue_power: float = 0.0,
-        units: str = "relative",
-        partition: Any = "auto",
-        partition_neighbors: int = 6,
-        max_patch_size: int = 10,
-        tangent_energy: float = 0.95,
-        affinity: str = "knn",
-        anchors: bool = False,
-        neighbor_search: Any = "auto",
-        solver: str = "reduced",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.gamma = gamma
-        self.alpha = alpha
-        self.tangent_alpha = tangent_alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.units = units
-        self.partition = partition
-        self.partition_neighbors = partition_neighbors
-        self.max_patch_size = max_patch_size
-        self.tangent_energy = tangent_energy
-        self.affinity = affinity
-        self.anchors = anchors
-        self.neighbor_search = neighbor_search
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 20
+    gamma: float = 0.1
+    alpha: float = 0.2
+    tangent_alpha: float | None = None
+    eigenvalue_power: float = 0.0
+    units: str = "relative"
+    partition: Any = "auto"
+    partition_neighbors: int = 6
+    max_patch_size: int = 10
+    tangent_energy: float = 0.95
+    affinity: str = "knn"
+    anchors: bool = False
+    neighbor_search: Any = "auto"
+    solver: str = "reduced"
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
         """Learn the map.

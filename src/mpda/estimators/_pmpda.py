@@ -1,5 +1,6 @@
 """Pairwise-variate Manifold Partition Discriminant Analysis."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
@@ -17,6 +18,7 @@ from mpda.estimators._tangent_fit import (
 )
 
 
+@dataclass(eq=False, repr=False)
 class PMPDA(LinearMap):
     """Pairwise-variate MPDA: every sample has a tangent space of its own.
 
@@ -96,36 +98,20 @@ class PMPDA(LinearMap):
 
     _computes_on_devices = True
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        n_neighbors: int = 20,
-        gamma: float = 0.1,
-        alpha: float = 0.2,
-        tangent_alpha: float | None = None,
-        eigenvalue_power: float = 0.0,
-        units: str = "relative",
-        tangent_energy: float = 0.95,
-        affinity: str = "knn",
-        neighbor_search: Any = "auto",
-        solver: str = "reduced",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.n_neighbors = n_neighbors
-        self.gamma = gamma
-        self.alpha = alpha
-        self.tangent_alpha = tangent_alpha
-        self.eigenvalue_power = eigenvalue_power
-        self.units = units
-        self.tangent_energy = tangent_energy
-        self.affinity = affinity
-        self.neighbor_search = neighbor_search
-        self.solver = solver
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_components: int | None = None
+    _: KW_ONLY
+    n_neighbors: int = 20
+    gamma: float = 0.1
+    alpha: float = 0.2
+    tangent_alpha: float | None = None
+    eigenvalue_power: float = 0.0
+    units: str = "relative"
+    tangent_energy: float = 0.95
+    affinity: str = "knn"
+    neighbor_search: Any = "auto"
+    solver: str = "reduced"
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map.
