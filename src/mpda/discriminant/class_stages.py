@@ -14,20 +14,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
 from mpda._lib.array_types import Array, ArrayLike, Ints
-from mpda._lib.arrays import (
-    add_segments,
-    array_namespace,
-    ldexp,
-    take,
-    to_device,
-    to_host,
-    zeros,
-)
+from mpda._lib.arrays import add_segments, array_namespace, ldexp, take, to_device, to_host, zeros
 from mpda._lib.samples import ClassSamples, LabelledSamples
 from mpda._lib.threads import SMALL, THREADS, count_threads, limit_openmp
 from mpda._lib.validation import load_class
@@ -47,13 +39,11 @@ from mpda.neighbors.approximate_search import search_neighbors
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, symmetric_graph
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.parallel.local import report_progress
-from mpda.partition.rules import (
-    PartitionRule,
-    check_patch_labels,
-    cluster_class,
-    known_patches,
-)
+from mpda.partition.rules import PartitionRule, check_patch_labels, cluster_class, known_patches
 from mpda.partition.tree import Partition
+
+if TYPE_CHECKING:
+    from mpda.parallel.dask_cluster import ClusterSamples
 
 # From this many samples on, most of the work on a class is in NumPy, SciPy and scikit-learn, which
 # release Python's lock, so that classes gain from threads.
@@ -61,9 +51,9 @@ LARGE_CLASS = 1000
 # Bytes of within-class forms and of neighbour lists that are kept between the two passes of a fit.
 # What does not fit is computed twice. Lists of 64 MiB are those of 200,000 samples: with them a
 # class of 100,000 samples takes 27 s, without them 42 s. Forms are larger and faster to compute.
-_HOST_BYTES = 96 * 2**20, 64 * 2**20
+_HOST_BYTES = {"forms": 96 * 2**20, "lists": 64 * 2**20}
 # On a device, where memory is larger and computing twice costs many kernel launches.
-_DEVICE_BYTES = 2**32, 2**31
+_DEVICE_BYTES = {"forms": 2**32, "lists": 2**31}
 
 Result = TypeVar("Result")
 
@@ -184,7 +174,7 @@ class ClassStages:
             lists = find_neighbors(points, k)
         else:
             lists = search_neighbors(points, k, search)
-        if self._memory is None or self._memory.admit_lists(lists.nbytes):
+        if self._memory is None or self._memory.admit("lists", lists.nbytes):
             self._lists[search] = lists
         return lists
 
@@ -208,7 +198,7 @@ class ClassStages:
 
     def _keep_form(self, settings: ClassSettings, form: WithinForm) -> None:
         self._form = None
-        if self._memory is None or self._memory.admit_form(form.nbytes):
+        if self._memory is None or self._memory.admit("forms", form.nbytes):
             self._form = settings, form
 
 
@@ -244,24 +234,23 @@ def _patch_means(X: Array, labels: Ints) -> Array:
 
 
 class StageMemory:
-    """Limit on the bytes of forms and neighbour lists that the stages of all classes keep."""
+    """Limit on the bytes of each kind of stage that all classes together keep.
 
-    def __init__(self, form_bytes: int, list_bytes: int) -> None:
-        self._form_bytes = form_bytes
-        self._list_bytes = list_bytes
+    Parameters
+    ----------
+    **limits : int
+        Bytes that may be kept of each kind.
+    """
+
+    def __init__(self, **limits: int) -> None:
+        self._bytes_left = limits
         self._lock = threading.Lock()
 
-    def admit_form(self, n_bytes: int) -> bool:
-        """Return True, and count the bytes, if a form of this size may be kept."""
+    def admit(self, kind: str, n_bytes: int) -> bool:
+        """Return True, and count the bytes, if a stage of this kind and size may be kept."""
         with self._lock:
-            self._form_bytes -= n_bytes
-            return self._form_bytes >= 0
-
-    def admit_lists(self, n_bytes: int) -> bool:
-        """Return True, and count the bytes, if neighbour lists of this size may be kept."""
-        with self._lock:
-            self._list_bytes -= n_bytes
-            return self._list_bytes >= 0
+            self._bytes_left[kind] -= n_bytes
+            return self._bytes_left[kind] >= 0
 
 
 class ClassPool(Protocol):
@@ -302,7 +291,7 @@ class LocalClasses:
         progress: str | None = None,
     ) -> None:
         on_host = isinstance(samples.X, np.ndarray)
-        memory = None if keep_all else StageMemory(*(_HOST_BYTES if on_host else _DEVICE_BYTES))
+        memory = None if keep_all else StageMemory(**(_HOST_BYTES if on_host else _DEVICE_BYTES))
         labels = None if patches is None else check_patch_labels(patches, samples.y)
         self.stages = [
             ClassStages(
@@ -350,6 +339,35 @@ class LocalClasses:
                 pending.append(threads.submit(work, stages))
             for future in pending:
                 yield future.result()
+
+
+def build_class_pool(
+    samples: LabelledSamples | ClusterSamples,
+    patches: ArrayLike | None,
+    n_jobs: int | None,
+    progress: str | None,
+) -> ClassPool:
+    """Create the stages of all classes where their samples are.
+
+    Parameters
+    ----------
+    samples : LabelledSamples or ClusterSamples
+        Samples of all classes.
+    patches : array-like of int of shape (n_samples,) or None
+        Patches given by the user, for samples in memory only.
+    n_jobs : int or None
+        Number of classes that are worked on at a time. A cluster decides that itself.
+    progress : str or None
+        Name under which progress goes to stderr.
+
+    Returns
+    -------
+    ClassPool
+        The classes in their order.
+    """
+    if not isinstance(samples, LabelledSamples):
+        return samples.class_pool(ClassStages, progress)
+    return LocalClasses(samples, patches=patches, n_jobs=n_jobs, progress=progress)
 
 
 @dataclass(frozen=True)

@@ -108,9 +108,16 @@ class DiscriminantFit:
         )
 
 
-def resolve_penalties(penalties: Penalties, units: Units) -> Strengths:
+def absolute_strengths(penalties: Penalties, coordinates: Coordinates) -> Strengths:
+    """Return the strengths of penalties that are in squared units of X."""
+    one = coordinates.from_squared_units(1.0)
+    return _multiply(penalties, Units(one, one, one))
+
+
+def _multiply(penalties: Penalties, units: Units) -> Strengths:
     """Return the weight and the ridges in squared units of the points."""
     alpha = penalties.alpha * units.alpha
+    # The paper has one ridge for t and v: beta = alpha, whatever the units.
     beta = alpha if penalties.tangent_alpha is None else penalties.tangent_alpha * units.beta
     strengths = Strengths(penalties.gamma * units.gamma, alpha, beta)
     if max(strengths.gamma, strengths.alpha, strengths.beta) > LARGEST_STRENGTH:
@@ -120,14 +127,6 @@ def resolve_penalties(penalties: Penalties, units: Units) -> Strengths:
             "products with it leave the range of floating-point numbers. Set a smaller value."
         )
     return strengths
-
-
-def absolute_strengths(penalties: Penalties, coordinates: Coordinates) -> Strengths | None:
-    """Return the strengths of penalties in squared units of X; None if they are relative."""
-    if penalties.relative:
-        return None
-    one = coordinates.from_squared_units(1.0)
-    return resolve_penalties(penalties, Units(one, one, one))
 
 
 def fit_discriminant(
@@ -162,26 +161,31 @@ def fit_discriminant(
     coordinates = samples.coordinates
     limit = 1 if coordinates.dimension <= SMALL else None
     with THREADS.limit(limits=limit, user_api="blas"):
-        strengths = absolute_strengths(settings.penalties, coordinates)
-        if strengths is None:
-            units = sums.units(samples.n_varying, coordinates.from_squared_units(1.0))
-            strengths = resolve_penalties(settings.penalties, units)
+        strengths = _resolve_strengths(settings.penalties, sums, samples)
+        if settings.penalties.relative:
+            # The second pass over the classes. Forms that were kept are not computed again.
             schur_complement = sums.schur_complement
             eliminated: list[ClassSummary] = []
             work = partial(ClassStages.eliminate, settings=settings.classes, strengths=strengths)
-            for result in classes.map("Schur complements (2/2)", work):
+            results = classes.map("Schur complements (2/2)", work)
+            for summary, result in zip(summaries, results, strict=True):
                 schur_complement = schur_complement + result.matrix
-                summary = summaries[len(eliminated)]
                 eliminated.append(replace(summary, solver=result.solver, residual=result.residual))
             sums, summaries = replace(sums, schur_complement=schur_complement), eliminated
         state = FitState(sums, strengths, coordinates)
         return solve_fit(state, summaries, settings.two_stage, n_components)
 
 
+def _resolve_strengths(penalties: Penalties, sums: ClassSums, samples: FitSamples) -> Strengths:
+    """Return gamma, alpha and beta in squared units of the points, from relative units or not."""
+    if not penalties.relative:
+        return absolute_strengths(penalties, samples.coordinates)
+    one = samples.coordinates.from_squared_units(1.0)
+    return _multiply(penalties, sums.units(samples.n_varying, one))
+
+
 def solve_all_settings(
-    classes: ClassPool,
-    samples: FitSamples,
-    settings: Sequence[DiscriminantSettings],
+    classes: ClassPool, samples: FitSamples, settings: Sequence[DiscriminantSettings]
 ) -> Iterator[tuple[int, Directions | SingularFormError]]:
     """Compute all directions for many settings on the same samples.
 
@@ -196,18 +200,13 @@ def solve_all_settings(
     directions : Directions or SingularFormError
         In the units of X; the error where a setting has no answer.
     """
-    coordinates = samples.coordinates
     groups: dict[ClassSettings, list[int]] = {}
     for index, setting in enumerate(settings):
         groups.setdefault(setting.classes, []).append(index)
     for class_settings, indices in groups.items():
         sums = sum_contributions(classes, class_settings).sums
-        units = sums.units(samples.n_varying, coordinates.from_squared_units(1.0))
-        strengths = {
-            i: absolute_strengths(settings[i].penalties, coordinates)
-            or resolve_penalties(settings[i].penalties, units)
-            for i in indices
-        }
+        strengths = {i: _resolve_strengths(settings[i].penalties, sums, samples) for i in indices}
+        # Settings of one gamma share the tangent block, whatever their ridges.
         indices.sort(key=lambda i: strengths[i].gamma)
         for gamma, group in groupby(indices, key=lambda i: strengths[i].gamma):
             members = list(group)
@@ -215,9 +214,8 @@ def solve_all_settings(
             complements = _sum_complements(classes, class_settings, gamma, betas, sums)
             for i in members:
                 complement = complements[betas.index(strengths[i].beta)]
-                state = FitState(
-                    replace(sums, schur_complement=complement), strengths[i], coordinates
-                )
+                eliminated = replace(sums, schur_complement=complement)
+                state = FitState(eliminated, strengths[i], samples.coordinates)
                 yield i, _try_solve(state, settings[i].two_stage)
 
 

@@ -14,14 +14,14 @@ from mpda._lib.validation import (
     validate_labelled,
     warn_small_classes,
 )
-from mpda.discriminant.class_stages import LocalClasses, sum_contributions
+from mpda.discriminant.class_stages import build_class_pool, sum_contributions
 from mpda.discriminant.fit import absolute_strengths, fit_discriminant
 from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
 from mpda.estimators._base import LinearMap
 from mpda.estimators._tangent_fit import (
     add_classes,
     fit_many_settings,
-    fit_on_cluster,
+    gather_classes,
     set_fit_attributes,
 )
 from mpda.neighbors.approximate_search import check_neighbor_search
@@ -193,19 +193,7 @@ class MPDA(LinearMap):
         MPDA
             The fitted estimator.
         """
-        settings = self.check_parameters()
-        if is_dask_collection(X):
-            fit_on_cluster(self, X, y, settings, patches)
-            return self
-        samples = validate_labelled(self, X, y, devices=True)
-        warn_small_classes(samples, self.n_neighbors)
-        progress = type(self).__name__ if self.verbose else None
-        classes = LocalClasses(samples, patches=patches, n_jobs=self.n_jobs, progress=progress)
-        penalties, coordinates = settings.penalties, samples.coordinates
-        strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
-        sums = sum_contributions(classes, settings.classes, strengths)
-        fit = fit_discriminant(classes, sums, samples, settings, self.n_components)
-        set_fit_attributes(self, samples, classes, settings, fit)
+        fit_tangent_method(self, X, y, patches)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
@@ -232,9 +220,8 @@ class MPDA(LinearMap):
         MPDA
             The fitted estimator.
         """
-        if not hasattr(self, "components_"):
-            return self.fit(X, y, patches=patches)
-        add_classes(self, X, y, self.check_parameters(), patches)
+        fit = add_classes if hasattr(self, "components_") else fit_tangent_method
+        fit(self, X, y, patches)
         return self
 
     fit_many = fit_many_settings
@@ -264,6 +251,40 @@ class MPDA(LinearMap):
             partition_neighbors=check_count("partition_neighbors", self.partition_neighbors),
             anchors=check_flag("anchors", self.anchors),
         )
+
+
+def fit_tangent_method(
+    estimator: Any, X: ArrayLike, y: ArrayLike, patches: ArrayLike | None = None
+) -> None:
+    """Fit MPDA or PMPDA and set its attributes.
+
+    Parameters
+    ----------
+    estimator : MPDA or PMPDA
+        The estimator.
+    X : array-like of shape (n_samples, n_features)
+        Training samples: an array, a device array or a Dask collection.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    patches : array-like of int of shape (n_samples,), default=None
+        Patches given by the user.
+    """
+    settings = estimator.check_parameters()
+    penalties = settings.penalties
+    if is_dask_collection(X):
+        samples = gather_classes(estimator, X, y, patches, settings)
+    else:
+        samples = validate_labelled(estimator, X, y, devices=True)
+    warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
+    progress = type(estimator).__name__ if estimator.verbose else None
+    classes = build_class_pool(samples, patches, estimator.n_jobs, progress)
+    # Relative units follow from the sums over classes. With absolute units the strengths are known
+    # before, so that one pass over the classes is enough.
+    coordinates = samples.coordinates
+    strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
+    sums = sum_contributions(classes, settings.classes, strengths)
+    fit = fit_discriminant(classes, sums, samples, settings, estimator.n_components)
+    set_fit_attributes(estimator, samples, classes, settings, fit)
 
 
 def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> DiscriminantSettings:

@@ -4,18 +4,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import is_dask_collection, validate_labelled, warn_small_classes
-from mpda.discriminant.class_stages import LocalClasses, sum_contributions
-from mpda.discriminant.fit import absolute_strengths, fit_discriminant
 from mpda.discriminant.settings import DiscriminantSettings
 from mpda.estimators._base import LinearMap
-from mpda.estimators._mpda import check_tangent_parameters
-from mpda.estimators._tangent_fit import (
-    add_classes,
-    fit_many_settings,
-    fit_on_cluster,
-    set_fit_attributes,
-)
+from mpda.estimators._mpda import check_tangent_parameters, fit_tangent_method
+from mpda.estimators._tangent_fit import add_classes, fit_many_settings
 
 
 @dataclass(eq=False, repr=False)
@@ -129,19 +121,7 @@ class PMPDA(LinearMap):
         PMPDA
             The fitted estimator.
         """
-        settings = self.check_parameters()
-        if is_dask_collection(X):
-            fit_on_cluster(self, X, y, settings)
-            return self
-        samples = validate_labelled(self, X, y, devices=True)
-        warn_small_classes(samples, self.n_neighbors)
-        progress = type(self).__name__ if self.verbose else None
-        classes = LocalClasses(samples, n_jobs=self.n_jobs, progress=progress)
-        penalties, coordinates = settings.penalties, samples.coordinates
-        strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
-        sums = sum_contributions(classes, settings.classes, strengths)
-        fit = fit_discriminant(classes, sums, samples, settings, self.n_components)
-        set_fit_attributes(self, samples, classes, settings, fit)
+        fit_tangent_method(self, X, y)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -166,9 +146,8 @@ class PMPDA(LinearMap):
         PMPDA
             The fitted estimator.
         """
-        if not hasattr(self, "components_"):
-            return self.fit(X, y)
-        add_classes(self, X, y, self.check_parameters())
+        fit = add_classes if hasattr(self, "components_") else fit_tangent_method
+        fit(self, X, y)
         return self
 
     fit_many = fit_many_settings

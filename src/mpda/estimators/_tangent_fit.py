@@ -32,17 +32,11 @@ from mpda.discriminant.class_stages import (
     ClassPool,
     ClassStages,
     LocalClasses,
+    build_class_pool,
     sum_contributions,
 )
 from mpda.discriminant.eigenproblem import Directions
-from mpda.discriminant.fit import (
-    DiscriminantFit,
-    FitState,
-    absolute_strengths,
-    fit_discriminant,
-    solve_all_settings,
-    solve_fit,
-)
+from mpda.discriminant.fit import DiscriminantFit, FitState, solve_all_settings, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings
 from mpda.estimators._base import ComponentPath
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
@@ -56,16 +50,23 @@ if TYPE_CHECKING:
 _LARGEST_EXPONENT = 400
 # Class means that differ by less, relative to the largest, are equal up to rounding.
 _EQUAL_MEANS = 1e-9
+# Solvers that take over where the planned one fails, and the reason that is printed.
+_FALLBACKS = {
+    "sparse": "iterative refinement did not converge, so a sparse factorization was used",
+    "range": "the tangent block is singular, so it was solved on its range",
+}
 
 
-def fit_on_cluster(
+def gather_classes(
     estimator: Any,
     X: Any,
     y: Any,
+    patches: ArrayLike | None,
     settings: DiscriminantSettings,
-    patches: ArrayLike | None = None,
-) -> None:
-    """Fit MPDA or PMPDA to Dask collections and set its attributes.
+    *,
+    reset: bool = True,
+) -> LabelledSamples | ClusterSamples:
+    """Bring the rows of Dask collections together by class, on their cluster.
 
     Parameters
     ----------
@@ -75,52 +76,53 @@ def fit_on_cluster(
         Training samples.
     y : array-like of shape (n_samples,), or the name of a column of X
         Class labels.
+    patches : array-like or None
+        An error if it is not None.
     settings : DiscriminantSettings
         Checked parameters.
-    patches : array-like, default=None
-        An error if it is not None.
+    reset : bool, default=True
+        Set to False for samples that are added to an earlier fit.
+
+    Returns
+    -------
+    LabelledSamples or ClusterSamples
+        The former, in memory, if there are no more samples than features.
     """
-    samples = _gather_by_class(estimator, X, y, patches, settings)
-    warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
-    classes = _build_classes(estimator, samples, None)
-    strengths = absolute_strengths(settings.penalties, samples.coordinates)
-    sums = sum_contributions(classes, settings.classes, strengths)
-    fit = fit_discriminant(classes, sums, samples, settings, estimator.n_components)
-    set_fit_attributes(estimator, samples, classes, settings, fit)
+    if patches is not None:
+        raise TypeError("patches cannot be given for Dask collections: leave them to partition.")
+    if hasattr(settings.classes.partition, "fit_predict"):
+        raise TypeError(
+            "partition cannot be a clusterer for Dask collections: give the name of a partition, "
+            'such as "auto".'
+        )
+    return import_dask_cluster().gather_by_class(estimator, X, y, reset=reset)
 
 
 def add_classes(
-    estimator: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    settings: DiscriminantSettings,
-    patches: ArrayLike | None = None,
+    estimator: Any, X: ArrayLike, y: ArrayLike, patches: ArrayLike | None = None
 ) -> None:
     """Add the classes of X, y to a fitted MPDA or PMPDA and update its attributes.
 
     Parameters
     ----------
     estimator : MPDA or PMPDA
-        The fitted estimator.
+        The fitted estimator. Parameters that the sums depend on must not have changed.
     X : array-like of shape (n_samples, n_features)
         Samples of new classes.
     y : array-like of shape (n_samples,)
         Class labels.
-    settings : DiscriminantSettings
-        Checked parameters; those that the sums depend on must not have changed.
     patches : array-like of int of shape (n_samples,), default=None
         Patches given by the user.
     """
-    fitted = estimator._settings
+    settings, fitted = estimator.check_parameters(), estimator._settings
     if (settings.classes, settings.penalties) != (fitted.classes, fitted.penalties):
         raise ValueError(
             "partial_fit adds to sums over classes that were computed with other parameters. Only "
             "n_components, solver, eigenvalue_power, n_jobs and verbose may change between calls; "
             "call fit to start again."
         )
-    samples: LabelledSamples | ClusterSamples
     if is_dask_collection(X):
-        samples = _gather_by_class(estimator, X, y, patches, settings, reset=False)
+        samples = gather_classes(estimator, X, y, patches, settings, reset=False)
     else:
         samples = validate_labelled(estimator, X, y, reset=False, devices=True)
     _check_addition(estimator, samples)
@@ -129,7 +131,8 @@ def add_classes(
     if _is_repeated_call(estimator, samples, state):
         return
     warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
-    classes = _build_classes(estimator, samples, patches)
+    progress = type(estimator).__name__ if estimator.verbose else None
+    classes = build_class_pool(samples, patches, estimator.n_jobs, progress)
     added = sum_contributions(classes, settings.classes, state.strengths, state.sums)
     state = FitState(added.sums, state.strengths, state.coordinates)
     fit = solve_fit(state, added.summaries, settings.two_stage, estimator.n_components)
@@ -185,35 +188,6 @@ def fit_many_settings(
                     yield ComponentPath(index, components)
                 else:
                     yield ComponentPath(index, None, failure=str(result))
-
-
-def _build_classes(
-    estimator: Any, samples: LabelledSamples | ClusterSamples, patches: ArrayLike | None
-) -> ClassPool:
-    progress = type(estimator).__name__ if estimator.verbose else None
-    if not isinstance(samples, LabelledSamples):
-        return samples.class_pool(ClassStages, progress)
-    return LocalClasses(samples, patches=patches, n_jobs=estimator.n_jobs, progress=progress)
-
-
-def _gather_by_class(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    patches: ArrayLike | None,
-    settings: DiscriminantSettings,
-    *,
-    reset: bool = True,
-) -> LabelledSamples | ClusterSamples:
-    """Bring the rows of Dask collections together by class, on their cluster."""
-    if patches is not None:
-        raise TypeError("patches cannot be given for Dask collections: leave them to partition.")
-    if hasattr(settings.classes.partition, "fit_predict"):
-        raise TypeError(
-            "partition cannot be a clusterer for Dask collections: give the name of a partition, "
-            'such as "auto".'
-        )
-    return import_dask_cluster().gather_by_class(estimator, X, y, reset=reset)
 
 
 def _check_addition(estimator: Any, samples: LabelledSamples | ClusterSamples) -> None:
@@ -333,7 +307,7 @@ def set_fit_attributes(
         _report_fallbacks(type(estimator).__name__, samples.classes.tolist(), fit)
     # The Schur complement has the square of the residual as relative error.
     residual = max(fit.residual, residuals.max() ** 2)
-    warn_inaccurate(residual, fit.directions.condition, stacklevel=4)
+    warn_inaccurate(residual, fit.directions.condition)
 
 
 def _set_patch_attributes(
@@ -370,15 +344,6 @@ def _set_patch_attributes(
 
 def _report_fallbacks(title: str, labels: list[Any], fit: DiscriminantFit) -> None:
     """Name the classes whose tangent vectors needed another solver than planned."""
-    for solver, reason in (
-        ("sparse", "iterative refinement did not converge, so a sparse factorization was used"),
-        ("range", "the tangent block is singular, so it was solved on its range"),
-    ):
-        names = [
-            repr(label)
-            for label, summary in zip(labels, fit.summaries, strict=True)
-            if summary.solver == solver
-        ]
-        if names:
-            rest = " and more" if len(names) > 5 else ""
-            print(f"{title}, class {', '.join(names[:5])}{rest}: {reason}", file=sys.stderr)
+    for label, summary in zip(labels, fit.summaries, strict=True):
+        if summary.solver in _FALLBACKS:
+            print(f"{title}, class {label!r}: {_FALLBACKS[summary.solver]}", file=sys.stderr)

@@ -16,12 +16,7 @@ from sklearn.base import clone
 from mpda._lib.array_types import Floats
 from mpda._lib.arrays import to_device, to_host
 from mpda._lib.validation import check_option
-from mpda.neighbors.neighbor_lists import (
-    ClassPoints,
-    NeighborLists,
-    find_neighbors,
-    pair_distances,
-)
+from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors, pair_distances
 
 NEIGHBOR_SEARCHES = ("auto", "exact", "faiss")
 # Smaller classes are searched exactly, also by "faiss": that takes a few seconds at most.
