@@ -321,7 +321,7 @@ def test_accelerator_arrays_without_dispatch_are_rejected(monkeypatch):
     strict = pytest.importorskip("array_api_strict")
     X, y = digits()
     # The machine of the tests may have no accelerator.
-    monkeypatch.setattr("mpda._lib.device_inputs.is_on_accelerator", lambda X: True)
+    monkeypatch.setattr("mpda._lib.arrays.is_on_accelerator", lambda X: True)
     with pytest.raises(TypeError, match=r"set_config\(array_api_dispatch=True\)"):
         MPDA(3).fit(strict.asarray(X), y)
 
@@ -329,7 +329,7 @@ def test_accelerator_arrays_without_dispatch_are_rejected(monkeypatch):
 def test_devices_without_double_precision_are_rejected(library, monkeypatch):
     X, y = digits()
     # The libraries of the tests have double precision on every device.
-    monkeypatch.setattr("mpda._lib.device_inputs.has_double_precision", lambda X: False)
+    monkeypatch.setattr("mpda._lib.arrays.has_double_precision", lambda X: False)
     for method in (MPDA(3), LFDA(3), GramPCA(3)):
         with pytest.raises(TypeError, match="computes in double precision, which"):
             method.fit(library(X), y)
