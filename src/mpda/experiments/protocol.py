@@ -63,8 +63,7 @@ class Problem:
 
 def _usps(name: str, title: str, *digits: int) -> Problem:
     """Return a task of the LFDA paper: two classes of five digits each, 100 images a digit."""
-    classes = frozenset(digits)
-    return Problem(name, title, "usps", per_label=100, classes=classes, published=False)
+    return Problem(name, title, "usps", per_label=100, classes=frozenset(digits), published=False)
 
 
 _FACES = "face_detection"

@@ -58,7 +58,6 @@ def find_published(problem: str, method: str) -> PublishedResult | None:
     PublishedResult or None
         None if the paper has no such entry.
     """
-    row = read_published()["table2"]["rows"].get(method, {})
     # By data set: the equalized and the plain faces are compared with the paper's one column.
-    entry = row.get(PROBLEMS[problem].dataset)
+    entry = read_published()["table2"]["rows"].get(method, {}).get(PROBLEMS[problem].dataset)
     return None if entry is None else PublishedResult(**entry)

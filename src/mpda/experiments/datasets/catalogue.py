@@ -57,6 +57,7 @@ def _read_catalogue() -> dict[str, Dataset]:
     text = files("mpda.experiments.datasets").joinpath("catalogue.json").read_text("utf-8")
     entries = {}
     for name, fields in json.loads(text).items():
+        # "kind" names the class of the source, and the other keys are its fields.
         source = fields.pop("source", None)
         if source is not None:
             source = _SOURCES[source.pop("kind")](**source)

@@ -6,6 +6,7 @@ checksum of the catalogue before anyone uses them.
 
 import os
 import warnings
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
@@ -62,6 +63,7 @@ def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Ar
     """
     entry = dataset(name)
     directory = directory or os.environ.get("MPDA_DATA")
+    # A misspelt directory must not end in a download of what the user already has.
     if directory is not None and not os.path.isdir(directory):
         raise DatasetError(f"The data directory {directory} does not exist or is not a directory.")
     if isinstance(entry.source, Bundled):
@@ -69,6 +71,7 @@ def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Ar
         return _check(entry, bunch.data, bunch.target, str(entry.source), exact=True)
     local = Path(directory or "") / f"{name}.npz"
     if directory is not None and (arrays := _read(local)) is not None:
+        # Not exact: users may have another edition of a data set on purpose. They are warned.
         return _check(entry, *arrays, str(local), exact=False)
     if isinstance(entry.source, Excerpt):
         X, y = load(entry.source.name, directory)
@@ -85,6 +88,7 @@ def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Ar
     except Exception as error:  # no network, an incomplete download, another format
         reason = f"{entry.source} could not be downloaded ({one_line(error)})"
         raise DatasetError(f"{absence}. {reason}. {_ADVICE.format(name)}") from error
+    # Checked before it is kept, so that a wrong download is not found in the cache for ever after.
     _check(entry, X, y, str(entry.source), exact=entry.exact)
     _keep(cached, X, y)
     return X, y
@@ -108,8 +112,7 @@ def _read(path: Path) -> tuple[Array, Labels] | None:
         arrays = read_arrays(path)
         if "X" not in arrays:
             for name in ("X", "y"):
-                halves = arrays[f"{name}_train"], arrays[f"{name}_test"]
-                arrays[name] = np.concatenate(halves)
+                arrays[name] = np.concatenate([arrays[f"{name}_train"], arrays[f"{name}_test"]])
         X, y = arrays["X"], arrays["y"]
         if X.dtype.kind not in "biuf" or not np.isfinite(X).all():
             raise ValueError(f"X must be finite real numbers, got {X.dtype}")
@@ -156,11 +159,10 @@ def compute_checksum(X: Array, y: Labels) -> str:
     with np.errstate(over="ignore"):  # an overflow to inf changes the checksum, as it should
         samples = np.ascontiguousarray(X, dtype="<f4") + np.float32(0.0)  # -0 becomes 0
     digests = np.array([sha256(row.tobytes()).hexdigest() for row in samples])
-    classes = [_hash_sorted(digests[y == label]) for label in np.unique(y)]
-    return _hash_sorted(np.array(classes))
+    return _hash_sorted(_hash_sorted(digests[y == label]) for label in np.unique(y))
 
 
-def _hash_sorted(digests: Labels) -> str:
+def _hash_sorted(digests: Iterable[str]) -> str:
     return sha256("".join(sorted(digests)).encode()).hexdigest()
 
 

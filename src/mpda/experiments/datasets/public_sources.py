@@ -110,7 +110,8 @@ class OpenML:
         from sklearn.datasets import fetch_openml
 
         print(f"Downloading {self} ..", file=sys.stderr)
-        # No copy in scikit-learn's cache, because ours keeps one.
+        # No copy in scikit-learn's cache, because ours keeps one. Its own ARFF parser, because the
+        # default one needs pandas, which only the command line requires.
         options = {"as_frame": False, "parser": "liac-arff", "cache": False, "n_retries": 1}
         bunch = fetch_openml(data_id=self.data_id, **options)
         return np.asarray(bunch.data, dtype=np.float32), _encode_labels(bunch.target)
@@ -161,6 +162,7 @@ class ImageArchive:
             content = io.BytesIO(response.read())
         with zipfile.ZipFile(content) as archive:
             matches = filter(None, map(_IMAGE_NAME.fullmatch, archive.namelist()))
+            # By number: the names sort obj10 before obj2, and the splits depend on the order.
             names = sorted((int(match[1]), int(match[2]), match[0]) for match in matches)
             images = [_read_image(archive, name) for _, _, name in names]
         X = np.array([_reduce_image(image, self.reduction) for image in images])
@@ -184,5 +186,6 @@ def _reduce_image(pixels: Floats, reduction: str) -> Array:
     if reduction == "block mean":
         means = blocks.mean(axis=(1, 3))[:, :, 0] / 255.0
         return means.ravel(order="F").astype(np.float32)
+    # A bilinear reduction without smoothing, to one quarter, reads only the central 2 x 2 pixels.
     centres = np.rint(blocks[:, 1:3, :, 1:3, :3].mean(axis=(1, 3)))
     return np.rint(centres @ _GREY_WEIGHTS).ravel().astype(np.uint8)
