@@ -31,17 +31,17 @@ def make_digits():
     return pd.DataFrame(X, columns=names).assign(digit=[f"d{c}" for c in y[:600]])
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "npz"])
 def test_fit_on_the_cluster_equals_the_local_fit(client, kind, capsys):
     frame = make_digits()
     X, y = frame.drop(columns="digit"), frame["digit"]
     if kind == "npz":
         np.savez("d.npz", X=X.to_numpy(), digit=y.to_numpy(dtype=str))
-    elif kind == "csv":
-        frame.assign(name="x", note="y").to_csv("d.csv", index=False)
+    elif "csv" in kind:
+        frame.assign(name="x", note="y").to_csv(f"d.{kind}", index=False)
     else:
         frame.to_parquet("d.parquet")
-    drop = ("--drop", "name", "note") if kind == "csv" else ()
+    drop = ("--drop", "name", "note") if "csv" in kind else ()
     options = ("--label", "digit", "--components", "5", "--set", "n_neighbors=8", *drop)
     address = client.scheduler.address
     assert call("fit", f"d.{kind}", *options, "--scheduler", address, "--pca", "none") == 0
@@ -49,7 +49,7 @@ def test_fit_on_the_cluster_equals_the_local_fit(client, kind, capsys):
     local = MPDA(5, n_neighbors=8).fit(X, y)
     remote = load("d.mpda")["mpda"]
     assert largest_angle(remote.components_.T, local.components_.T) < 1e-6
-    assert call("evaluate", "d.mpda", f"d.{kind}", "--label", "digit", "--json") == 0
+    assert call("evaluate", "d.mpda", f"d.{kind}", "--label", "digit", *drop, "--json") == 0
     assert json.loads(capsys.readouterr().out)["error"] < 10
 
 

@@ -7,6 +7,7 @@ commands send their tasks to the workers. Needs ``pip install 'mpda[dask]'``.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mpda.cli.table_source import TableSource
@@ -103,7 +104,8 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
     elif suffix == ".parquet" or source.data.is_dir():
         frame = dd.read_parquet(path)
     else:
-        table = read_table(source.data, label=source.label, skip_missing=source.skip_missing)
+        read = partial(read_table, source.data, label=source.label, drop=source.drop or ())
+        table = read(skip_missing=source.skip_missing)
         return da.from_array(np.asarray(table.X), chunks=(_CHUNK_ROWS, -1)), table.labels
     drop = split_names(source.drop or (), list(frame.columns))
     missing = [name for name in [source.label, *drop] if name not in frame.columns]

@@ -49,6 +49,8 @@ def make_command(function: Callable[..., None]) -> Callable[..., None]:
         with report_in_one_line(quiet=values["terminal"].quiet):
             function(**values)
 
+    # typer reads the signature. Keyword-only, because options with and without a default follow
+    # one another in any order once the groups are joined.
     keyword = inspect.Parameter.KEYWORD_ONLY
     signature = inspect.Signature([option.replace(kind=keyword) for option in options.values()])
     command.__signature__ = signature  # type: ignore[attr-defined]

@@ -73,8 +73,7 @@ def compare(
         "errors, so its error on new samples is probably a little higher."
     )
     summary = [*model.verdict, caveat, *map(messages.make_sentence, notes)]
-    title = f"{table.name}: comparison of methods"
-    collected = model.collect(title, terminal.command, summary)
+    collected = model.collect(f"{table.name}: comparison of methods", terminal.command, summary)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
     terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
 

@@ -135,6 +135,7 @@ def datasets(
         terminal.finish(entries, lines)
         return
     _write_dataset(names[0], data, out)
+    # The keys of the JSON object are names of data sets, so "files" is no key of it.
     terminal.finish(entries, files=None if terminal.as_json else [out])
 
 

@@ -110,13 +110,13 @@ def fit(
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]
     save(selected.model, out, notes=to_json_types(saved))
+    # Collecting maps all samples again, which a fit without a report need not wait for.
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
         summary = [*model.verdict, *map(messages.make_sentence, notes)]
         collected = model.collect(f"{table.name}: {contender.name}", terminal.command, summary)
     paths = [out, *files.write(collected)]
-    selection = model_results.select_for_json(collected)
-    terminal.finish(selection, _describe(model), notes, paths)
+    terminal.finish(model_results.select_for_json(collected), _describe(model), notes, paths)
 
 
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:

@@ -62,9 +62,9 @@ def shorten_label(label: Any) -> str:
     str
         One line; the middle of a long label is cut, because labels often differ at the end.
     """
-    text = " ".join(str(label).split())
-    half = _LABEL_WIDTH // 2
-    return text if len(text) <= _LABEL_WIDTH else f"{text[:half]}…{text[1 - half :]}"
+    from mpda.plotting.styles import shorten
+
+    return shorten(str(label), _LABEL_WIDTH)
 
 
 def format_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -123,19 +123,20 @@ def describe_table(table: Table) -> str:
     return f"{table.name}: {len(table.X)} samples, {table.X.shape[1]} features{classes}"
 
 
-def describe_folds(n_folds: int) -> str:
+def describe_folds(rows: Sequence[FoldResult]) -> str:
     """Explain how a comparison was measured.
 
     Parameters
     ----------
-    n_folds : int
-        Number of outer folds.
+    rows : sequence of dict
+        One row for every method and outer fold.
 
     Returns
     -------
     str
         Sentences without a final full stop.
     """
+    n_folds = len({row["seed"] for row in rows})
     return (
         "Error: share of samples whose nearest neighbour has another class, measured by "
         f"{n_folds}-fold nested cross-validation: the samples that measure it took no part in "
@@ -159,5 +160,4 @@ def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
     from mpda.assessment import format_error_table
 
     star = "* lowest error, or not significantly higher (paired t-test, 5 %)"
-    explanation = describe_folds(len({row["seed"] for row in rows}))
-    return [*format_error_table(rows, "error"), star, "", wrap(f"{explanation}.")]
+    return [*format_error_table(rows, "error"), star, "", wrap(f"{describe_folds(rows)}.")]

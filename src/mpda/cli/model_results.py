@@ -118,6 +118,7 @@ class MeasuredModel:
         )
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)
+        # The patches were cut in the space after scaling and PCA, so that space is drawn.
         projection = mapping.steps[-1][1]
         if hasattr(projection, "patch_labels_"):
             X = mapping[:-1].transform(table.to_frame()) if len(mapping.steps) > 1 else table.X
@@ -133,6 +134,7 @@ class MeasuredModel:
         rows = [row for row in self.rows if row["method"] == self.method]
         if not rows:
             return None
+        # Folds test the samples in another order than that of the table.
         order = np.argsort(np.concatenate([row["tested"] for row in rows]))
         return np.concatenate([row["predicted"] for row in rows])[order]
 
@@ -170,8 +172,8 @@ def collect_comparison(table: Table, rows: Sequence[FoldResult]) -> dict[str, An
     """
     from mpda.report import collect
 
-    how = describe_folds(len({row["seed"] for row in rows}))
-    return collect.collect_comparison(rows, how, {"": table.name})
+    # The rows of nested cross-validation have one problem, without a name.
+    return collect.collect_comparison(rows, describe_folds(rows), {"": table.name})
 
 
 def collect_model_sections(

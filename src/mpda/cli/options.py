@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mpda.assessment import AssessmentProtocol
 
 Count = Annotated[int, typer.Option(min=1)]
-SkipMissing = Annotated[bool, typer.Option("--skip-missing")]
 FeatureScaling = StrEnum("FeatureScaling", "AUTO NONE STANDARD")
 FeatureScaling.__doc__ = "Values of ``--scale``."
 
@@ -70,6 +69,7 @@ class MeasurementOptions:
         AssessmentProtocol
             The protocol, with at least two folds, used or not.
         """
+        # Checked before scikit-learn is imported, so that a mistake is reported at once.
         if not re.fullmatch(r"auto|none|0?\.\d*[1-9]\d*", self.pca):
             limits = "auto, none or a number between 0 and 1"
             stop(f"mpda: --pca must be {limits}, got {self.pca!r}.", 2)
@@ -153,7 +153,7 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     by_plain_name = {_normalize(name): name for name in choices}
     available = f"available: {', '.join(by_plain_name.values())}."
     names = [_normalize(name) for value in values or () for name in value.split(",")]
-    names = [name for name in names if name]
+    names = [name for name in names if name]  # "lda, mpda," has an empty name at its end
     for name in names:
         if name not in by_plain_name:
             stop(f"mpda: {option}: unknown name {name!r}; {available}", 2)
@@ -205,6 +205,7 @@ def parse_parameters(values: Iterable[str] | None) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         if not sign or not name:
             stop(f"mpda: --set needs NAME=VALUE, for example --set alpha=0.1, got {text!r}.", 2)
+        # Lower case, since users write Python's True and None where JSON has true and null.
         try:
             parameters[name] = json.loads("null" if value.lower() == "none" else value.lower())
         except ValueError:

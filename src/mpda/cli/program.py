@@ -16,9 +16,13 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from mpda.cli import data_commands, experiment_commands, fit_command, model_commands
 from mpda.cli.command_factory import DocumentedCommand, make_command
+from mpda.cli.data_commands import compare, partition
+from mpda.cli.experiment_commands import ExperimentName, datasets, demo, report, reproduce
+from mpda.cli.fit_command import fit
+from mpda.cli.model_commands import evaluate, export, transform
 
+COMMANDS = (fit, transform, evaluate, compare, partition, report, export, datasets, reproduce, demo)
 # Building the commands takes a tenth of a second, which tests that run many would notice.
 _get_command = cache(get_command)
 # Options that accept several words: --datasets a b.
@@ -43,8 +47,9 @@ def _repeat_list_options(arguments: Iterable[str]) -> list[str]:
         if word.startswith("-"):
             name = word.partition("=")[0]
             option = name if name in _LIST_OPTIONS else None
+        # The first word after the option is its value in any case, even if a file has that name.
         elif option is not None and words[-1] != option:
-            if word in tuple(experiment_commands.ExperimentName) or Path(word).exists():
+            if word in tuple(ExperimentName) or Path(word).exists():
                 option = None
             else:
                 words.append(option)
@@ -61,13 +66,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _function in (
-    fit_command.fit,
-    *(model_commands.transform, model_commands.evaluate),
-    *(data_commands.compare, data_commands.partition),
-    *(experiment_commands.report, model_commands.export),
-    *(experiment_commands.datasets, experiment_commands.reproduce, experiment_commands.demo),
-):
+for _function in COMMANDS:
     app.command(cls=DocumentedCommand)(make_command(_function))
 
 

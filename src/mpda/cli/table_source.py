@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from mpda._lib.atomic_write import check_writable
 from mpda.cli.messages import list_labels, shorten_label
-from mpda.cli.options import SkipMissing
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
@@ -38,7 +39,8 @@ class TableSource:
     data: Path
     label: str | None = None
     drop: list[str] | None = None
-    skip_missing: SkipMissing = False
+    # With its name, typer makes no second option --no-skip-missing.
+    skip_missing: Annotated[bool, typer.Option("--skip-missing")] = False
 
     def check(self, *outputs: Path | None) -> None:
         """Stop if ``--label`` is missing, or if an output cannot be written.
@@ -122,6 +124,7 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
     if classes.size < 2:
         label = shorten_label(classes[0])
         raise TableError(f"All {n_samples} samples have the label {label}; two classes are needed.")
+    # The label column of a table is easily confused with its column of names or numbers.
     if largest < 2:
         raise TableError(
             f"Every sample has a different label in {table.label!r}, so these name samples, not "
@@ -133,6 +136,7 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
         advice = "Use fewer folds, or --folds 0 to measure no error."
         raise TableError(f"--folds {n_folds}: the largest class has {largest} samples. {advice}")
     notes = []
+    # A class needs one sample in each fold; without folds, two samples for a scatter.
     n_required = max(n_folds, 2)
     small_classes = classes[counts < n_required]
     if small_classes.size:
