@@ -121,6 +121,7 @@ class BlockRows:
             triplets.append([array.ravel() for array in (entries, *indices)])
         data, row, column = map(np.concatenate, zip(*triplets, strict=True))
         matrix = coo_array((data, (row, column)), shape=(self.size, self.size)).tocsr()
+        # Padding has added zeros in column 0.
         matrix.eliminate_zeros()
         return matrix
 
@@ -168,6 +169,7 @@ def build_block_rows(
         p, q = (to_device(patch[entries], stored) for patch in (row_patch, column_patch))
         blocks = take(stored, to_device(source[entries], stored))
         flipped = to_device(transposed[entries], stored)
+        # Of each pair only the block (low, high) is stored; the other triangle needs its transpose.
         blocks = xp.where(flipped, xp.matrix_transpose(blocks), blocks)
         if scaling is not None:
             blocks = take(scaling, p) @ blocks @ take(scaling, q)
@@ -175,6 +177,7 @@ def build_block_rows(
         present = np.arange(widths[members].max()) < widths[members, None]
         columns = np.zeros(present.shape, dtype=np.intp)
         columns[present] = indices[column_patch[entries]][mask]
+        # Columns come first, because a mask selects along the leading axes only.
         by_column = xp.permute_dims(blocks[:, :m, :], (0, 2, 1))[to_device(mask, blocks)]
         padded = set_at(zeros((*present.shape, m), blocks), to_device(present, blocks), by_column)
         entries_by_row = as_contiguous(xp.permute_dims(padded, (0, 2, 1)))
@@ -185,6 +188,7 @@ def build_block_rows(
 
 def _iter_groups(dimensions: Ints, widths: Ints, on_host: bool) -> Iterator[Ints]:
     """Yield patches of one dimension > 0 and of similar width, a group at a time."""
+    # Similar widths in a group keep the padding of shorter rows small.
     order = np.lexsort((widths, dimensions))
     order = order[dimensions[order] > 0]
     for members in np.split(order, np.flatnonzero(np.diff(dimensions[order])) + 1):

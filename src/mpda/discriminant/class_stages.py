@@ -112,6 +112,7 @@ class ClassStages:
         summary = ClassSummary(np.empty(0, dtype=np.intp), np.empty(0))
         if geometry.partition is not None:
             summary = ClassSummary(geometry.bases.dimensions, geometry.partition.linearity)
+        # Without strengths the form is kept for the second pass of the fit.
         elimination = None
         if strengths is not None:
             elimination = eliminate_tangents(form, strengths.gamma, strengths.beta)
@@ -131,6 +132,7 @@ class ClassStages:
     def eliminate(self, settings: ClassSettings, strengths: Strengths) -> EliminationResult:
         """Compute the Schur complement S_tv (S_vv + beta I)^-1 S_tv' and release the form."""
         form = self.within_form(settings)
+        # A fit needs the form once; otherwise the forms of all classes would stay in memory.
         self._form = None
         return eliminate_tangents(form, strengths.gamma, strengths.beta)
 
@@ -161,6 +163,7 @@ class ClassStages:
         if not settings.anchors:
             return _ClassGeometry(sample_graph, sample_graph, partition.labels, bases, partition)
         means = _patch_means(Z, partition.labels)
+        # Distances are measured between points: rotated coordinates would break ties.
         anchors = ClassPoints(_patch_means(samples.points, partition.labels))
         graph = EmbeddedGraph(means, build_class_graph(anchors, settings.n_neighbors))
         return _ClassGeometry(sample_graph, graph, np.arange(means.shape[0]), bases, partition)
@@ -169,6 +172,7 @@ class ClassStages:
         search = settings.neighbor_search
         if search in self._lists:
             return self._lists[search]
+        # One search serves the graph and the partition, which take the first of its neighbours.
         k = max(settings.n_neighbors, settings.partition_neighbors, self._max_neighbors)
         if search in ("auto", "exact"):
             lists = find_neighbors(points, k)
@@ -193,6 +197,7 @@ class ClassStages:
         return self._partitions[key]
 
     def _run_clusterer(self, clusterer: Any, points: ClassPoints) -> Ints:
+        # A clusterer may have lengths as parameters (eps of DBSCAN): it gets the units of X.
         X = ldexp(to_host(points.X), self._samples.coordinates.exponent)
         return cluster_class(clusterer, X, self._samples.classes.tolist()[self._index])
 
@@ -304,6 +309,7 @@ class LocalClasses:
             for index, members in enumerate(samples.members)
         ]
         self._progress = progress
+        # With n <= d samples are rotated into their span, so the smaller number is the dimension.
         self._blas_threads = 1 if min(samples.X.shape) <= SMALL else None
         self.n_threads = 1
         n_large = sum(members.size >= LARGE_CLASS for members in samples.members)
@@ -414,6 +420,7 @@ class ClassSums:
         """
         trace = float(array_namespace(self.within).linalg.trace(self.within))
         return Units(
+            # S_tt counts every edge twice, once in each order.
             gamma=trace / (2 * self.n_edges) if trace > 0.0 else one,
             alpha=trace / n_varying if trace > 0.0 else one,
             beta=self.tangent_trace / self.tangent_size if self.tangent_trace > 0.0 else one,
@@ -437,6 +444,7 @@ class ClassSums:
         """Return the sums in the axes in which the present coordinates have this basis (d, r)."""
 
         def rotate(matrix: Array) -> Array:
+            # Rounding makes the product slightly asymmetric; solvers read one triangle only.
             product = basis @ matrix @ basis.T
             return 0.5 * (product + product.T)
 

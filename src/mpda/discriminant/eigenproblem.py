@@ -122,6 +122,7 @@ def solve_eigenproblem(
     between, within = _submatrix(between, features), _submatrix(within, features)
     scale = _equilibration(within if minuend is None else _submatrix(minuend, features))
     between, within = _scale_both_sides(between, scale), _scale_both_sides(within, scale)
+    # A is scaled to entries of at most 1, so that products with its factors cannot overflow.
     unit = float(xp.max(xp.abs(between)))
     if not unit > 0.0:
         return Directions(zeros((0,), between), zeros((d, 0), between))
@@ -134,6 +135,7 @@ def solve_eigenproblem(
         N = spectrum.basis / xp.sqrt(spectrum.values)
         K, condition = N.T @ factor, spectrum.condition(_UNIT_SIZE)
     definite = bool(xp.all(signs > 0.0))
+    # K'K is as small as the rank of A; K J K' has the size of B, but allows negative signs.
     lambdas, z = xp.linalg.eigh(K.T @ K if definite else K * signs @ K.T)
     lambdas, z = xp.flip(lambdas), xp.flip(z, axis=1)
     r = int(xp.count_nonzero(lambdas > RELATIVE_CUTOFF * maximum(lambdas[:1], 0.0)))
@@ -167,6 +169,7 @@ def solve_smallest_eigenproblem(form: Array, total: Array) -> Directions:
     scale = _equilibration(total)
     spectrum = _spectrum(_scale_both_sides(total, scale), semidefinite=True)
     if spectrum.null_basis.shape[1]:
+        # Restricted to the range of B the problem is regular, and is equilibrated again there.
         basis = xp.linalg.qr(spectrum.basis / scale[:, None])[0]
         inner = solve_smallest_eigenproblem(_congruence(form, basis), _congruence(total, basis))
         return replace(inner, vectors=_embed(basis @ inner.vectors, features, d))
@@ -405,6 +408,7 @@ class _Spectrum:
         (LAPACK's gelsy). Features without a share in the null space are left out, because their
         rounding errors times their scale would decide. The case is rare: the host solves it.
         """
+        # t + null space solves the problem too; the shortest of these does not depend on rounding.
         null, d = to_host(self.null_basis).copy(), self.basis.shape[0]
         if null.shape[1] and vectors.shape[1]:
             null[np.abs(null) < 10 * d * EPSILON] = 0.0

@@ -100,10 +100,12 @@ def _eliminate_by_lanczos(
     """Return a matrix for each beta; None where the steps do not reach the tolerance."""
     C, rhs = build_block_rows(form, gamma), form.off_diagonal_matrix().T
     lengths = np.sqrt(maximum(column_dots(rhs, rhs), np.finfo(float).tiny))
+    # Columns of unit length, so that one tolerance holds for every right-hand side.
     Q, E = np.linalg.qr(rhs / lengths)
     ridges = [_RidgeElimination(beta, E) for beta in betas]
     previous = np.zeros_like(Q)
     for _ in range(_MAX_STEPS):
+        # No reorthogonalisation: as in conjugate gradients, its loss only delays convergence.
         V = C @ Q - previous @ E.T
         D = symmetrize(Q.T @ V)
         V -= Q @ D

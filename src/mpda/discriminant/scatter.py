@@ -221,6 +221,7 @@ def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinitySca
         distant_degrees += (Z.T * (n - degrees)) @ Z
         mixed += Z.T @ (A @ offsets)
     near, distant = 2.0 * (near_degrees - mixed), 2.0 * (distant_degrees + mixed)
+    # Near pairs in a wide class are a small difference of large sums; then digits are lost.
     extent, sums = xp.linalg.diagonal(near_degrees), xp.linalg.diagonal(near)
     if bool(xp.any(extent > _LARGEST_LOCAL_EXTENT * xp.abs(sums))):
         near = _full_near_scatter(embedded.Z, points, sigma)

@@ -147,6 +147,7 @@ def _eliminate_dense(C: Array, B: Array) -> EliminationResult:
 def _approximate_solvers(C: BlockRows, B: Array) -> Iterator[tuple[str, Solve]]:
     """Yield solvers in single precision to try in turn, with their names."""
     if C.size <= _FACTOR_LIMIT and is_numpy(B):
+        # Number of steps that take the time of one dense factorisation, n^3 / 3 operations.
         n_steps = int(C.size**3 / 3.0 / (_SPARSE_PRICE * 2.0 * C.nnz * B.shape[0]))
         if n_steps >= _MIN_STEPS:
             yield (
@@ -172,6 +173,7 @@ def _refine(C: BlockRows, B: Array, solve: Solve, tolerance: float) -> Eliminati
     lengths = xp.where(lengths == 0.0, 1.0, lengths)
     solutions, residuals = (as_float(zeros((n, d), B), single=True) for _ in range(2))
     product, largest = zeros((d, d), B), 0.0
+    # Blocks of nearly equal width: products with a narrow last one would not be at full speed.
     for block in iter_slices(d, -(-d // -(-d // _BLOCK_COLUMNS))):
         rhs = residual = B[block, :].T / lengths[block]
         X = xp.zeros_like(rhs)

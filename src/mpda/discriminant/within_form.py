@@ -320,6 +320,7 @@ def _coupling_blocks(pairs: Array, weights: Array, tangents: TangentBases) -> tu
         A = xp.matrix_transpose(take(bases, low)) @ take(bases, high)
         A_transposed = xp.matrix_transpose(A)
         couplings[block, :, :] = -2.0 * w * A
+        # Pairs are sorted by their lower patch only, and segments must be sorted.
         order = xp.argsort(high, stable=True)
         high = take(high, order)
         degrees = add_segments(degrees, low, weights[block])

@@ -98,6 +98,7 @@ class GramPCA(LinearMap):
         moments = self._cluster_moments(X, y) if is_dask_collection(X) else self._moments(X)
         xp, exponent = array_namespace(moments.scatter), moments.exponent
         values, vectors = xp.linalg.eigh(moments.scatter)
+        # A scatter matrix has no negative eigenvalues, except by rounding.
         values, vectors = maximum(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
         ratios = values / xp.sum(values)
         largest = min(moments.n, ratios.shape[0])

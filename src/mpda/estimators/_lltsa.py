@@ -217,6 +217,7 @@ def _solve_path(
     if method.tangent_dimension is not None:
         return _eigen_fit.solve_nested(method, data, max_components)
     limit = max_components or data.samples.coordinates.dimension
+    # Up to the largest allowed dimension every number of components has other tangent spaces.
     largest = copy(method).set_params(n_components=limit)._tangent_dimension(data)
     solutions = [
         (r, copy(method).set_params(n_components=r).solve(data)) for r in range(1, largest)

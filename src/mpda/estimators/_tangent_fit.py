@@ -126,6 +126,7 @@ def add_classes(
     else:
         samples = validate_labelled(estimator, X, y, reset=False, devices=True)
     _check_addition(estimator, samples)
+    # New samples may leave the span of the first ones, in whose basis the sums may be.
     state = estimator._state.without_rotation()
     samples = samples.in_coordinates(state.coordinates)
     if _is_repeated_call(estimator, samples, state):
@@ -290,6 +291,7 @@ def set_fit_attributes(
         residuals = np.concatenate([to_host(estimator.class_residuals_), residuals])
         dtype = array_namespace(origin).result_type(estimator.components_, dtype)
         mean = fit.state.mean
+    # classes_ is sorted, as scikit-learn expects; patches and samples keep the order of the calls.
     order = np.argsort(labels, kind="stable")
     estimator.classes_ = numbers_to_device(labels[order], origin)
     estimator.class_solvers_ = [solvers[index] for index in order]

@@ -49,6 +49,7 @@ def closest_pairs(X: Floats, codes: Ints, rows: Ints, n_pairs: int) -> Ints:
         if gram.size >= n_pairs:
             limit = np.partition(gram, n_pairs - 1, axis=None)[n_pairs - 1] + 2.0 * rounding
         if distances.size == n_pairs:
+            # Pairs of earlier blocks bound what can still enter the list.
             limit = min(limit, distances[-1] ** 2 + rounding)
         tails, heads = nonzero_pairs((gram <= limit) & np.isfinite(gram))
         candidates = np.column_stack([block[tails], heads])

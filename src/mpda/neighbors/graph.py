@@ -99,6 +99,7 @@ def center(Z: Array) -> Array:
     array of shape (n, d)
         Offsets from the mean, exactly 0 along constant features.
     """
+    # The mean of a constant feature is rounded; differences from one sample are exactly 0.
     offsets = Z - Z[:1, :]
     offsets -= array_namespace(Z).mean(offsets, axis=0)
     return offsets
@@ -203,6 +204,7 @@ def symmetric_graph(neighbors: NeighborLists) -> ClassGraph:
     keys = xp.minimum(tails, heads) * n + xp.maximum(tails, heads)
     order = xp.argsort(keys, stable=True)
     keys = take(keys, order)
+    # An edge that is in both lists occurs twice, with the same length: the first one stays.
     first = xp.concat([samples[:1], 1 + xp.nonzero(keys[1:] != keys[:-1])[0]])
     keys = take(keys, first)
     edges = xp.stack([keys // n, keys % n], axis=1)

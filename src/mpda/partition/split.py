@@ -153,6 +153,7 @@ def _grow_sides(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:
         if joint.nonzero()[0].size:  # faster than any() on small arrays
             near_left ^= joint
             near_right ^= joint
+            # Equal priorities go to the left side, whose seed has the lower index.
             if left.priority(near_left) > right.priority(near_right):
                 near_right |= joint
             else:
