@@ -67,6 +67,10 @@ class ClassPoints:
             return squareform(pdist(self.X), checks=False)
         return pairwise_distances(self.X, self.X)
 
+    def release_straight(self) -> None:
+        """Free the distances of all pairs; they are computed again if they are needed again."""
+        self.__dict__.pop("straight", None)
+
 
 @dataclass(frozen=True)
 class NeighborLists:

@@ -54,7 +54,9 @@ def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDi
     straight = points.straight
     is_neighbor = _neighbor_mask(neighbors)
     paths = _shortest_paths(is_neighbor | is_neighbor.T, straight)
-    paths = np.maximum(np.minimum(paths, paths.T), straight)
+    # In place: at the peak there is one matrix of all pairs less.
+    np.minimum(paths, paths.T, out=paths)
+    np.maximum(paths, straight, out=paths)
     tortuosity = np.divide(paths, straight, out=np.ones_like(paths), where=straight > 0.0)
     return ClassDistances(is_neighbor, paths, tortuosity)
 

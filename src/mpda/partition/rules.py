@@ -83,7 +83,10 @@ class PartitionRule:
                 'partition="tree" or "auto", which do not.',
             )
         compute_distances = geodesic_distances if is_geodesic else euclidean_distances
-        distances = compute_distances(*_copy_to_host(points, neighbors))
+        points, neighbors = _copy_to_host(points, neighbors)
+        distances = compute_distances(points, neighbors)
+        # The rule needs D^G and R from here on; D^E would be a third of the memory.
+        points.release_straight()
         return manifold_partition(distances, self.max_patch_size)
 
     def uses_tree(self, n: int) -> bool:
