@@ -256,6 +256,7 @@ def _search_by_products(X: Array, k: int) -> NeighborLists:
     """
     xp = array_namespace(X)
     n, d = X.shape
+    # Rounding of the products grows with |x|^2, which is smallest about the mean.
     centred = X - xp.mean(X, axis=0)
     n_candidates = min(n, k + 1 + max(8, k // 2))
     squared_norms = xp.sum(centred * centred, axis=1)
@@ -265,6 +266,7 @@ def _search_by_products(X: Array, k: int) -> NeighborLists:
     squares = distances[:, 1 : k + 2] ** 2
     is_settled = xp.all(squares[:, 1:] - squares[:, :-1] > 2.0 * rounding[:, None], axis=1)
     is_settled &= squares[:, 0] > _CLEAR_RATIO * rounding
+    # With duplicates another sample may come first; then the lists would hold the sample itself.
     is_settled &= indices[:, 0] == arange(n, X)
     rows = xp.nonzero(~is_settled)[0]
     ranked = rank_candidates(X, rows, take(indices, rows), k)

@@ -54,7 +54,8 @@ def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDi
     straight = points.straight
     is_neighbor = _neighbor_mask(neighbors)
     paths = _shortest_paths(is_neighbor | is_neighbor.T, straight)
-    # In place: at the peak there is one matrix of all pairs less.
+    # Sums along a path depend on its direction in the last bit, and may fall below D^E by rounding.
+    # In place: there is one matrix of all pairs less at the peak.
     np.minimum(paths, paths.T, out=paths)
     np.maximum(paths, straight, out=paths)
     tortuosity = np.divide(paths, straight, out=np.ones_like(paths), where=straight > 0.0)
@@ -90,6 +91,7 @@ def _shortest_paths(adjacency: Bools, straight: Floats) -> Floats:
     """Shortest paths (n, n) over a graph; edges are added in place until it is connected."""
     graph = _weighted_graph(adjacency, straight)
     paths = dijkstra(graph)
+    # The graph is undirected, so one row shows whether it is connected.
     if np.isinf(paths[0]).any():
         tails, heads = _bridges(graph, straight).T
         adjacency[tails, heads] = adjacency[heads, tails] = True

@@ -160,6 +160,7 @@ def measure_linearity(partition: Partition, X: Floats, n_neighbors: int) -> Part
     tree = partition.tree
     assert tree is not None
     is_leaf = tree.patches >= 0
+    # Leaves are measured whatever their size.
     largest = max(_MAX_MEASURED_NODE, int(tree.sizes[is_leaf].max()))
     linearity = np.full(tree.sizes.size, np.nan)
 
