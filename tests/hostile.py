@@ -19,6 +19,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
 import mpda
+from mpda.baselines.graph_methods import BETWEEN_GRAPHS, WITHIN_GRAPHS
 from mpda.exceptions import NumericalWarning, SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -182,11 +183,11 @@ _LIMITS: dict[str, Any] = {
     "tangent_dimension": (None, 1, 2, 30),
     "affinity": ("full", "knn"),
     "solver": ("reduced", "two-stage"),
-    "partition": ("auto", "geodesic", "euclidean"),
+    "partition": ("auto", "geodesic", "euclidean", "tree"),
     "penalty": ("class", "global"),
     "between_share": (0.0, 5e-324, 0.5, 1 - 1e-16),
-    "within": ("fisher", "local", "neighbors"),
-    "between": ("fisher", "local", "pairs"),
+    "within": tuple(WITHIN_GRAPHS),
+    "between": tuple(BETWEEN_GRAPHS),
     "widths": (None, (1e-3,), (1e3,)),
     "init": ("best", "pca", "random"),
     **dict.fromkeys(("n_neighbors", "n_pairs", "partition_neighbors", "max_patch_size"), _COUNTS),

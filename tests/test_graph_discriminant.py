@@ -94,8 +94,8 @@ def test_weights_of_a_callable_are_checked(weights, message):
 @pytest.mark.parametrize(
     ("parameter", "value", "options"),
     [
-        ("within", "pairs", "'fisher', 'local', 'neighbors', or a callable"),
-        ("between", "near", "'fisher', 'local', 'pairs', or a callable"),
+        ("within", "pairs", "'fisher', 'local', 'neighbors'.*, or a callable"),
+        ("between", "near", "'fisher', 'local', 'pairs'.*, or a callable"),
         ("penalty", "all", "'class', 'global'"),
     ],
 )

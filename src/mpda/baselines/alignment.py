@@ -12,7 +12,7 @@ import numpy as np
 
 from mpda._lib.array_types import Floats, Ints
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.regularized_eigenproblem import Eigenproblem
+from mpda.discriminant.eigenproblem import Eigenproblem
 from mpda.discriminant.scatter import symmetrize
 from mpda.neighbors.graph import center
 

@@ -6,7 +6,10 @@ twice that.) A method is a generalized eigenproblem of two such matrices; LSDA w
 as well. Depends on the neighbour graphs and on ``discriminant.scatter``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -15,7 +18,7 @@ from mpda._lib.array_types import Array, Floats, Ints
 from mpda._lib.arrays import zeros
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant import scatter
-from mpda.discriminant.regularized_eigenproblem import Eigenproblem
+from mpda.discriminant.eigenproblem import Eigenproblem
 from mpda.neighbors.closest_pairs import closest_pairs
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, center, symmetric_graph
 from mpda.neighbors.neighbor_lists import ClassPoints
@@ -235,3 +238,48 @@ def lsda_scatters(data: TrainingData, n_neighbors: int) -> LSDAScatters:
         scatter.edge_scatter(Z, inside, np.ones(len(inside))),
         scatter.symmetrize((offsets.T * degrees) @ offsets),
     )
+
+
+@dataclass(frozen=True)
+class NamedGraph:
+    """A graph that :class:`mpda.GraphDiscriminant` selects by its name.
+
+    Parameters
+    ----------
+    compute : callable
+        ``compute(data, estimator)`` returns the scatter X'LX of shape (d, d). It reads the
+        parameters of the graph from the estimator.
+    uses_neighbors : bool, default=False
+        True if the graph has ``n_neighbors``. A fit then warns of classes with fewer samples.
+    """
+
+    compute: Callable[[TrainingData, Any], Array]
+    uses_neighbors: bool = False
+
+
+def _fisher_problem(data: TrainingData, estimator: Any, affinity: str) -> Eigenproblem:
+    return data.cached(local_fisher_problem, estimator.n_neighbors, affinity)
+
+
+# A new graph is one more entry. The parameter check, its message, the search and the tests of
+# hostile data read these two tables.
+WITHIN_GRAPHS = MappingProxyType(
+    {
+        "fisher": NamedGraph(lambda data, e: _fisher_problem(data, e, "ones").denominator),
+        "local": NamedGraph(
+            lambda data, e: _fisher_problem(data, e, "full").denominator, uses_neighbors=True
+        ),
+        "neighbors": NamedGraph(
+            lambda data, e: data.cached(intrinsic_scatter, e.n_neighbors), uses_neighbors=True
+        ),
+    }
+)
+BETWEEN_GRAPHS = MappingProxyType(
+    {
+        "fisher": NamedGraph(lambda data, e: _fisher_problem(data, e, "ones").numerator),
+        "local": NamedGraph(
+            lambda data, e: _fisher_problem(data, e, "full").numerator, uses_neighbors=True
+        ),
+        "pairs": NamedGraph(lambda data, e: data.cached(penalty_scatter, e.n_pairs, e.penalty)),
+    }
+)

@@ -19,10 +19,10 @@ from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mpda._lib.array_types import Floats
 from mpda._lib.samples import FitSamples
+from mpda.baselines.ridge_eigenproblem import Solution, add_ridge
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant import eigenproblem
 from mpda.discriminant.block_rows import build_block_rows
-from mpda.discriminant.regularized_eigenproblem import Solution, add_ridge
 from mpda.discriminant.scatter import graph_scatter, symmetrize
 from mpda.discriminant.tangents import neighborhood_tangents
 from mpda.discriminant.within_form import WithinForm, build_within_form

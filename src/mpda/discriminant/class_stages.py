@@ -385,7 +385,7 @@ class ClassSums:
     between : BetweenClassSums
     within : array of shape (r, r)
         Sum of S_tt.
-    schur_complement : array of shape (r, r)
+    eliminated : array of shape (r, r)
         Sum of S_tv (S_vv + beta I)^-1 S_tv' over the classes whose tangent vectors are eliminated.
     n_edges : int
         Number of edges of W.
@@ -397,7 +397,7 @@ class ClassSums:
 
     between: BetweenClassSums
     within: Array
-    schur_complement: Array
+    eliminated: Array
     n_edges: int = 0
     tangent_trace: float = 0.0
     tangent_size: int = 0
@@ -428,13 +428,13 @@ class ClassSums:
 
     def add(self, contribution: ClassContribution) -> ClassSums:
         """Return the sums with one more class."""
-        schur_complement = self.schur_complement
+        eliminated = self.eliminated
         if contribution.elimination is not None:
-            schur_complement = schur_complement + contribution.elimination.matrix
+            eliminated = eliminated + contribution.elimination.matrix
         return ClassSums(
             self.between + contribution.scatter,
             self.within + contribution.within,
-            schur_complement,
+            eliminated,
             self.n_edges + contribution.n_edges,
             self.tangent_trace + contribution.tangent_trace,
             self.tangent_size + contribution.tangent_size,
@@ -454,9 +454,8 @@ class ClassSums:
             distant_scatter=rotate(self.between.distant_scatter),
             mean_distant_scatter=rotate(self.between.mean_distant_scatter),
         )
-        schur_complement = rotate(self.schur_complement)
         return replace(
-            self, between=between, within=rotate(self.within), schur_complement=schur_complement
+            self, between=between, within=rotate(self.within), eliminated=rotate(self.eliminated)
         )
 
 

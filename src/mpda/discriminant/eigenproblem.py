@@ -1,7 +1,7 @@
 """The generalized eigenproblem A t = lambda B t of two symmetric d x d matrices (EigenDecomp).
 
 Last step of a fit. A is the form that is made large (MPDA: S'), B the one that is made small and
-defines the length of t (MPDA: S_tt + alpha I less the Schur complement of the tangent block). B is
+defines the length of t (MPDA: the Schur complement of the tangent block, with the ridge). B is
 scaled to ones on its diagonal first (equilibration), so that units of features decide no rank.
 Matrices that are singular, or nearly so, are restricted to their range.
 """
@@ -46,6 +46,22 @@ _LEAST_DIAGONAL = 1e-290
 _SIGN_TOLERANCE = 1e-9
 # Products of larger weights and ridges with matrices of some thousand rows could overflow.
 LARGEST_STRENGTH = 1e303
+
+
+@dataclass(frozen=True)
+class Eigenproblem:
+    """Generalized eigenproblem A t = lambda B t.
+
+    Parameters
+    ----------
+    numerator : array of shape (d, d)
+        A.
+    denominator : array of shape (d, d)
+        B.
+    """
+
+    numerator: Array
+    denominator: Array
 
 
 @dataclass(frozen=True)

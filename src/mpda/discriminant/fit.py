@@ -30,6 +30,7 @@ from mpda.discriminant.class_stages import (
 from mpda.discriminant.eigenproblem import (
     LARGEST_STRENGTH,
     Directions,
+    Eigenproblem,
     check_n_directions,
     eigenpair_residual,
     fix_signs,
@@ -37,7 +38,6 @@ from mpda.discriminant.eigenproblem import (
     solve_two_stage,
 )
 from mpda.discriminant.many_ridges import eliminate_at_ridges
-from mpda.discriminant.regularized_eigenproblem import Eigenproblem
 from mpda.discriminant.scatter import symmetrize
 from mpda.discriminant.settings import (
     ClassSettings,
@@ -164,14 +164,13 @@ def fit_discriminant(
         strengths = _resolve_strengths(settings.penalties, sums, samples)
         if settings.penalties.relative:
             # The second pass over the classes. Forms that were kept are not computed again.
-            schur_complement = sums.schur_complement
-            eliminated: list[ClassSummary] = []
+            eliminated, solved = sums.eliminated, []
             work = partial(ClassStages.eliminate, settings=settings.classes, strengths=strengths)
             results = classes.map("Schur complements (2/2)", work)
             for summary, result in zip(summaries, results, strict=True):
-                schur_complement = schur_complement + result.matrix
-                eliminated.append(replace(summary, solver=result.solver, residual=result.residual))
-            sums, summaries = replace(sums, schur_complement=schur_complement), eliminated
+                eliminated = eliminated + result.matrix
+                solved.append(replace(summary, solver=result.solver, residual=result.residual))
+            sums, summaries = replace(sums, eliminated=eliminated), solved
         state = FitState(sums, strengths, coordinates)
         return solve_fit(state, summaries, settings.two_stage, n_components)
 
@@ -214,8 +213,8 @@ def solve_all_settings(
             complements = _sum_complements(classes, class_settings, gamma, betas, sums)
             for i in members:
                 complement = complements[betas.index(strengths[i].beta)]
-                eliminated = replace(sums, schur_complement=complement)
-                state = FitState(eliminated, strengths[i], samples.coordinates)
+                reduced = replace(sums, eliminated=complement)
+                state = FitState(reduced, strengths[i], samples.coordinates)
                 yield i, _try_solve(state, settings[i].two_stage)
 
 
@@ -226,8 +225,8 @@ def _sum_complements(
     betas: tuple[float, ...],
     sums: ClassSums,
 ) -> list[Array]:
-    """Return the Schur complement (r, r), summed over classes, for each beta."""
-    totals = [sums.schur_complement for _ in betas]
+    """Return the eliminated term (r, r), summed over classes, for each beta."""
+    totals = [sums.eliminated for _ in betas]
     work = partial(_complements, settings=settings, gamma=gamma, betas=betas)
     for matrices in classes.map("Schur complements", work):
         totals = [total + matrix for total, matrix in zip(totals, matrices, strict=True)]
@@ -257,9 +256,18 @@ def solve_fit(
     Parameters
     ----------
     state : FitState
+        Sums over classes and strengths.
     summaries : list of ClassSummary
+        Reports of the classes, which the result carries on.
     two_stage : bool
+        True selects the solver that the paper describes: range of S' first.
     n_components : int or None
+        Number of directions; None keeps all.
+
+    Returns
+    -------
+    DiscriminantFit
+        Directions in the units of X.
     """
     problem, directions = _solve_all(state, two_stage)
     directions = directions.first(check_n_directions(directions.eigenvalues.shape[0], n_components))
@@ -271,7 +279,29 @@ def solve_fit(
 def _solve_all(state: FitState, two_stage: bool) -> tuple[Eigenproblem, Directions]:
     """Return the reduced eigenproblem and all its directions, in the coordinates of the fit."""
     sums, alpha = state.sums, state.strengths.alpha
-    within = symmetrize(sums.within) + alpha * eye(sums.within.shape[0], sums.within)
-    problem = Eigenproblem(sums.between.form(), within - sums.schur_complement, within)
+    problem, ridged = reduced_eigenproblem(sums, alpha)
     solve = solve_two_stage if two_stage else solve_eigenproblem
-    return problem, solve(problem.numerator, problem.denominator, alpha, within)
+    return problem, solve(problem.numerator, problem.denominator, alpha, ridged)
+
+
+def reduced_eigenproblem(sums: ClassSums, alpha: float) -> tuple[Eigenproblem, Array]:
+    """Build the eigenproblem for t that is left after the tangent vectors (TSD_Obj, EigenDecomp).
+
+        S' t = lambda [ S_tt + alpha I - S_tv (S_vv + beta I)^-1 S_tv' ] t
+
+    Parameters
+    ----------
+    sums : ClassSums
+        Sums over classes, with the eliminated term.
+    alpha : float
+        Ridge on t, in squared units of the points.
+
+    Returns
+    -------
+    problem : Eigenproblem
+        S' and the Schur complement of the tangent block, (r, r) each.
+    ridged : array of shape (r, r)
+        S_tt + alpha I. Rounding errors of the Schur complement are relative to it.
+    """
+    ridged = symmetrize(sums.within) + alpha * eye(sums.within.shape[0], sums.within)
+    return Eigenproblem(sums.between.form(), ridged - sums.eliminated), ridged

@@ -273,7 +273,8 @@ def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
     Z : array of shape (n, d)
         Samples.
     edges : array of shape (e, 2)
-        Indices of the samples that each edge joins.
+        Indices of the samples that each edge joins. Each pair of samples occurs once: (i, j) and
+        (j, i) are the same edge.
     weights : array of shape (e,)
         Weights, which may be negative.
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import array_namespace, astype, maximum, set_at, take, to_device, to_host
+from mpda.baselines.ridge_eigenproblem import normalize_columns
 from mpda.discriminant.eigenproblem import Directions, fix_signs
-from mpda.discriminant.regularized_eigenproblem import normalize_columns
 from mpda.exceptions import NumericalWarning
 
 # Smaller eigenvalues of a minimising method count as this in their ratio: they are rounding, since

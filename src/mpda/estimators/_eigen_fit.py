@@ -20,8 +20,8 @@ from mpda._lib.validation import (
     validate_labelled,
     warn_small_classes,
 )
+from mpda.baselines.ridge_eigenproblem import Solution
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.regularized_eigenproblem import Solution
 from mpda.estimators._base import ComponentPath
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.exceptions import SingularFormError

@@ -10,19 +10,18 @@ from scipy.sparse import coo_array, issparse
 from mpda._lib.array_types import ArrayLike, Floats
 from mpda._lib.validation import check_count, check_option, validate_labelled
 from mpda.baselines.graph_methods import (
+    BETWEEN_GRAPHS,
     PENALTIES,
-    intrinsic_scatter,
-    local_fisher_problem,
-    penalty_scatter,
+    WITHIN_GRAPHS,
+    NamedGraph,
     weighted_scatter,
 )
+from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.regularized_eigenproblem import Eigenproblem, Solution, solve_largest
+from mpda.discriminant.eigenproblem import Eigenproblem
 from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 
-_WITHIN = ("fisher", "local", "neighbors")
-_BETWEEN = ("fisher", "local", "pairs")
 # Larger weights could overflow in sums over all pairs of samples with squared distances up to 1e60.
 _MAX_WEIGHT = 1e100
 # Weights of a symmetric graph may differ by rounding, relative to the largest.
@@ -164,17 +163,22 @@ class GraphDiscriminant(LinearMap):
         """Raise an error if a parameter is invalid."""
         _eigen_fit.check_parameters(self)
         if not callable(self.within):
-            check_option("within", self.within, _WITHIN, also=", or a callable")
+            check_option("within", self.within, tuple(WITHIN_GRAPHS), also=", or a callable")
         if not callable(self.between):
-            check_option("between", self.between, _BETWEEN, also=", or a callable")
+            check_option("between", self.between, tuple(BETWEEN_GRAPHS), also=", or a callable")
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
 
     @property
     def class_neighbors(self) -> int | None:
         """Number of neighbours that are searched inside each class, None if there are none."""
-        uses_neighbors = self.within in ("local", "neighbors") or self.between == "local"
-        return self.n_neighbors if uses_neighbors else None
+        named = [graph for graph in self._graphs() if isinstance(graph, NamedGraph)]
+        return self.n_neighbors if any(graph.uses_neighbors for graph in named) else None
+
+    def _graphs(self) -> list[NamedGraph | Callable[..., Any]]:
+        """Return the within graph and the between graph."""
+        pairs = ((self.within, WITHIN_GRAPHS), (self.between, BETWEEN_GRAPHS))
+        return [name if callable(name) else graphs[name] for name, graphs in pairs]
 
     def solve(self, data: TrainingData) -> Solution:
         """Compute the directions.
@@ -189,25 +193,16 @@ class GraphDiscriminant(LinearMap):
         Solution
             By decreasing eigenvalue.
         """
+        within, between = (
+            graph.compute(data, self)
+            if isinstance(graph, NamedGraph)
+            else _custom_scatter(data, graph, name)
+            for name, graph in zip(("within", "between"), self._graphs(), strict=True)
+        )
         if callable(self.within):
-            within = _custom_scatter(data, self.within, "within")
             _check_semidefinite(within)
-        elif self.within == "neighbors":
-            within = data.cached(intrinsic_scatter, self.n_neighbors)
-        else:
-            within = self._fisher_problem(data, self.within).denominator
-        if callable(self.between):
-            between = _custom_scatter(data, self.between, "between")
-        elif self.between == "pairs":
-            between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
-        else:
-            between = self._fisher_problem(data, self.between).numerator
         problem = Eigenproblem(between, within)
         return solve_largest(data.samples, problem, self.alpha, self.n_components)
-
-    def _fisher_problem(self, data: TrainingData, graph: str) -> Eigenproblem:
-        affinity = {"fisher": "ones", "local": "full"}[graph]
-        return data.cached(local_fisher_problem, self.n_neighbors, affinity)
 
 
 def _custom_scatter(data: TrainingData, graph: Callable[..., Any], name: str) -> Floats:

@@ -6,8 +6,8 @@ from typing import Self
 from mpda._lib.array_types import ArrayLike
 from mpda._lib.validation import check_option, is_dask_collection, validate_labelled
 from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
+from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.regularized_eigenproblem import Solution, solve_largest
 from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 from mpda.parallel import import_dask_cluster

@@ -8,9 +8,9 @@ from typing import Any, Self
 from mpda._lib.array_types import ArrayLike
 from mpda._lib.validation import check_count, validate_unlabelled
 from mpda.baselines.alignment import alignment_problem, energy_dimension
+from mpda.baselines.ridge_eigenproblem import Solution, solve_smallest
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import numerical_rank
-from mpda.discriminant.regularized_eigenproblem import Solution, solve_smallest
 from mpda.estimators import _eigen_fit
 from mpda.estimators._base import ComponentPath, LinearMap
 from mpda.neighbors.graph import center

@@ -5,9 +5,9 @@ from typing import Self
 
 from mpda._lib.array_types import ArrayLike
 from mpda._lib.validation import check_number, validate_labelled
+from mpda.baselines.ridge_eigenproblem import Solution
 from mpda.baselines.training_data import TrainingData
 from mpda.baselines.vector_fields import follow_fields
-from mpda.discriminant.regularized_eigenproblem import Solution
 from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 

@@ -6,8 +6,9 @@ from typing import Self
 from mpda._lib.array_types import ArrayLike
 from mpda._lib.validation import check_count, check_option, validate_labelled
 from mpda.baselines.graph_methods import PENALTIES, intrinsic_scatter, penalty_scatter
+from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
-from mpda.discriminant.regularized_eigenproblem import Eigenproblem, Solution, solve_largest
+from mpda.discriminant.eigenproblem import Eigenproblem
 from mpda.estimators import _eigen_fit
 from mpda.estimators._base import LinearMap
 

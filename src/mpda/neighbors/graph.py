@@ -1,8 +1,8 @@
 """Neighbour graph W of one class, its Laplacian and its affinities with local scaling.
 
 Two samples are joined if either is among the k nearest neighbours of the other. The affinity is
-A_ij = exp(-d_ij^2 / (sigma_i sigma_j)), sigma_i being the distance to the k-th neighbour
-(equation between, after Zelnik-Manor and Perona).
+A_ij = exp(-d_ij^2 / (sigma_i sigma_j)), sigma_i being the distance to the k-th neighbour (before
+equation 17 of the paper, after Zelnik-Manor and Perona).
 """
 
 from dataclasses import dataclass

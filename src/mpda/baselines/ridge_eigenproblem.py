@@ -1,8 +1,8 @@
-"""From the matrices of a graph method to directions for its samples.
+"""The eigenproblem of a baseline, with its ridge: from matrices to directions for the samples.
 
-A method is a generalized eigenproblem A t = lambda B t in the coordinates of a fit. This step adds
-the ridge, solves the problem, selects the directions and converts them to the units of the samples.
-Depends on ``discriminant.eigenproblem``.
+A graph method is A t = lambda (B + ridge I) t in the coordinates of a fit. This step adds the
+ridge, solves the problem, selects the directions and converts them to the units of the samples.
+MPDA and PMPDA add their ridges in ``discriminant.fit``. Depends on ``discriminant.eigenproblem``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mpda._lib.samples import FitSamples
 from mpda.discriminant.eigenproblem import (
     LARGEST_STRENGTH,
     Directions,
+    Eigenproblem,
     check_n_directions,
     eigenpair_residual,
     fix_signs,
@@ -22,26 +23,6 @@ from mpda.discriminant.eigenproblem import (
     solve_eigenproblem,
     solve_smallest_eigenproblem,
 )
-
-
-@dataclass(frozen=True)
-class Eigenproblem:
-    """Generalized eigenproblem A t = lambda B t.
-
-    Parameters
-    ----------
-    numerator : array of shape (d, d)
-        A.
-    denominator : array of shape (d, d)
-        B.
-    minuend : array of shape (d, d) or None
-        Matrix from which B was computed by subtraction; B is accurate relative to it. None where B
-        is no difference.
-    """
-
-    numerator: Array
-    denominator: Array
-    minuend: Array | None = None
 
 
 @dataclass(frozen=True)
