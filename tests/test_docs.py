@@ -144,13 +144,16 @@ def test_functions_that_theory_pages_name_exist(name):
             value = getattr(value, attribute)
 
 
-def test_functions_in_the_table_of_equations_exist():
-    rows = re.findall(r"^\|.*\| `([\w/]+)\.py` \| `([\w.]+)` \|$", PAGES["contributing.md"], re.M)
+def test_functions_in_the_table_of_equations_cite_their_equations():
+    row = r"^\|[^|]*\| ([\w:, ]+) \| `([\w/]+)\.py` \| `([\w.]+)` \|$"
+    rows = re.findall(row, PAGES["contributing.md"], re.M)
     assert len(rows) >= 10
-    for path, name in rows:
+    for labels, path, name in rows:
         value = importlib.import_module(f"mpda.{path.replace('/', '.')}")
         for attribute in name.split("."):
             value = getattr(value, attribute)
+        for label in labels.split(", "):
+            assert re.search(rf"\b{label}\b", value.__doc__), f"{name} does not cite {label}"
 
 
 def command_options():

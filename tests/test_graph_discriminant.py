@@ -8,6 +8,7 @@ from scipy.sparse import coo_array, csr_array
 import oracles
 from cases import bent_classes, same_rows
 from mpda import LFDA, MFA, GraphDiscriminant
+from mpda.baselines.graph_methods import BETWEEN_GRAPHS, WITHIN_GRAPHS
 
 X, Y = bent_classes()
 
@@ -40,8 +41,11 @@ def test_components_solve_the_generalized_eigenproblem(within, between):
     local = oracles.local_fisher_weights(X, Y, 4, "full")
     fisher = oracles.local_fisher_weights(X, Y, 4, "ones")
     marginal = oracles.marginal_weights(X, Y, 4, 9, "class")
-    S = {"fisher": fisher, "local": local, "pairs": marginal}[between][0]
-    M = {"fisher": fisher, "local": local, "neighbors": marginal}[within][1]
+    between_weights = {"fisher": fisher, "local": local, "pairs": marginal}
+    within_weights = {"fisher": fisher, "local": local, "neighbors": marginal}
+    assert between_weights.keys() == BETWEEN_GRAPHS.keys()
+    assert within_weights.keys() == WITHIN_GRAPHS.keys()
+    S, M = between_weights[between][0], within_weights[within][1]
     S, M = oracles.weighted_scatter(X, S), oracles.weighted_scatter(X, M)
     ridge = 0.03 * np.trace(M) / 5
     values, vectors = eigh(S, M + ridge * np.eye(5))

@@ -52,7 +52,7 @@ class ModelVersionWarning(UserWarning):
 
 
 class ReportError(ValueError):
-    """What was given is not a results file that a report can be made of."""
+    """A file holds no results of which a report can be made."""
 
 
 class TableError(ValueError):

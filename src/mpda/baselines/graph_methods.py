@@ -28,7 +28,7 @@ PENALTIES = ("class", "global")
 
 
 def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) -> Eigenproblem:
-    """Compute the local between-class and within-class scatter of LFDA.
+    """Compute the local between-class and within-class scatter of LFDA (LapSb, LapSw).
 
     Parameters
     ----------

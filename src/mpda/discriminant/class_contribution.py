@@ -1,4 +1,7 @@
-"""What one class adds to the sums of a fit. The results of ``class_stages``, without behaviour."""
+"""The contribution of one class to the sums of a fit: results of ``class_stages``, as plain data.
+
+Workers of a cluster send these objects back, so they hold arrays and numbers only.
+"""
 
 from dataclasses import dataclass
 
@@ -18,7 +21,7 @@ class ClassSummary:
     linearity : ndarray of shape (n_patches,)
         R^p of each patch; empty likewise.
     solver : str
-        What eliminated the tangent vectors; empty before that.
+        Solver that eliminated the tangent vectors; empty before the elimination.
     residual : float
         Largest relative residual norm of the tangent vectors.
     """
@@ -31,7 +34,7 @@ class ClassSummary:
 
 @dataclass(frozen=True)
 class ClassContribution:
-    """What one class adds to the sums of a fit.
+    """Terms that one class adds to the sums of a fit.
 
     Attributes
     ----------

@@ -101,7 +101,7 @@ class Directions:
 def solve_eigenproblem(
     between: Array, within: Array, ridge: float = 0.0, minuend: Array | None = None
 ) -> Directions:
-    """Solve A t = lambda B t for every lambda > 1e-10 lambda_1, the largest first.
+    """Solve A t = lambda B t (EigenDecomp) for every lambda > 1e-10 lambda_1, the largest first.
 
     Parameters
     ----------

@@ -266,7 +266,7 @@ def graph_scatter(embedded: EmbeddedGraph) -> Array:
 
 
 def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
-    """Compute sum_e w_e d_e d_e' = Z'LZ, L the Laplacian of weighted edges.
+    """Compute sum_e w_e d_e d_e' = Z'LZ, with L the Laplacian of weighted edges (LapMtrx).
 
     Parameters
     ----------

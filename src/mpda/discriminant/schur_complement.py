@@ -91,6 +91,7 @@ Solve = Callable[[Array], Array | None]
 def eliminate_tangents(form: WithinForm, gamma: float, beta: float) -> EliminationResult:
     """Compute S_tv (S_vv + beta I)^-1 S_tv', the term that the Schur complement subtracts.
 
+    It eliminates v from the eigenproblem (EigenDecomp).
     Where S_vv + beta I is singular (beta = 0) its pseudo-inverse takes the place of the inverse:
     S is positive semi-definite, so S_tv' lies in the range of S_vv.
 

@@ -1,4 +1,8 @@
-"""The parameters of a fit, checked, and the units of gamma, alpha and beta."""
+"""Checked parameters of a fit, and the units of gamma, alpha and beta.
+
+A user sets penalties. Units follow from the samples, or are 1. Strengths = penalties x units enter
+the formulas: gamma weights the second term of S, alpha and beta are the ridges on t and v.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +22,11 @@ class ClassSettings:
         Share of the variance that a tangent space keeps.
     full_affinity : bool
         True if A joins all pairs of a class, False if only neighbours.
-    neighbor_search : object
-        How neighbours are searched.
+    neighbor_search : {"auto", "exact", "faiss"} or transformer
+        Search for neighbours; see ``neighbors.approximate_search.search_neighbors``.
     partition : PartitionRule, clusterer or None
-        How a class is cut into patches. None gives every sample a tangent space of its own (PMPDA).
+        Rule that divides a class into patches. None computes a tangent space for every sample
+        (PMPDA).
     partition_neighbors : int
         k' of the neighbour lists that the partition uses.
     anchors : bool
@@ -71,9 +76,12 @@ class Penalties:
 
     Attributes
     ----------
-    gamma, alpha : float
+    gamma : float
+        Weight of the second term of S.
+    alpha : float
+        Ridge on t.
     tangent_alpha : float or None
-        None means beta = alpha.
+        Ridge on v. None sets beta = alpha.
     relative : bool
         True if they are multiples of units that follow from the samples, False if they are in
         squared units of X.
@@ -92,9 +100,11 @@ class DiscriminantSettings:
     Attributes
     ----------
     classes : ClassSettings
+        Parameters of the stages of a class.
     penalties : Penalties
+        Weight and ridges.
     two_stage : bool
-        True if t is sought in the range of S' only.
+        True if t is restricted to the range of S'.
     """
 
     classes: ClassSettings

@@ -55,7 +55,7 @@ class TangentBases:
 
 
 def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBases:
-    """Compute the tangent space of every patch of a class.
+    """Compute the tangent space T_p of every patch of a class (maniExprPart).
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBases:
 
 
 def neighborhood_tangents(Z: Array, neighbors: NeighborLists, energy: float) -> TangentBases:
-    """Compute the tangent space of every sample from the sample and its neighbours (PMPDA).
+    """Compute the tangent space of every sample from its neighbourhood (PMPDA, withinObj).
 
     Parameters
     ----------

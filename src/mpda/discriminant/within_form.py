@@ -202,7 +202,7 @@ def _diagonal(entries: Array) -> Array:
 
 
 def build_within_form(embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases) -> WithinForm:
-    """Compute the blocks of S with tangent vectors.
+    """Compute the blocks S_tv and S_vv of S (withinPatchObj, from regTerm1 and regTerm2).
 
     Parameters
     ----------

@@ -32,10 +32,10 @@ from mpda.partition.rules import PARTITIONS, PartitionRule
 class MPDA(LinearMap):
     """Manifold Partition Discriminant Analysis.
 
-    Finds a linear map to a few dimensions in which samples of a class stay close along the
-    manifold of their class, while different classes come apart. Each class is cut into patches
-    that are nearly flat; within a patch, variation along its tangent space is explained by a
-    tangent vector v instead of being punished. The directions t maximise
+    MPDA learns a linear map to a few dimensions. It keeps samples close that are neighbours on the
+    manifold of their class, and separates the classes. Each class is divided into patches that are
+    nearly flat. Variation along the tangent space of a patch is explained by a tangent vector v and
+    does not count as within-class variation. The directions t maximise
 
         sum_ij W'_ij (t'd_ij)^2  /  ( S(t, v) + alpha |t|^2 + beta |v|^2 ),
 
@@ -44,101 +44,113 @@ class MPDA(LinearMap):
 
     with d_ij = x_i - x_j, W the neighbour graph inside classes, pi(i) the patch of sample i, T_p
     the tangent basis of patch p, and W' = 1/n across classes and A_ij (1/n - 1/n_c) inside class
-    c, A the local affinity. v is eliminated exactly, class by class, so the eigenproblem that is
-    solved is no larger than d x d.
+    c, A the local affinity. The tangent vectors are eliminated exactly, class by class (Schur
+    complement), which leaves an eigenproblem of size d x d.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
-        number is honoured or refused, never cut. There may be more than the number of classes.
+        Number of components. None keeps all directions with an eigenvalue above 1e-10 of the
+        largest. There may be more components than classes. More components than there are
+        directions are an error.
     n_neighbors : int, default=20
-        Number k of neighbours inside the class, for W and for the scale of the affinity. It is cut,
-        with a warning, in a class of fewer samples. A class of one sample is allowed and only adds
-        to the between-class form.
+        Number of neighbours k inside a class, for W and for the local scale of the affinity. It is
+        cut, with a warning, in a class of fewer samples. A class of one sample is allowed and
+        contributes to the between-class form only.
     gamma : float, default=0.1
         Weight of the agreement between tangent vectors of neighbouring patches.
     alpha : float, default=0.2
         Ridge on the directions t.
     tangent_alpha : float or None, default=None
-        Ridge beta on the tangent vectors v. None sets beta = alpha in absolute terms, which is the
-        paper and did best untuned; that beta grows with the number of samples, a number (3.0 did
-        nearly as well) does not. As beta grows, the method becomes discriminant analysis by the
-        graph Laplacian of W.
+        Ridge beta on the tangent vectors v. None sets beta = alpha in absolute units, as in the
+        paper; this beta grows with the number of samples. A number is a multiple of the unit of
+        beta and does not grow; 3.0 is nearly as good as None on most data. For large beta the
+        method becomes discriminant analysis with the graph Laplacian of W.
     eigenvalue_power : float, default=0.0
         Component r is multiplied by (lambda_r / lambda_1) to this power.
     units : {"relative", "absolute"}, default="relative"
-        In relative units gamma is a multiple of the mean squared edge length of W, alpha of
-        trace(S_tt) / d and tangent_alpha of the mean diagonal of the first-order part of S_vv, so
-        that the fit does not depend on the scale of X. Absolute units are the paper's.
+        Units of gamma, alpha and tangent_alpha. "relative": multiples of the mean squared edge
+        length of W, of trace(S_tt) / d and of the mean diagonal of the first-order part of S_vv.
+        The fit then does not depend on the scale of X. "absolute": squared units of X, as in the
+        paper.
     partition : {"auto", "geodesic", "euclidean", "tree"} or clusterer, default="auto"
-        How classes are cut into patches. "geodesic" is the paper's manifold partition; it needs
-        matrices of all pairs of a class. "euclidean" is the same with straight instead of geodesic
-        distances. "tree" halves a class along its first principal axis, and the halves again, in
-        time and memory that grow with the class and not with its pairs. "auto" is "geodesic" for
-        classes of up to 1000 samples and "tree" for larger ones. A scikit-learn clusterer is
-        cloned and run on each class; its label -1 makes a patch of one sample.
+        Rule that divides a class into patches. "geodesic": the manifold partition of the paper,
+        with matrices of all pairs of a class. "euclidean": the same rule with straight distances.
+        "tree": a patch is halved along its first principal axis until it is small enough; time and
+        memory are nearly linear in the size of the class. "auto": "geodesic" for classes of up to
+        1000 samples, "tree" for larger ones. A scikit-learn clusterer is cloned and fitted to each
+        class; every sample with its label -1 becomes a patch.
     partition_neighbors : int, default=6
-        Neighbours for the geodesics and for growing patches.
+        Number of neighbours k' for the geodesics and for growing patches.
     max_patch_size : int, default=10
-        Patches with more samples are split.
+        Largest number of samples M of a patch.
     tangent_energy : float, default=0.95
         Share of the variance of a patch that its tangent space keeps; 0 leaves tangents out.
     affinity : {"knn", "full"}, default="knn"
-        Whether A joins neighbours (the paper) or all pairs of a class (the authors' program).
+        Pairs with an affinity: neighbours, as in the paper, or all pairs of a class, as in the
+        authors' program.
     anchors : bool, default=False
-        Whether W joins the means of patches instead of samples (faster, less exact).
+        If True, W joins the means of patches instead of samples: faster and less accurate.
     neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
-        How neighbours inside a class are found. "auto" and "exact" compare all pairs. "faiss" (the
-        extra ``mpda[faiss]``) searches classes of more than 20,000 samples approximately. A
-        neighbours transformer of scikit-learn, such as ``KNeighborsTransformer``, is cloned and
-        fitted to each class; its ``n_neighbors`` must be at least the larger of ``n_neighbors``
-        and ``partition_neighbors``. Neighbours that an approximate search misses are not counted.
+        Search for neighbours inside a class. "auto" and "exact" compare all pairs. "faiss" (the
+        extra ``mpda[faiss]``) is approximate in classes of more than 20,000 samples. A neighbours
+        transformer of scikit-learn, such as ``KNeighborsTransformer``, is cloned and fitted to each
+        class; its ``n_neighbors`` must be at least the larger of ``n_neighbors`` and
+        ``partition_neighbors``. The share of missed neighbours is not measured.
     solver : {"reduced", "two-stage"}, default="reduced"
-        "two-stage" seeks t in the range of the between-class form only.
+        "reduced" solves the reduced eigenproblem. "two-stage" restricts t to the range of the
+        between-class form, as the paper's solver does.
     n_jobs : int, default=None
-        Number of classes that are worked on at a time, in threads. None uses as many threads for
-        large classes as BLAS would. Without effect on a device.
+        Number of classes that are processed at a time, in threads. With None, large classes use as
+        many threads as BLAS would. It has no effect on a device.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions t by decreasing eigenvalue, with f'(S + R)f = 1 before eigenvalue_power; the
-        entry of largest magnitude is positive.
+        Directions t by decreasing eigenvalue, with t'M t = 1 before ``eigenvalue_power`` applies; M
+        is the within-class matrix of the reduced eigenproblem. The entry of largest magnitude is
+        positive.
     eigenvalues_ : ndarray of shape (n_components,)
+        Ratios of between-class to within-class variation.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     units_ : dict
-        The absolute gamma, alpha and beta that were used.
+        Values of "gamma", "alpha" and "beta" in squared units of X.
     residual_ : float
-        Largest |S't - lambda M t| / (|S't| + |lambda| |M t|) over the directions, M the reduced
-        within-class matrix.
+        Largest relative residual |S't - lambda M t| / (|S't| + |lambda| |M t|) of a direction.
     condition_ : float
-        Condition number of M on its range, features scaled to the diagonal that it has before
-        tangent vectors are eliminated. Above 1e12, or with a residual above 1e-6, a fit gives a
-        ``NumericalWarning``.
+        Condition number of M on its range, with features scaled by the diagonal that M has before
+        the elimination. A fit warns (``NumericalWarning``) above 1e12, or if the residual is above
+        1e-6.
     class_residuals_ : ndarray of shape (n_classes,)
-        Largest residual of the tangent vectors of each class beside their right side; M has its
-        square as relative error. 0 where a factor in double precision was used.
+        Largest residual norm of the tangent vectors of each class, relative to the right-hand side.
+        The relative error of M is about its square. 0 for a factor in double precision.
     class_solvers_ : list of str, one for each class
-        What eliminated the tangent vectors of each class: "dense" (a Cholesky factor), "single"
-        (one in single precision, corrected in double), "iterative" (conjugate gradients,
-        likewise), "range" (a singular block, on its range), "sparse" (a sparse factor, where
-        corrections did not converge) or "none" (there are no tangent vectors).
+        Solver that eliminated the tangent vectors of each class: "dense" (Cholesky factor),
+        "single" (Cholesky factor in single precision with iterative refinement), "iterative"
+        (conjugate gradients with iterative refinement), "range" (eigenvectors of a singular block),
+        "sparse" (sparse LU factor, where the others do not converge) or "none" (no tangent
+        vectors).
     patch_labels_ : ndarray of shape (n_samples,)
-        Patch of each training sample, 0 to n_patches - 1, in the order of all calls. Not there
-        where samples were on Dask.
+        Patch of each training sample, from 0 on, in the order of all calls. It does not exist after
+        a fit to Dask collections.
     patch_classes_ : ndarray of shape (n_patches,)
         Class of each patch.
     patch_linearity_ : ndarray of shape (n_patches,)
-        R^p, the mean over pairs of geodesic over straight distance; 1 is flat. It is 1 by
-        definition for "euclidean". It is nan for "tree" (``ManifoldPartition`` measures it) and
-        for given patches in a class of more than 5000 samples.
+        R^p, the mean ratio of geodesic to straight distance over the pairs of a patch; 1 is flat,
+        larger values are more curved. It is 1 by definition for "euclidean". It is nan for "tree"
+        (``ManifoldPartition`` measures it) and for given patches in a class of more than 5000
+        samples.
     tangent_dimensions_ : ndarray of shape (n_patches,)
+        Dimension of the tangent space of each patch.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     References
     ----------

@@ -1,4 +1,8 @@
-"""Pairwise-variate Manifold Partition Discriminant Analysis."""
+"""Pairwise-variate Manifold Partition Discriminant Analysis (equations 21 and 22 of the paper).
+
+PMPDA is the fit of MPDA with ``partition=None`` in its ``ClassSettings``:
+``ClassStages`` then computes a tangent space for every sample instead of every patch.
+"""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -19,24 +23,24 @@ class PMPDA(LinearMap):
 
         S(t, v) = sum_ij W_ij [ (t'd_ij - v_j' T_j' d_ij)^2 + gamma |v_i - T_i' T_j v_j|^2 ].
 
-    No partition is needed, and the manifold is followed more closely, at the price of about ten
+    There is no partition. Tangent spaces follow the manifold more closely, and there are about ten
     times as many tangent vectors. As in MPDA they are eliminated exactly, class by class.
 
     Parameters
     ----------
     n_components : int, default=None
-        Number of directions. None keeps all with an eigenvalue above 1e-10 of the largest; a
-        number is honoured or refused, never cut.
+        Number of components. None keeps all directions with an eigenvalue above 1e-10 of the
+        largest. More components than there are directions are an error.
     n_neighbors : int, default=20
-        Number k of neighbours inside the class, for W, the tangent spaces and the affinity. It is
+        Number of neighbours k inside a class, for W, the tangent spaces and the affinity. It is
         cut, with a warning, in a class of fewer samples. A class of one sample is allowed.
     gamma : float, default=0.1
         Weight of the agreement between tangent vectors of neighbours.
     alpha : float, default=0.2
         Ridge on the directions t.
     tangent_alpha : float or None, default=None
-        Ridge beta on the tangent vectors v; None sets beta = alpha, which is the paper and did best
-        untuned.
+        Ridge beta on the tangent vectors v. None sets beta = alpha in absolute units, as in the
+        paper.
     eigenvalue_power : float, default=0.0
         Component r is multiplied by (lambda_r / lambda_1) to this power.
     units : {"relative", "absolute"}, default="relative"
@@ -44,35 +48,42 @@ class PMPDA(LinearMap):
     tangent_energy : float, default=0.95
         Share of the variance of a neighbourhood that its tangent space keeps.
     affinity : {"knn", "full"}, default="knn"
-        Whether the affinity joins neighbours (the paper) or all pairs of a class.
+        Pairs with an affinity: neighbours, as in the paper, or all pairs of a class.
     neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
-        How neighbours inside a class are found, as in :class:`MPDA`.
+        Search for neighbours inside a class, as in :class:`MPDA`.
     solver : {"reduced", "two-stage"}, default="reduced"
-        "two-stage" seeks t in the range of the between-class form only.
+        "reduced" solves the reduced eigenproblem. "two-stage" restricts t to the range of the
+        between-class form, as the paper's solver does.
     n_jobs : int, default=None
-        Number of classes that are worked on at a time, in threads. None uses as many threads for
-        large classes as BLAS would. Without effect on a device.
+        Number of classes that are processed at a time, in threads. With None, large classes use as
+        many threads as BLAS would. It has no effect on a device.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
+        Directions t by decreasing eigenvalue, scaled as in :class:`MPDA`.
     eigenvalues_ : ndarray of shape (n_components,)
+        Ratios of between-class to within-class variation.
     mean_ : ndarray of shape (n_features,)
+        Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
+        Distinct class labels, sorted.
     units_ : dict
-        The absolute gamma, alpha and beta that were used.
+        Values of "gamma", "alpha" and "beta" in squared units of X.
     residual_ : float
-        How well the directions solve the reduced eigenproblem, as in :class:`MPDA`.
+        Relative residual of the reduced eigenproblem, as in :class:`MPDA`.
     condition_ : float
-        That of the reduced within-class matrix, as in :class:`MPDA`.
+        Condition number of the reduced within-class matrix, as in :class:`MPDA`.
     class_residuals_ : ndarray of shape (n_classes,)
-        How well the tangent vectors of each class were found, as in :class:`MPDA`.
+        Relative residual norm of the tangent vectors of each class, as in :class:`MPDA`.
     class_solvers_ : list of str, one for each class
-        What eliminated the tangent vectors of each class, as in :class:`MPDA`.
+        Solver that eliminated the tangent vectors of each class, as in :class:`MPDA`.
     n_features_in_ : int
+        Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
 
     References
     ----------

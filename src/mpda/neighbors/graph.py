@@ -131,7 +131,7 @@ def loses_precision(
 
 
 def graph_laplacian(edges: Ints, weights: Floats, n: int) -> Floats | csr_array:
-    """Build the Laplacian D - A of a weighted graph.
+    """Build the Laplacian L = D - A of a weighted graph (LapMtrx).
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def build_class_graph(points: ClassPoints, n_neighbors: int) -> ClassGraph:
 
 
 def symmetric_graph(neighbors: NeighborLists) -> ClassGraph:
-    """Join i and j if either is in the list of the other.
+    """Build the graph W (withinPatchObj): i and j are joined if either is in the other's list.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def symmetric_graph(neighbors: NeighborLists) -> ClassGraph:
 
 
 def local_affinity(graph: ClassGraph) -> Array:
-    """Compute A_ij = exp(-d_ij^2 / (sigma_i sigma_j)) on the edges of a graph.
+    """Compute A_ij = exp(-d_ij^2 / (sigma_i sigma_j)) on the edges of a graph (betweenObj).
 
     Parameters
     ----------

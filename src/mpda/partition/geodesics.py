@@ -37,7 +37,7 @@ class ClassDistances:
 
 
 def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDistances:
-    """Compute D^G and R of one class.
+    """Compute D^G and R of one class (linearScore).
 
     Parameters
     ----------

@@ -1,9 +1,10 @@
-"""Manifold partition by the rule of the paper (its algorithm 2): a class is cut in two repeatedly.
+"""Manifold partition by the rule of the paper (sec:Part, steps 2 to 6): patches are cut in two.
 
 A patch with more than M samples is split. Two sides grow from the two samples that are farthest
 apart along the class, each round by the nearest neighbours of their members. Neighbours that both
-sides reach go to the side with the smaller R^p N_p (linearity times size). Only patches above M are
-split, so the order of splitting does not matter and the rule is a plain recursion.
+sides reach go to the side with the smaller R^p N_p (linearity times size). Step 2 of the paper
+splits the patch of largest R^p N_p first. Here every patch above M is split and no other, so the
+order does not matter (docs/theory/partition.md).
 """
 
 from collections import deque
@@ -18,7 +19,7 @@ from mpda.partition.tree import Partition, build_partition
 
 
 def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partition:
-    """Split one class until no patch has more than ``max_patch_size`` samples.
+    """Split one class until no patch has more than ``max_patch_size`` samples (sec:Part).
 
     Parameters
     ----------
@@ -83,7 +84,7 @@ def known_partition(distances: ClassDistances | None, labels: Labels) -> Partiti
 
 
 def mean_tortuosity(tortuosity: Floats | None) -> float:
-    """Average R_ij over all ordered pairs of a patch.
+    """Average R_ij over all ordered pairs of a patch (linearScore).
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ def _split_node(
     members = node.members
     if not node.is_identical:
         lengths = _block(distances.lengths, members)
-        # argmax finds the lowest indices at a tie.
+        # Seeds: the two samples that are farthest apart. argmax finds the lowest indices at a tie.
         seeds = divmod(int(lengths.argmax()), len(lengths))
         if lengths[seeds] > 0.0:
             is_neighbor = _block(distances.is_neighbor, members)
@@ -147,10 +148,12 @@ def _grow_sides(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:
     free = ~(left.members | right.members)
     n_free = free.size - 2
     while n_free:
+        # Steps 3 and 4: each side takes the free neighbours of its members.
         near_left = left.reach & free
         near_right = right.reach & free
         joint = near_left & near_right
         if joint.nonzero()[0].size:  # faster than any() on small arrays
+            # Neighbours of both sides go to the one with the smaller R^p N_p.
             near_left ^= joint
             near_right ^= joint
             # Equal priorities go to the left side, whose seed has the lower index.
@@ -160,7 +163,7 @@ def _grow_sides(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:
                 near_left |= joint
         new_left = near_left.nonzero()[0]
         new_right = near_right.nonzero()[0]
-        if new_left.size + new_right.size == 0:
+        if new_left.size + new_right.size == 0:  # step 5: no side has a free neighbour
             new_left, new_right = _nearest_free(patch.is_neighbor, left, right, free)
         left.add(new_left)
         right.add(new_right)
