@@ -134,11 +134,13 @@ def _eliminate_dense(C: Array, B: Array) -> EliminationResult:
     rounding = C.shape[0] * EPSILON
     factor = cholesky(C)
     if factor is not None:
+        # Squared pivots of the factor bound the eigenvalues of C from inside.
         pivots = xp.linalg.diagonal(factor)
         if bool(xp.min(pivots) ** 2 > rounding * xp.max(pivots) ** 2):
             return EliminationResult(gram(solve_triangular(factor, B.T)), "dense")
     values, vectors = xp.linalg.eigh(C)
-    null = int(xp.count_nonzero(values <= rounding * values[-1]))  # the first ones
+    # eigh sorts by increasing eigenvalue, so the null space comes first.
+    null = int(xp.count_nonzero(values <= rounding * values[-1]))
     if null == C.shape[0]:
         return EliminationResult(zeros((B.shape[0], B.shape[0]), B), "range")
     half = vectors[:, null:].T @ B.T / xp.sqrt(values[null:])[:, None]
@@ -201,12 +203,13 @@ def _conjugate_gradients(C: BlockRows, max_steps: int, rhs: Array) -> Array | No
     """Return C^-1 rhs for all columns at once; None if it takes more steps.
 
     Right-hand sides are residuals of unit vectors, so the target of a column is relative to its
-    length, but not below rounding.
+    length, but not below rounding. SciPy's ``cg`` solves for one column at a time, on the host.
     """
     xp = array_namespace(rhs)
     X = xp.zeros_like(rhs)
     residual, direction = xp.asarray(rhs, copy=True), xp.asarray(rhs, copy=True)
     squares = column_dots(rhs, rhs)
+    # Half the tolerance: the recursive residual and the true one differ by rounding.
     target = (0.5 * _TOLERANCE) ** 2 * maximum(squares, _TIGHT_TOLERANCE**2)
     for _ in range(max_steps + 1):
         if bool(xp.all(squares <= target)):

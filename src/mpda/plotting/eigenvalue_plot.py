@@ -19,7 +19,7 @@ _LOG_RATIO = 100.0
 
 
 class EigenvalueDisplay(Display):
-    """Eigenvalue of each component, which measures how well it separates the classes.
+    """Eigenvalue of each component: large for a discriminant analysis, small for LLTSA and LPFE.
 
     Parameters
     ----------
@@ -37,7 +37,10 @@ class EigenvalueDisplay(Display):
     def __init__(self, eigenvalues: ArrayLike) -> None:
         self.eigenvalues: Floats = np.asarray(eigenvalues, dtype=np.float64)
         if self.eigenvalues.ndim != 1 or self.eigenvalues.size == 0:
-            raise ValueError(f"eigenvalues must be a list, got shape {self.eigenvalues.shape}.")
+            raise ValueError(
+                "eigenvalues must have one dimension and at least one entry, got shape "
+                f"{self.eigenvalues.shape}."
+            )
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, title: str | None = None) -> Self:
