@@ -112,6 +112,7 @@ def test_patches_stay_inside_classes_and_the_tree_tells_how():
     np.testing.assert_array_equal(tree.sizes[inner], tree.sizes[tree.children[inner]].sum(axis=1))
     assert (tree.sizes[inner] > 7).all()
     leaves = ~inner
+    assert (tree.children[leaves] == -1).all()
     np.testing.assert_array_equal(np.sort(tree.patches[leaves]), np.arange(len(model.patch_sizes_)))
     np.testing.assert_array_equal(tree.sizes[leaves], model.patch_sizes_[tree.patches[leaves]])
     np.testing.assert_allclose(tree.linearity[leaves], model.patch_linearity_[tree.patches[leaves]])
