@@ -76,6 +76,14 @@ def test_earlier_faults_stay_repaired(estimator, recipe):
     assert fit_and_check(estimator, recipe)[0].startswith("answered")
 
 
+def test_a_ridge_with_which_eigenvalues_overflow_is_refused():
+    recipe = Recipe(
+        41, (13,), 5, "line", "mixed", within_copies=0.1, collinear=0.1, dtype="float32"
+    )
+    with pytest.raises(ValueError, match=r"alpha=1e\+300 is too large for samples of this scale"):
+        mpda.LLTSA(alpha=1e300).fit(recipe.samples()[0])
+
+
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [

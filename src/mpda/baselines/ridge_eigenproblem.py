@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import array_namespace, eye, safe_divide
 from mpda._lib.samples import FitSamples
@@ -122,7 +124,11 @@ def solve_smallest(
         By increasing eigenvalue.
     """
     ridge, A = add_ridge(problem.numerator, alpha, samples)
-    directions = _select(solve_smallest_eigenproblem(A, problem.denominator), n_components)
+    # With a large ridge the eigenvalues, ratios to B, may overflow although the ridge does not.
+    with np.errstate(over="ignore"):
+        solution = solve_smallest_eigenproblem(A, problem.denominator)
+    directions = _select(solution, n_components)
+    _check_overflow(max(directions.eigenvalues.tolist(), default=0.0), alpha)
     residual = normwise_residual(A, problem.denominator, directions)
     return replace(_convert(samples, directions, ridge, residual), increasing=True)
 
@@ -149,12 +155,17 @@ def add_ridge(M: Array, alpha: float, samples: FitSamples) -> tuple[float, Array
     trace = float(array_namespace(M).linalg.trace(M))
     unit = trace / samples.n_varying if trace > 0.0 else samples.coordinates.from_squared_units(1.0)
     ridge = alpha * unit
-    if ridge > LARGEST_STRENGTH:
+    _check_overflow(ridge, alpha)
+    return ridge, M + ridge * eye(M.shape[0], M)
+
+
+def _check_overflow(value: float, alpha: float) -> None:
+    """Raise an error if a value that grows with alpha is too large for products with it."""
+    if value > LARGEST_STRENGTH:
         raise ValueError(
             f"alpha={alpha:g} is too large for samples of this scale: products with it leave the "
             "range of floating-point numbers. Set a smaller value."
         )
-    return ridge, M + ridge * eye(M.shape[0], M)
 
 
 def _select(directions: Directions, n_components: int | None) -> Directions:
