@@ -133,12 +133,13 @@ def main() -> None:
             with arguments.out.open("a") as lines:
                 lines.write(json.dumps(rows[-1]) + "\n")
             print(f"{study}: turn {turn + 1} of {arguments.turns}", file=sys.stderr, flush=True)
-    hashes = subprocess.check_output(
-        ["git", "rev-parse", "--short", arguments.old, arguments.new], text=True
-    )
+    hashes = [
+        subprocess.check_output(["git", "rev-parse", "--short", revision], text=True).strip()
+        for revision in (arguments.old, arguments.new)
+    ]
     studies = dict.fromkeys(row["study"] for row in rows)
     table = [line for study in studies for line in build_table(rows, study)]
-    text = "\n".join([*table, f"{' -> '.join(hashes.split())}; {provenance()}", ""])
+    text = "\n".join([*table, f"{' -> '.join(hashes)}; {provenance()}", ""])
     print(text)
     arguments.out.with_suffix(".md").write_text(text)
 
