@@ -31,7 +31,7 @@ from environment import describe_environment, format_table
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "mpda"
-MUTATED_PACKAGES = ("neighbors", "partition", "discriminant", "baselines", "manifold", "refinement")
+MUTATED_PACKAGES = ("neighbors", "partition", "discriminant", "baselines")
 # A mutation that makes the tests slower than this multiple of the unmutated run counts as noticed:
 # most of them loop forever. Five is far above the variation between runs on a busy machine.
 TIME_LIMIT_FACTOR = 5.0

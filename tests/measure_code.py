@@ -30,7 +30,7 @@ IMPORT_ORDER = [
     ["neighbors"],
     ["partition"],
     ["discriminant"],
-    ["baselines", "manifold", "refinement"],
+    ["baselines"],
     ["estimators"],
     ["model_selection"],
     ["assessment"],

@@ -1,5 +1,7 @@
 """GraphDiscriminant: the named graphs, callables as graphs, and rejected weights."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.linalg import eigh
@@ -9,6 +11,7 @@ import oracles
 from cases import bent_classes, same_rows
 from mpda import LFDA, MFA, GraphDiscriminant
 from mpda.baselines.graph_methods import BETWEEN_GRAPHS, WITHIN_GRAPHS
+from mpda.exceptions import SmallClassWarning
 
 X, Y = bent_classes()
 
@@ -106,6 +109,20 @@ def test_weights_of_a_callable_are_checked(weights, message):
 def test_unknown_graph_names_are_rejected(parameter, value, options):
     with pytest.raises(ValueError, match=f"{parameter} must be one of {options}"):
         GraphDiscriminant(**{parameter: value}).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("graphs", "warns"),
+    [
+        *(({"within": name}, name in ("local", "neighbors")) for name in WITHIN_GRAPHS),
+        *(({"between": name}, name == "local") for name in BETWEEN_GRAPHS),
+    ],
+)
+def test_graphs_with_neighbors_warn_of_small_classes(graphs, warns):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        GraphDiscriminant(**graphs, n_neighbors=len(X), alpha=0.1).fit(X, Y)
+    assert any(issubclass(w.category, SmallClassWarning) for w in caught) == warns
 
 
 @pytest.mark.parametrize("n", [60, 600])

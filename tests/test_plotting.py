@@ -289,6 +289,7 @@ def test_eigenvalues_are_bars(pipeline):
     np.testing.assert_allclose([b.get_height() for b in bars], pipeline["mpda"].eigenvalues_)
     axis = EigenvalueDisplay([100.0, 1.0, 0.01]).plot().ax_
     assert axis.get_yscale() == "log"
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("component", "eigenvalue")
     np.testing.assert_allclose([b.get_y() + b.get_height() for b in axis.patches], [100, 1, 0.01])
     assert EigenvalueDisplay([1.0, -1e-9]).plot().ax_.get_yscale() == "linear"
 

@@ -99,8 +99,7 @@ class ClassStages:
     ) -> ClassContribution:
         """Compute what the class adds to the sums.
 
-        If the strengths are known, the Schur complement is computed at once and the within-class
-        form is not kept.
+        If the strengths are known, v is eliminated at once and the within-class form is not kept.
         """
         samples = load_class(self._samples, self._index)
         geometry = self._build_geometry(samples, settings)
@@ -130,7 +129,7 @@ class ClassStages:
         )
 
     def eliminate(self, settings: ClassSettings, strengths: Strengths) -> EliminationResult:
-        """Compute the Schur complement S_tv (S_vv + beta I)^-1 S_tv' and release the form."""
+        """Compute S_tv (S_vv + beta I)^-1 S_tv', which eliminates v, and release the form."""
         form = self.within_form(settings)
         # A fit needs the form once; otherwise the forms of all classes would stay in memory.
         self._form = None
@@ -489,7 +488,7 @@ def sum_contributions(
     settings : ClassSettings
         Parameters of the stages.
     strengths : Strengths, default=None
-        With them the Schur complements are added too.
+        With them v is eliminated, and the eliminated terms are added too.
     sums : ClassSums, default=None
         Sums over earlier classes.
 
