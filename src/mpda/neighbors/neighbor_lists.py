@@ -67,9 +67,17 @@ class ClassPoints:
             return squareform(pdist(self.X), checks=False)
         return pairwise_distances(self.X, self.X)
 
-    def release_straight(self) -> None:
-        """Free the distances of all pairs; they are computed again if they are needed again."""
-        self.__dict__.pop("straight", None)
+    def take_straight(self) -> Array:
+        """Return D^E and keep no reference, so that the caller may overwrite it.
+
+        Returns
+        -------
+        array of shape (n, n)
+            Euclidean distances of all pairs.
+        """
+        straight = self.straight
+        del self.__dict__["straight"]
+        return straight
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,11 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components, dijkstra, minimum_spanning_tree
 
 from mpda._lib.array_types import Bools, Floats, Ints
+from mpda._lib.arrays import iter_slices
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, nonzero_pairs
+
+# Rows that are compared with their columns at a time. Larger blocks are not faster.
+_BLOCK_ROWS = 256
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,16 @@ def geodesic_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassDi
     ClassDistances
         D^G is symmetric and never below D^E. R_ij is 1 where D^E_ij = 0.
     """
-    straight = points.straight
+    straight = points.take_straight()
     is_neighbor = _neighbor_mask(neighbors)
     paths = _shortest_paths(is_neighbor | is_neighbor.T, straight)
     # Sums along a path depend on its direction in the last bit, and may fall below D^E by rounding.
-    # In place: there is one matrix of all pairs less at the peak.
-    np.minimum(paths, paths.T, out=paths)
+    _make_symmetric(paths)
     np.maximum(paths, straight, out=paths)
-    tortuosity = np.divide(paths, straight, out=np.ones_like(paths), where=straight > 0.0)
+    # R is written over D^E: only two matrices of all pairs exist at the same time.
+    is_copy = straight == 0.0
+    tortuosity = np.divide(paths, straight, out=straight, where=~is_copy)
+    tortuosity[is_copy] = 1.0
     return ClassDistances(is_neighbor, paths, tortuosity)
 
 
@@ -77,7 +83,7 @@ def euclidean_distances(points: ClassPoints, neighbors: NeighborLists) -> ClassD
     ClassDistances
         Straight distances without a tortuosity.
     """
-    return ClassDistances(_neighbor_mask(neighbors), points.straight, None)
+    return ClassDistances(_neighbor_mask(neighbors), points.take_straight(), None)
 
 
 def _neighbor_mask(neighbors: NeighborLists) -> Bools:
@@ -85,6 +91,14 @@ def _neighbor_mask(neighbors: NeighborLists) -> Bools:
     mask = np.zeros((n, n), dtype=bool)
     mask[np.arange(n)[:, None], neighbors.indices] = True
     return mask
+
+
+def _make_symmetric(D: Floats) -> None:
+    """Replace D_ij and D_ji by the smaller of the two, in place and by blocks of rows."""
+    for rows in iter_slices(len(D), _BLOCK_ROWS):
+        smaller = np.minimum(D[rows, rows.start :], D[rows.start :, rows].T)
+        D[rows, rows.start :] = smaller
+        D[rows.start :, rows] = smaller.T
 
 
 def _shortest_paths(adjacency: Bools, straight: Floats) -> Floats:

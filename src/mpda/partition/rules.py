@@ -25,9 +25,9 @@ PARTITIONS = ("auto", "geodesic", "euclidean", "tree")
 # "auto" uses the tree for larger classes. The rule of the paper takes a few tenths of a second and
 # 35 MB for this many samples; both grow at least with the square.
 MAX_GEODESIC_SIZE = 1000
-# Matrices (n, n) of 8 bytes that exist at the same time: distances, paths, tortuosity, temporary
-# copies, masks. Measured with tracemalloc: 4.2 with geodesics and 1.9 without.
-_N_GEODESIC_MATRICES, _N_EUCLIDEAN_MATRICES = 5, 2
+# Matrices (n, n) of 8 bytes that exist at the same time: paths, tortuosity, blocks of them, masks.
+# Measured with tracemalloc for n = 4000: 2.9 with geodesics and 1.7 without.
+_N_GEODESIC_MATRICES, _N_EUCLIDEAN_MATRICES = 4, 2
 # Smaller classes are not compared with the available memory: they take less than 160 MB.
 _UNGUARDED_SIZE = 2000
 # Classes above this size have no linearity for given patches: all shortest paths would take longer
@@ -84,10 +84,7 @@ class PartitionRule:
             )
         compute_distances = geodesic_distances if is_geodesic else euclidean_distances
         points, neighbors = _copy_to_host(points, neighbors)
-        distances = compute_distances(points, neighbors)
-        # The rule needs D^G and R from here on; D^E would be a third of the memory.
-        points.release_straight()
-        return manifold_partition(distances, self.max_patch_size)
+        return manifold_partition(compute_distances(points, neighbors), self.max_patch_size)
 
     def uses_tree(self, n: int) -> bool:
         """Return True if a class of n samples is cut by the principal-axis tree.

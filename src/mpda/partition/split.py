@@ -14,8 +14,12 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Bools, Floats, Ints, Labels
+from mpda._lib.arrays import iter_slices
 from mpda.partition.geodesics import ClassDistances
 from mpda.partition.tree import Partition, build_partition
+
+# Rows of a patch that are copied at a time. All at once would hold s rows of the class.
+_BLOCK_ROWS = 256
 
 
 def manifold_partition(distances: ClassDistances, max_patch_size: int) -> Partition:
@@ -139,7 +143,14 @@ def _block(D: Any, members: Ints) -> Any:
     """Select the rows and columns of the members from D (n, n); None stays None."""
     if D is None or members.size == len(D):
         return D
-    return D.take(members, axis=0).take(members, axis=1)  # half the time of D[members][:, members]
+    if members.size <= _BLOCK_ROWS:
+        return D.take(members, axis=0).take(
+            members, axis=1
+        )  # half the time of D[members][:, members]
+    block = np.empty((members.size, members.size), dtype=D.dtype)
+    for rows in iter_slices(members.size, _BLOCK_ROWS):
+        block[rows] = D.take(members[rows], axis=0).take(members, axis=1)
+    return block
 
 
 def _grow_sides(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:
