@@ -114,6 +114,11 @@ def main() -> None:
     rows = []
     if arguments.out.exists():
         rows = [json.loads(line) for line in arguments.out.read_text().splitlines()]
+    hashes = [
+        subprocess.check_output(["git", "rev-parse", "--short", revision], text=True).strip()
+        for revision in (arguments.old, arguments.new)
+    ]
+    commits = " -> ".join(hashes)
     with tempfile.TemporaryDirectory() as folder:
         trees = {}
         for name in ("old", "new"):
@@ -129,17 +134,15 @@ def main() -> None:
         for turn, study in itertools.product(range(arguments.turns), arguments.study):
             if any((row["study"], row["turn"]) == (study, turn) for row in rows):
                 continue
-            rows.append(take_turn(trees, study, arguments.data, turn))
+            row = take_turn(trees, study, arguments.data, turn)
+            rows.append({"commits": commits, "measured": provenance(), **row})
             with arguments.out.open("a") as lines:
                 lines.write(json.dumps(rows[-1]) + "\n")
             print(f"{study}: turn {turn + 1} of {arguments.turns}", file=sys.stderr, flush=True)
-    hashes = [
-        subprocess.check_output(["git", "rev-parse", "--short", revision], text=True).strip()
-        for revision in (arguments.old, arguments.new)
-    ]
     studies = dict.fromkeys(row["study"] for row in rows)
     table = [line for study in studies for line in build_table(rows, study)]
-    text = "\n".join([*table, f"{' -> '.join(hashes)}; {provenance()}", ""])
+    sources = dict.fromkeys(f"{row['commits']}; {row['measured']}" for row in rows)
+    text = "\n".join([*table, *sources, ""])
     print(text)
     arguments.out.with_suffix(".md").write_text(text)
 
