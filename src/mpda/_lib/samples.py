@@ -98,6 +98,7 @@ class LabelledSamples:
         Points in single or double precision: samples as the user gave them or, if these are
         extreme, scaled. Perhaps a device array.
     y : ndarray of shape (n_samples,)
+        Class labels, on the host.
     classes : ndarray of shape (n_classes,)
         Sorted distinct labels.
     members : list of ndarray
@@ -107,6 +108,7 @@ class LabelledSamples:
     dtype : dtype
         Precision of the samples that the user gave.
     coordinates : Coordinates
+        Map between the samples and the coordinates of the fit.
     rotated : array of shape (n_samples, n_coordinates) or None
         Coordinates of all samples, where they are rotated.
     """

@@ -111,7 +111,9 @@ def validate_labelled(
     estimator : estimator
         It gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
     X : array-like of shape (n_samples, n_features)
+        Samples of the user.
     y : array-like of shape (n_samples,)
+        Their class labels.
     reset : bool, default=True
         Set to False for samples that are added to an earlier fit: they must have its features, and
         may be of one class.
@@ -257,6 +259,7 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
     Parameters
     ----------
     samples : LabelledSamples
+        Samples of all classes.
     index : int
         Number of the class.
     """

@@ -49,6 +49,7 @@ class ClassContribution:
     tangent_trace : float
         Trace of the first-order part of S_vv.
     summary : ClassSummary
+        Number, mean and scatter of the samples.
     elimination : EliminationResult or None
         The Schur complement, where gamma and beta were known.
     """

@@ -382,6 +382,7 @@ class ClassSums:
     Attributes
     ----------
     between : BetweenClassSums
+        Sums of the between-class form.
     within : array of shape (r, r)
         Sum of S_tt.
     eliminated : array of shape (r, r)
@@ -465,6 +466,7 @@ class SummedContributions:
     Attributes
     ----------
     sums : ClassSums
+        Sums over the classes.
     summaries : list of ClassSummary
         One for each class that was added.
     """

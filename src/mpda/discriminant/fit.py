@@ -56,8 +56,11 @@ class FitState:
     Attributes
     ----------
     sums : ClassSums
+        Sums over the classes so far.
     strengths : Strengths
+        gamma, alpha and beta in absolute units.
     coordinates : Coordinates
+        Coordinates in which the sums were computed.
     """
 
     sums: ClassSums
@@ -90,6 +93,7 @@ class DiscriminantFit:
     residual : float
         Largest relative residual of the eigenpairs.
     state : FitState
+        What ``partial_fit`` continues from.
     summaries : list of ClassSummary
         One for each class of this call.
     """

@@ -35,18 +35,23 @@ class FoldTask:
     Attributes
     ----------
     estimator : estimator or Pipeline
+        Method that is searched over, not fitted.
     X : array-like of shape (n_samples, n_features)
+        Samples of all folds.
     y : ndarray of shape (n_samples,)
+        Their class labels.
     train, test : ndarrays of int
         Indices of the training and test samples.
     number : int
         Number of the fold, for messages.
     grid : SearchGrid
+        Parameter sets to fit.
     n_components : tuple of int or None
         Numbers of components; None stands for all.
     scorer : callable or None
         None is accuracy.
     verbose : bool
+        True if progress is printed to stderr.
     """
 
     estimator: Any

@@ -53,6 +53,7 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     Parameters
     ----------
     estimator : method of this package, or a Pipeline that ends in one
+        Method that is searched over.
     param_grid : dict, list of dict or None
         None is the default grid of the method.
     """

@@ -25,9 +25,11 @@ def align_scores(
     Parameters
     ----------
     folds : list of ndarray of shape (n_points, max_components)
+        Scores of each fold; folds may have different numbers of components.
     n_components : tuple of int, int or None
         As ``check_n_components`` returns it.
     grid : SearchGrid
+        Parameter sets of the search.
     n_repeats : float
         How often the folds test every sample, on average.
     """
@@ -60,8 +62,11 @@ def results_table(grid: SearchGrid, grid_scores: GridScores, seconds: Floats) ->
     Parameters
     ----------
     grid : SearchGrid
+        Parameter sets of the search.
     grid_scores : GridScores
+        Scores of all folds.
     seconds : ndarray of shape (n_splits, n_points)
+        Time of each grid point in each fold.
     """
     scores, dimensions = grid_scores.scores, grid_scores.dimensions
     flat = scores.reshape(len(scores), -1)

@@ -116,47 +116,52 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
     refit : bool, default=True
-        Whether the method is fitted to all samples with what was chosen.
+        If True, the method is fitted to all samples with the selected parameters.
     n_jobs : int, default=None
-        Folds worked on at the same time, by joblib.
+        Number of folds that joblib processes at the same time.
     random_state : int, RandomState or None, default=0
         Seed of the folds where ``cv`` is a number. None makes folds differ.
     verbose : int, default=0
-        With 1, progress goes to stderr.
+        If 1, progress is printed to stderr.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
         One row for each grid point and number of components, as in ``GridSearchCV``:
         ``params``, ``param_<name>``, ``split<i>_test_score``, ``mean_test_score``,
-        ``std_test_score``, ``rank_test_score``; ``mean_fit_time`` is what a grid point took, shared
-        work counted where it was done. Scores are nan where the method has no such component.
+        ``std_test_score``, ``rank_test_score``. ``mean_fit_time`` is the time of a grid point; work
+        that points share counts for the first of them. Scores are nan where the method has no such
+        component.
     best_index_ : int
-        The row that was chosen.
+        Selected row of ``cv_results_``.
     best_params_ : dict
         Its parameters, ``n_components`` among them.
     best_score_ : float
         Its mean score.
     best_estimator_ : estimator
-        Fitted to all samples, with ``refit``.
+        Method with these parameters, fitted to all samples. Only if ``refit`` is True.
     classifier_ : KNeighborsClassifier
-        1-NN among all samples in the space that was found.
+        1-NN classifier of all samples in the learnt space.
     n_splits_ : int
+        Number of folds.
     refit_time_ : float
+        Seconds of the fit to all samples.
     classes_ : ndarray of shape (n_classes,)
+        Class labels.
 
     Notes
     -----
-    Memory: beside the samples a fold holds the forms of one plan at a time (for MPDA one block of
-    n_features x tangent dimension per patch, for PMPDA per sample), an n_features x n_features
-    matrix for each ridge of one gamma, two for each k of the graph methods, and the scores.
+    Memory: besides the samples, a fold keeps the within forms of one number of neighbours at a time
+    (one block of n_features x tangent dimension for each patch of MPDA, or each sample of PMPDA),
+    an n_features x n_features matrix for each ridge of one gamma, two for each k of the graph
+    methods, and the scores.
 
     With a few hundred samples the lowest mean error of a grid is mostly luck. "robust" is the
     default because it had the lowest regret on seven data sets
     (``docs/evidence/selection-rules.md``).
 
-    In a fold, classes may be too small for a number of neighbours; it is then cut to what there
-    is, and where ``param_grid`` was given a warning names the class and the fold.
+    In a fold, a class may have fewer samples than the number of neighbours. The number is then cut,
+    and if ``param_grid`` was given, a warning names the class and the fold.
 
     Examples
     --------

@@ -113,6 +113,7 @@ def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> GridSelec
     Parameters
     ----------
     grid : GridScores
+        Scores of a search.
     penalty : float
         Penalty for one step, in standard errors of a mean.
     """

@@ -211,9 +211,11 @@ def map_blocks(estimator: Any, X: Any, work: Callable[[Floats], Floats], n_colum
     estimator : estimator
         Its features are compared with those of X.
     X : Dask array or dataframe of shape (n_samples, n_features)
+        Samples.
     work : callable
         Maps rows (n, n_features) to rows (n, n_columns).
     n_columns : int
+        Number of columns of the result.
     """
     kind = describe_features(X)
     validate_data(estimator, kind.sample(), reset=False)

@@ -87,14 +87,17 @@ class ClusterSamples:
     Attributes
     ----------
     client : Client
+        Client of the cluster.
     classes : ndarray of shape (n_classes,)
         Sorted distinct labels.
     members : list of ClusterClass
+        Samples of each class, on the workers.
     dtype : dtype
         Precision of the samples.
     n_varying : int
         Number of features that are not constant.
     mean : ndarray of shape (n_features,)
+        Mean of all samples.
     coordinates : Coordinates
         Without rotation.
     """
@@ -233,7 +236,9 @@ def gather_by_class(
     estimator : estimator
         It gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
     X : Dask array or dataframe of shape (n_samples, n_features)
+        Samples.
     y : array-like of shape (n_samples,), or the name of a column of X
+        Class labels.
     reset : bool, default=True
         Set to False for samples that are added to an earlier fit.
 

@@ -28,6 +28,7 @@ def map_ordered(
     Parameters
     ----------
     work : callable
+        Function that is called with each tuple of arguments.
     arguments : iterable of tuple
         Positional arguments of each task.
     n : int
