@@ -6,8 +6,9 @@
 Each turn runs the benchmark of both commits in fresh processes, because the speed of a shared
 machine changes from minute to minute. Values are times or ratios of times; where a line divides
 another program's time by ours, the ratio is inverted, so that more than 1 always means slower.
-Both commits are compared with the slow definition of the new one, and measure every size of
-``growth`` once a turn. FILE gets a line of JSON for each turn, and a run goes on where an earlier
+Both commits run the new ``bench.py`` and compare with the slow definition of the new commit, and
+measure every size of ``growth`` once a turn. The study "nca" has only the rows against NCA, LDA and
+k-NN, which vary most. FILE gets a line of JSON for each turn, and a run goes on where an earlier
 one was stopped. The table next to it (.md) has the median and the quartiles over turns.
 """
 
@@ -35,7 +36,8 @@ _COST_COLUMNS = ("seconds", "times the k-NN", "MiB above the data", "MiB above t
 
 def measure(tree: Path, study: str, data: Path | None) -> dict[str, float]:
     """Run a benchmark of the code in a tree; return its values by line."""
-    script = ["bench.py"] if study == "bench" else ["scale.py", study]
+    script = {"bench": ["bench.py"], "nca": ["bench.py", "--only", "nca"]}.get(study)
+    script = script or ["scale.py", study]
     command = [sys.executable, str(tree / "benchmarks" / script[0]), *script[1:]]
     command += ["--data", str(data)] if data else []
     environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
@@ -130,7 +132,8 @@ def main() -> None:
             scale = tree / "benchmarks" / "scale.py"
             text = scale.read_text().replace("repeats=2", "repeats=1")
             scale.write_text(text.replace("1 if max(sizes) > 5000 else 3", "1"))
-        shutil.copy(trees["new"] / "tests" / "oracles.py", trees["old"] / "tests" / "oracles.py")
+        for name in ("tests/oracles.py", "benchmarks/bench.py"):
+            shutil.copy(trees["new"] / name, trees["old"] / name)
         for turn, study in itertools.product(range(arguments.turns), arguments.study):
             if any((row["study"], row["turn"]) == (study, turn) for row in rows):
                 continue
