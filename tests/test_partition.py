@@ -59,6 +59,19 @@ def test_partition_is_the_literal_rule(seed, geodesic):
         np.testing.assert_allclose(linearity, R[np.ix_(members, members)].mean(), rtol=1e-12)
 
 
+def test_classes_that_are_processed_in_blocks():
+    """Matrices of more than 256 rows are copied and made symmetric block by block."""
+    rng = np.random.default_rng(0)
+    t = rng.uniform(0, 9, 560)
+    X = np.column_stack([t * np.cos(t), t * np.sin(t), rng.normal(size=560)])
+    # The literal rule with geodesics would take a minute; both kinds are split by the same code.
+    patches, _ = oracles.partition(X, 6, 40, geodesic=False)
+    model = ManifoldPartition("euclidean", partition_neighbors=6, max_patch_size=40).fit(X)
+    assert as_sets(model.labels_) == {frozenset(patch) for patch in patches}
+    lengths = geodesic_distances(*with_neighbors(X, 6)).lengths
+    np.testing.assert_array_equal(lengths, lengths.T)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_geodesics_join_components_by_their_shortest_edges(seed):
     X, k, _ = random_case(seed)

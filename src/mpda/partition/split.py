@@ -144,9 +144,8 @@ def _block(D: Any, members: Ints) -> Any:
     if D is None or members.size == len(D):
         return D
     if members.size <= _BLOCK_ROWS:
-        return D.take(members, axis=0).take(
-            members, axis=1
-        )  # half the time of D[members][:, members]
+        # Half the time of D[members][:, members].
+        return D.take(members, axis=0).take(members, axis=1)
     block = np.empty((members.size, members.size), dtype=D.dtype)
     for rows in iter_slices(members.size, _BLOCK_ROWS):
         block[rows] = D.take(members[rows], axis=0).take(members, axis=1)
