@@ -76,10 +76,9 @@ def seconds(action: Callable[[], Any]) -> float:
 def against_nca(directory: Path | None) -> list[tuple[str, str, str, bool]]:
     """MPDA, best of three fits, against NCA, best of three, in turns: the machine is shared.
 
-    NCA takes another number of steps each time (its BLAS adds up in another order), mostly 17 to
-    26; its time is that of a step times 20. The threads of a BLAS keep a core busy for a tenth of a
-    second after it has ended, so the next fit waits. The search of k-NN takes milliseconds and is
-    the best of 30.
+    NCA takes another number of steps each time (its BLAS adds up in another order), so its time is
+    that of a step times 20. The threads of a BLAS keep a core busy for a tenth of a second after it
+    has ended, so the next fit waits. The search of k-NN takes milliseconds and is the best of 30.
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.neighbors import NeighborhoodComponentsAnalysis
