@@ -317,7 +317,7 @@ def _other_precisions(X: Array, y: Array) -> Iterator[tuple[str, Array]]:
         return reductions.EliminationResult(0.5 * (matrix + matrix.T), "dense")
 
     reductions._eliminate_dense = uncorrected
-    yield "tangent vectors solved for in single precision, not corrected", fitted(X)
+    yield "tangent vectors solved for in single precision, not corrected (not done)", fitted(X)
     reductions._eliminate_dense = dense
 
 
