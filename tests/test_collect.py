@@ -115,6 +115,17 @@ def test_large_embeddings_keep_samples_of_every_class():
     assert collect.collect_embedding(X, large, ["u", "v"], "all") == section
 
 
+def test_large_embeddings_keep_equal_shares_of_equal_classes():
+    y = np.repeat(np.arange(1000), 20)
+    X = np.zeros((20_000, 2))
+    large = Table("large", X, y, "y", None, np.arange(1, 20_001), {})
+    section = collect.collect_embedding(X, large, ["u", "v"], "all")
+    counts = np.bincount(section["codes"])
+    assert counts.min() >= 9
+    assert counts.max() <= 11
+    assert counts.sum() <= 10_000
+
+
 def test_partition_describes_every_class_and_projects_one(table):
     fitted = ManifoldPartition().fit(table.X, table.y)
     section = collect.collect_partition(table.X, table.y, fitted.labels_, fitted.patch_linearity_)

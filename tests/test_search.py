@@ -2,13 +2,16 @@
 
 import itertools
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import (
     GridSearchCV,
     ParameterGrid,
@@ -331,3 +334,70 @@ def test_classification_curve_checks_the_number_of_labels():
     for labels in ((Y[:-1], Y), (Y, Y[:1])):
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             classification_curve(model, X, labels[0], X, labels[1])
+
+
+class Alike:
+    """A graph builder that prints like every other one, and claims to be equal to it."""
+
+    def __init__(self, exponent):
+        self.exponent = exponent
+
+    def __call__(self, X, y):
+        weights = np.exp(-self.exponent * np.abs(X[:, :1] - X[:, :1].T))
+        return weights * (y[:, None] == y)
+
+    def __repr__(self):
+        return "Alike()"
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+class FixedClusters(ClusterMixin, BaseEstimator):
+    """A clusterer that prints like every other one; it cuts a class along one feature."""
+
+    def __init__(self, feature=0):
+        self.feature = feature
+
+    def fit_predict(self, X, y=None):
+        return np.digitize(X[:, self.feature], np.quantile(X[:, self.feature], [0.2, 0.5, 0.8]))
+
+    def __repr__(self, N_CHAR_MAX=700):
+        return "FixedClusters()"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "values"),
+    [
+        (GraphDiscriminant(alpha=0.1), "within", [Alike(0.0), Alike(5.0)]),
+        (MPDA(), "partition", [FixedClusters(0), FixedClusters(2)]),
+        (
+            MPDA(),
+            "partition",
+            [KMeans(4, init=X[Y == 0][i : i + 4], n_init=1) for i in (0, 9)],
+        ),
+    ],
+)
+def test_objects_that_print_alike_are_scored_apart(estimator, name, values):
+    both = search({name: values}, estimator=estimator).cv_results_["mean_test_score"].reshape(2, -1)
+    for value, scores in zip(values, both, strict=True):
+        alone = search({name: [value]}, estimator=estimator).cv_results_["mean_test_score"]
+        np.testing.assert_allclose(scores, alone, atol=1e-12)
+    assert not np.allclose(*both)
+
+
+def test_score_is_that_of_scoring():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4))
+    y = (np.arange(120) % 10 == 0).astype(int)  # 12 samples of the rare class
+    X_new, y_new = rng.normal(size=(200, 4)), (np.arange(200) % 10 == 0).astype(int)
+    for name, metric in {
+        "accuracy": accuracy_score,
+        "balanced_accuracy": balanced_accuracy_score,
+        "f1_macro": partial(f1_score, average="macro"),
+    }.items():
+        fitted = DiscriminantSearchCV(MPDA(), {"alpha": [0.2]}, scoring=name).fit(X, y)
+        assert fitted.score(X_new, y_new) == metric(y_new, fitted.predict(X_new))
+    assert fitted.set_params(scoring=lambda y, p: 7.0).score(X_new, y_new) == 7.0

@@ -32,7 +32,7 @@ from mpda.discriminant.scatter import (
     neighbor_affinity_scatter,
 )
 from mpda.discriminant.schur_complement import EliminationResult, eliminate_tangents
-from mpda.discriminant.settings import ClassSettings, Strengths, Units
+from mpda.discriminant.settings import ClassSettings, Strengths, Units, UserObject
 from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patch_tangents
 from mpda.discriminant.within_form import WithinForm, build_within_form
 from mpda.neighbors.approximate_search import search_neighbors
@@ -176,7 +176,8 @@ class ClassStages:
         if search in ("auto", "exact"):
             lists = find_neighbors(points, k)
         else:
-            lists = search_neighbors(points, k, search)
+            searcher = search.value if isinstance(search, UserObject) else search
+            lists = search_neighbors(points, k, searcher)
         if self._memory is None or self._memory.admit("lists", lists.nbytes):
             self._lists[search] = lists
         return lists
@@ -191,7 +192,9 @@ class ClassStages:
             if labels is None and isinstance(rule, PartitionRule):
                 self._partitions[key] = rule(points, lists)
             else:
-                labels = self._run_clusterer(rule, points) if labels is None else labels
+                if labels is None:
+                    assert isinstance(rule, UserObject)
+                    labels = self._run_clusterer(rule.value, points)
                 self._partitions[key] = known_patches(points, lists, labels=labels)
         return self._partitions[key]
 

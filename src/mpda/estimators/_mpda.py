@@ -16,7 +16,12 @@ from mpda._lib.validation import (
 )
 from mpda.discriminant.class_stages import build_class_pool, sum_contributions
 from mpda.discriminant.fit import absolute_strengths, fit_discriminant
-from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
+from mpda.discriminant.settings import (
+    ClassSettings,
+    DiscriminantSettings,
+    Penalties,
+    UserObject,
+)
 from mpda.estimators._base import LinearMap
 from mpda.estimators._tangent_fit import (
     add_classes,
@@ -252,10 +257,12 @@ class MPDA(LinearMap):
             The parameters that the directions depend on.
         """
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
-        partition = self.partition
-        if not hasattr(partition, "fit_predict"):
+        partition: PartitionRule | UserObject
+        if hasattr(self.partition, "fit_predict"):
+            partition = UserObject(self.partition)
+        else:
             alternative = ", or a clusterer with fit_predict"
-            name = check_option("partition", partition, PARTITIONS, also=alternative)
+            name = check_option("partition", self.partition, PARTITIONS, also=alternative)
             partition = PartitionRule(name, max_patch_size)
         return check_tangent_parameters(
             self,
@@ -318,13 +325,14 @@ def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> Discr
         check_count("n_components", estimator.n_components)
     check_number("eigenvalue_power", estimator.eigenvalue_power)
     check_jobs(estimator.n_jobs)
-    if estimator.neighbor_search != "auto":
-        check_neighbor_search(estimator.neighbor_search)
+    search = estimator.neighbor_search
+    if not isinstance(search, str) or search != "auto":
+        check_neighbor_search(search)
     classes = ClassSettings(
         n_neighbors=check_count("n_neighbors", estimator.n_neighbors),
         tangent_energy=check_number("tangent_energy", estimator.tangent_energy, most=1.0),
         full_affinity=check_option("affinity", estimator.affinity, ("knn", "full")) == "full",
-        neighbor_search=estimator.neighbor_search,
+        neighbor_search=search if isinstance(search, str) else UserObject(search),
         **partition_settings,
     )
     beta = estimator.tangent_alpha

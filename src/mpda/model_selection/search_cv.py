@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.exceptions import FitFailedWarning
-from sklearn.metrics import balanced_accuracy_score, f1_score
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d, indexable
@@ -343,6 +343,31 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         check_is_fitted(self, "classifier_")
         return self.classifier_.predict(np.asarray(self.transform(X)))
 
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Score the predictions by ``scoring``, as ``GridSearchCV.score`` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their true labels.
+
+        Returns
+        -------
+        float
+            The accuracy, unless ``scoring`` is something else.
+        """
+        scorer = self._scorer() or accuracy_score
+        return float(scorer(np.asarray(y), self.predict(X)))
+
+    def _scorer(self) -> Scorer | None:
+        """Return the function of true and predicted labels; None is the accuracy."""
+        if callable(self.scoring):
+            return self.scoring
+        name = check_option("scoring", self.scoring, tuple(SCORERS), also=", or a callable")
+        return SCORERS[name]
+
     def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
         cv: Any = self.cv
         if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
@@ -364,10 +389,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         n_components: tuple[int, ...] | int | None,
     ) -> list[FoldScores]:
         """Score every grid point on every fold."""
-        scorer = self.scoring
-        if not callable(scorer):
-            name = check_option("scoring", scorer, tuple(SCORERS), also=", or a callable")
-            scorer = SCORERS[name]
+        scorer = self._scorer()
         if isinstance(n_components, int):
             n_components = tuple(range(1, n_components + 1))
         verbose = bool(self.verbose)

@@ -233,7 +233,7 @@ def _draw_stratified(codes: Ints, limit: int) -> Ints:
     order = np.random.default_rng(0).permutation(n)
     by_class = order[np.argsort(codes[order], kind="stable")]
     firsts = np.unique(codes[by_class], return_index=True)[1]
-    evenly = np.linspace(0, n - 1, limit).astype(np.intp)[: limit - firsts.size]
+    evenly = np.linspace(0, n - 1, max(limit - firsts.size, 0)).astype(np.intp)
     return np.sort(by_class[np.union1d(evenly, firsts)])
 
 
