@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA
+from mpda._lib.fingerprints import fingerprint_rows
 from mpda.assessment import (
     AssessmentProtocol,
     Contender,
@@ -28,6 +29,7 @@ from mpda.assessment import (
     select_model,
 )
 from mpda.assessment.parameter_scores import ScoreTable, Selection
+from mpda.io import load, save
 from mpda.model_selection.methods import method
 
 NAMES = ("1-NN", "LDA", "MPDA")
@@ -220,6 +222,44 @@ def test_evaluation_of_a_model_on_other_samples(wine):
     assert unknown.unknown_labels.tolist() == [7]
     text = evaluate_model(model, X[1::2], y[1::2].astype(str))
     assert text.error == new.error
+
+
+@pytest.mark.parametrize("has_fingerprints", [True, False])
+def test_only_samples_of_the_fit_count_as_training_samples(has_fingerprints):
+    """Neither an outlier in the file nor a crowded space makes new samples known."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 5)), np.arange(2000) % 2
+    protocol = AssessmentProtocol(n_components=1, scaled=False)
+    model = select_model(X, y, make_contender("MPDA", search=False), protocol).model
+    if not has_fingerprints:
+        del model.steps[-1][1].sample_fingerprints_
+    new, labels = rng.normal(size=(5000, 5)), np.arange(5000) % 2
+    assert evaluate_model(model, new, labels).n_training_samples == 0
+    new[0] = 1e6
+    assert evaluate_model(model, new, labels).n_training_samples == 0
+    new[10:20] = X[100:110]
+    evaluation = evaluate_model(model, new, labels)
+    assert np.flatnonzero(evaluation.is_training_sample).tolist() == list(range(10, 20))
+
+
+def test_fingerprints_of_training_samples_are_saved(tmp_path, wine):
+    X, y = wine
+    model = select_model(X, y, make_contender("LFDA", search=False), AssessmentProtocol()).model
+    save(model, tmp_path / "wine.mpda")
+    loaded = load(tmp_path / "wine.mpda")
+    assert evaluate_model(loaded, X[5:9], y[5:9]).n_training_samples == 4
+    assert evaluate_model(loaded, X[5:9] + 1e-6, y[5:9]).n_training_samples == 0
+
+
+def test_fingerprints_depend_on_values_and_their_order():
+    rng = np.random.default_rng(0)
+    # Whole numbers: their floating-point representations differ in few bits.
+    X = np.unique(rng.integers(-9, 10, size=(20_000, 6)), axis=0)
+    prints = fingerprint_rows(X)
+    assert np.unique(prints).size == len(X)
+    np.testing.assert_array_equal(fingerprint_rows(X.astype(np.float32)), prints)
+    np.testing.assert_array_equal(fingerprint_rows(-np.zeros((1, 6))), fingerprint_rows(X[:1] * 0))
+    assert fingerprint_rows([[1.0, 2.0]]) != fingerprint_rows([[2.0, 1.0]])
 
 
 def test_a_model_without_samples_is_evaluated_by_leave_one_out(wine):

@@ -12,11 +12,15 @@ from scipy import stats
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from mpda._lib.array_types import Array, Bools, Labels
+from mpda._lib.fingerprints import fingerprint_rows
 
-# Distance, relative to the largest coordinate, below which a sample counts as a training sample.
-# Distances are rounded to about 1e-8 of that coordinate (square root of the precision), and
-# distinct samples are rarely closer than 1e-6.
-_DUPLICATE = 1e-6
+FINGERPRINTS = "sample_fingerprints_"
+"""Attribute of a model's classifier: fingerprints (n_samples,) of the training samples."""
+
+# Models without fingerprints: largest difference of two equal samples in any component, relative to
+# the length of the mapped sample, by the precision of the map. Rounding of a map is some hundred
+# units in the last place where the mean of the features is far from zero.
+_ROUNDING = {4: 1e-5, 8: 1e-11}
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Evaluation:
     leave_one_out : bool
         True if neighbours were searched among the other samples, because the model keeps none.
     is_training_sample : array of bool of shape (n_samples,)
-        Samples that coincide with a training sample.
+        Samples that are equal to a training sample.
     unknown_labels : array
         Labels that are no classes of the model.
     """
@@ -51,7 +55,7 @@ class Evaluation:
 
     @property
     def n_training_samples(self) -> int:
-        """Number of samples that coincide with a training sample."""
+        """Number of samples that are equal to a training sample."""
         return int(np.count_nonzero(self.is_training_sample))
 
     @property
@@ -99,11 +103,21 @@ def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
         return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), y[:0])
     Z = np.asarray(model[:-1].transform(X))
     # A training sample is its own nearest neighbour, which makes the error too low.
-    distances = classifier.kneighbors(Z, n_neighbors=1)[0][:, 0]
-    duplicates = distances <= _DUPLICATE * np.abs(Z).max(initial=0.0)
+    is_training_sample = _find_training_samples(classifier, X, Z)
     y, predicted = _unify_types(y, classifier.predict(Z))
     unknown = np.setdiff1d(y, _unify_types(y, classifier.classes_)[1])
-    return Evaluation(Z, y, predicted, False, duplicates, unknown)
+    return Evaluation(Z, y, predicted, False, is_training_sample, unknown)
+
+
+def _find_training_samples(classifier: KNeighborsClassifier, X: Any, Z: Array) -> Bools:
+    """Return True (n,) for samples X, mapped to Z, that the model was fitted to."""
+    fingerprints = getattr(classifier, FINGERPRINTS, None)
+    if fingerprints is not None:
+        return np.isin(fingerprint_rows(X), fingerprints)
+    # scikit-learn has no public name for the samples of a classifier.
+    nearest = classifier.kneighbors(Z, n_neighbors=1, return_distance=False)[:, 0]
+    differences = np.abs(Z - np.asarray(classifier._fit_X)[nearest]).max(axis=1)
+    return np.asarray(differences <= _ROUNDING[Z.dtype.itemsize] * np.linalg.norm(Z, axis=1))
 
 
 def _unify_types(y: Labels, other: Labels) -> tuple[Labels, Labels]:

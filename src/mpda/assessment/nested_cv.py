@@ -21,10 +21,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.fingerprints import fingerprint_rows
 from mpda._lib.validation import check_count
 from mpda.assessment import data_split
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split
+from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.parallel import map_ordered
@@ -309,7 +311,10 @@ def select_model(
         if neighbors:
             steps.append(("neighbors", KNeighborsClassifier(1, algorithm="brute")))
         # Fitted to X, not to the values: a data frame gives the pipeline its column names.
-        return SelectedModel(Pipeline(steps).fit(X, y), selection)
+        model = Pipeline(steps).fit(X, y)
+        if neighbors:  # by which mpda evaluate recognises samples of the fit
+            setattr(model.steps[-1][1], FINGERPRINTS, fingerprint_rows(X))
+        return SelectedModel(model, selection)
 
 
 def _stratified_folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:

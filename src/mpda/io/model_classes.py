@@ -38,6 +38,7 @@ DATACLASSES = (
     "mpda.discriminant.settings:DiscriminantSettings",
     "mpda.discriminant.settings:Penalties",
     "mpda.discriminant.settings:Strengths",
+    "mpda.discriminant.settings:UserObject",
     "mpda.partition.rules:PartitionRule",
     "mpda.partition.tree:SplitTree",
 )
