@@ -214,5 +214,5 @@ def _accuracy_curve(contender: Contender, point: dict[str, Any], split: Split) -
         return 1.0 - classification_curve(fitted, split.X, split.y, split.X_test, split.y_test)
 
     if contender.dimensions is None:
-        return compute_curve(None).tolist()
+        return compute_curve(contender.max_components).tolist()
     return [float(compute_curve(r)[-1]) for r in contender.dimensions if r <= split.X.shape[1]]

@@ -6,11 +6,12 @@ form (no ridge for the baselines, one ridge for MPDA and PMPDA). Everything beyo
 contender of its own.
 """
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from mpda.assessment import Contender
-from mpda.model_selection.methods import method
+from mpda.model_selection.methods import Method, method
 
 
 def _published(name: str, **options: Any) -> Contender:
@@ -31,12 +32,26 @@ def _extended(title: str, name: str, *unchanged: str, **options: Any) -> Contend
 
 
 _RIDGE_NOTE = "has a ridge, tuned as MPDA's alpha is"
+# Every tuned method has these ridges, these powers and this many components, so that a comparison
+# of tuned methods is not one of searches.
+_TUNED_GRID = {name: method("MPDA").grid[name] for name in ("alpha", "eigenvalue_power")}
+_MAX_TUNED = 60
+_TUNED_NOTE = f"has MPDA's ridges and powers in the search, and up to {_MAX_TUNED} components"
 _TUNED: dict[str, Any] = {
-    "grid": {"tangent_alpha": (None, 0.1)},
+    "grid": {**_TUNED_GRID, "tangent_alpha": (None, 0.1)},
     # The error curves of all problems are flat well below 60 components.
-    "max_components": 60,
-    "note": "has tangent_alpha and eigenvalue_power in the search, and up to 60 components",
+    "max_components": _MAX_TUNED,
+    "note": f"{_TUNED_NOTE}; tangent_alpha is in the search too",
 }
+
+
+def _rival(title: str, name: str, grid: Mapping[str, tuple[Any, ...]]) -> Contender:
+    """Return a method of the metric-learning literature, tuned like the others."""
+    entry = Method(name, f"mpda.experiments.rivals:{name}", "its own")
+    return Contender(
+        title, entry, grid=grid, max_components=_MAX_TUNED, published=False, note=_TUNED_NOTE
+    )
+
 
 _CONTENDERS = (
     # The level that every reduction of the dimension has to beat.
@@ -63,6 +78,16 @@ _CONTENDERS = (
     _extended("shrinkage LDA", "shrinkage LDA"),
     _extended("MFA ridge", "MFA", "eigenvalue_power", note=_RIDGE_NOTE),
     _extended("LFDA ridge", "LFDA", "eigenvalue_power", note=_RIDGE_NOTE),
+    _extended("MFA tuned", "MFA", grid=_TUNED_GRID, max_components=_MAX_TUNED, note=_TUNED_NOTE),
+    _extended("LFDA tuned", "LFDA", grid=_TUNED_GRID, max_components=_MAX_TUNED, note=_TUNED_NOTE),
+    _rival("ridge LDA tuned", "RidgeLDA", _TUNED_GRID),
+    # The position on the geodesic takes the place of the power.
+    _rival(
+        "GMML tuned",
+        "GMML",
+        {"alpha": _TUNED_GRID["alpha"], "geodesic": (0.1, 0.3, 0.5, 0.7, 0.9)},
+    ),
+    _rival("DMLMJ tuned", "DMLMJ", {**_TUNED_GRID, "n_neighbors": (5, 10, 20)}),
     _extended("PMPDA tuned", "PMPDA", **_TUNED),
     _extended("MPDA tuned", "MPDA", **_TUNED),
 )
