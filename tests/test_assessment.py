@@ -262,6 +262,25 @@ def test_fingerprints_depend_on_values_and_their_order():
     assert fingerprint_rows([[1.0, 2.0]]) != fingerprint_rows([[2.0, 1.0]])
 
 
+@pytest.mark.parametrize("name", ["MPDA", "LDA"])
+def test_preprocessing_is_fitted_inside_the_inner_folds(monkeypatch, wine, name):
+    X, y = wine
+    sizes = []
+    fit = StandardScaler.fit
+
+    def record(scaler, X, y=None, sample_weight=None):
+        sizes.append(len(X))
+        return fit(scaler, X, y, sample_weight)
+
+    monkeypatch.setattr(StandardScaler, "fit", record)
+    protocol = AssessmentProtocol(n_folds=3, n_inner=4, scaled=True)
+    assert not assess_methods(X, y, [make_contender(name, search=False)], protocol).failed
+    outer = round(len(y) * 2 / 3)
+    inner = [size for size in sizes if size < outer - 1]
+    assert len(inner) >= 3 * 4
+    assert max(inner) <= np.ceil((outer + 1) * 3 / 4)
+
+
 def test_a_model_without_samples_is_evaluated_by_leave_one_out(wine):
     X, y = wine
     model = make_pipeline(LFDA(n_components=2)).fit(X[::2], y[::2])

@@ -8,7 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+
 from mpda.model_selection.methods import Method, method
+
+Step = tuple[str, Any]  # name and transformer
+_METHOD_STEP = "method"
 
 BASELINE = "1-NN"
 # Numbers of components for methods that need one fit for each number (NCA and LSDR are not
@@ -47,6 +53,8 @@ class Contender:
         True if the contender is a row of the paper's table.
     note : str, default=""
         Remark below a table.
+    steps : tuple of (str, transformer), default=()
+        Preprocessing, not fitted. It is fitted together with the method, so inside every fold.
     """
 
     name: str
@@ -58,6 +66,12 @@ class Contender:
     skipped: tuple[str, ...] = ()
     published: bool = True
     note: str = ""
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        """Prefix of the names of parameters in the results of a search."""
+        return f"{_METHOD_STEP}__" if self.steps else ""
 
     def estimator(self, parameters: Mapping[str, Any], n_components: int | None = None) -> Any:
         """Return an unfitted estimator with the parameters of a grid point.
@@ -72,13 +86,16 @@ class Contender:
         Returns
         -------
         estimator
-            Transformer of scikit-learn or of mpda.
+            Transformer of scikit-learn or of mpda, behind copies of the steps.
         """
         assert self.method is not None
         estimator = self.method.estimator(**self.fixed, **parameters)
         if n_components is not None:
             estimator.set_params(n_components=n_components)
-        return estimator
+        if not self.steps:
+            return estimator
+        steps = [(name, clone(step)) for name, step in self.steps]
+        return Pipeline([*steps, (_METHOD_STEP, estimator)])
 
 
 def make_contender(name: str, *, search: bool) -> Contender:

@@ -5,7 +5,6 @@ Standardisation is ours: it is decided by leave-one-out 1-NN on the training sam
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -15,9 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.threads import one_blas_thread
 from mpda._lib.validation import feature_range, scale_exponent
+from mpda.assessment.contender import Step
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 
-Step = tuple[str, Any]  # name and transformer
 # Share of the variance that PCA keeps, and the number of features above which it is used: both
 # are the paper's protocol.
 PCA_ENERGY = 0.95

@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda._lib.validation import check_count
 from mpda.assessment import data_split
-from mpda.assessment.contender import Contender
+from mpda.assessment.contender import Contender, Step
 from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
@@ -85,7 +84,7 @@ class AssessmentProtocol:
             limit = min(limit, len(np.unique(y)) - 1)
         return replace(self, n_components=min(self.n_components, limit))
 
-    def preprocessing(self, X: Floats, y: Labels) -> list[data_split.Step]:
+    def preprocessing(self, X: Floats, y: Labels) -> list[Step]:
         """Return the preprocessing for training samples.
 
         Parameters
@@ -210,13 +209,18 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     steps = protocol.preprocessing(split.X, split.y)
     if contender.method is None:  # PCA belongs to the methods
         steps = [step for step in steps if step[0] != "pca"]
-    split = data_split.preprocess(split, steps)
+    raw, split = split, data_split.preprocess(split, steps)
     protocol = protocol.limit_components(contender, split.X, split.y)
     # The number that the user asked for may be missing from the sparse list of such a method.
     if contender.dimensions is not None and protocol.n_components is not None:
         dimensions = sorted({*contender.dimensions, protocol.n_components})
         contender = replace(contender, dimensions=tuple(dimensions))
-    row = assess_split(contender, split, partial(_select_parameters, protocol=protocol))
+    # The choice of parameters sees the raw samples: inner test samples take no part in the scaler
+    # and the PCA either.
+    inner = replace(contender, steps=tuple(steps))
+    row = assess_split(
+        contender, split, lambda *_: _select_parameters(inner, raw, split.X.shape[1], protocol)
+    )
     if contender.method is not None:
         # The errors come from a search, which shares work between grid points. A fit of its own
         # gives the time that a user would wait, and the predictions.
@@ -230,19 +234,20 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
 
 
 def _select_parameters(
-    contender: Contender, X: Floats, y: Labels, *, protocol: AssessmentProtocol
+    contender: Contender, samples: Split, limit: int, protocol: AssessmentProtocol
 ) -> Selection:
-    """Choose parameters and the number of components by the inner folds."""
+    """Choose parameters and at most ``limit`` components by folds of the training samples."""
     assert contender.method is not None
-    n_components = protocol.n_components
+    X, y, n_components = samples.X, samples.y, protocol.n_components
     if n_components is not None and not contender.grid:  # nothing to choose
         return Selection({}, n_components)
     # StratifiedKFold refuses more folds than the largest class has samples.
     n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
     if not contender.method.is_ours:
         folds = _stratified_folds(y, n_inner, protocol.seed)
-        return compute_scores(contender, contender.grid, X, y, folds).select_best(n_components)
-    dimensions = tuple(r for r in contender.dimensions or () if r <= X.shape[1])
+        table = compute_scores(contender, contender.grid, X, y, folds)
+        return table.select_best(n_components).limit(limit)
+    dimensions = tuple(r for r in contender.dimensions or () if r <= limit)
     search = DiscriminantSearchCV(
         contender.estimator({}),
         {name: list(values) for name, values in contender.grid.items()},
@@ -251,8 +256,9 @@ def _select_parameters(
         refit=False,
         random_state=protocol.seed,
     ).fit(X, y)
-    parameters = dict(search.best_params_)
-    return Selection(parameters, parameters.pop("n_components"))
+    prefix = contender.prefix
+    parameters = {k.removeprefix(prefix): value for k, value in search.best_params_.items()}
+    return Selection(parameters, parameters.pop("n_components")).limit(limit)
 
 
 @dataclass(frozen=True)
@@ -297,6 +303,7 @@ def select_model(
     values = np.asarray(X)
     with _ignore_fit_warnings():
         steps = protocol.preprocessing(values, y)
+        raw = Split(values, y, values[:0], y[:0])
         for _, step in steps:
             values = step.fit_transform(values)
         # A comparison continues with fewer components. The model to keep must have the number that
@@ -305,7 +312,8 @@ def select_model(
         if limit != protocol.n_components:
             text = f"{contender.name} has at most {limit} components here"
             raise ValueError(f"{text}, not {protocol.n_components}.")
-        selection = _select_parameters(contender, values, y, protocol=protocol)
+        inner = replace(contender, steps=tuple(steps))
+        selection = _select_parameters(inner, raw, values.shape[1], protocol)
         estimator = contender.estimator(selection.parameters, selection.n_components)
         steps.append((contender.name.lower().replace(" ", "_"), estimator))
         if neighbors:

@@ -5,6 +5,8 @@ components. Components are nested, so one fit serves all their numbers; `Discrim
 also shares work between grid points. Methods of scikit-learn are fitted once for each point.
 """
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -65,6 +67,22 @@ class Selection:
 
     parameters: dict[str, Any]
     n_components: int
+
+    def limit(self, n_components: int) -> Selection:
+        """Return the selection with at most this number of components.
+
+        Parameters
+        ----------
+        n_components : int
+            Number of components that a fit to all training samples has. PCA in a fold may keep
+            more.
+
+        Returns
+        -------
+        Selection
+            The same parameters.
+        """
+        return Selection(self.parameters, min(self.n_components, n_components))
 
 
 Selector = Callable[[Contender, Floats, Labels], Selection]
@@ -188,7 +206,7 @@ def compute_scores(
         selection="minimum",  # its choice is not used, only its table
         refit=False,
     ).fit(X, y)
-    dimensions = search.cv_results_["param_n_components"].astype(int)
+    dimensions = search.cv_results_[f"param_{contender.prefix}n_components"].astype(int)
     scores = search.cv_results_["mean_test_score"].reshape(len(points), -1)
     return ScoreTable(points, np.asarray(dimensions[: scores.shape[1]]), scores)
 

@@ -10,9 +10,8 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -22,11 +21,21 @@ from sklearn.model_selection import StratifiedKFold
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import Contender
-from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, reduce_by_pca
+from mpda.assessment.data_split import (
+    PCA_ENERGY,
+    PCA_MIN_FEATURES,
+    default_pca_energy,
+    make_preprocessing,
+    preprocess,
+)
 from mpda.assessment.parameter_scores import Selection, assess_split, compute_scores
 from mpda.exceptions import DatasetError, SmallClassWarning
 from mpda.experiments.protocol import N_FOLDS, Problem, split
 from mpda.experiments.row_store import Row
+
+# Number of the protocol. Rows of another one are not reused. 2: the PCA of an inner fold is fitted
+# inside the fold, and ties of the partition do not depend on the order of the samples.
+_PROTOCOL = 2
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,7 @@ class Task:
             "dimensions": self.contender.dimensions,
             "seed": self.seed,
             "folds": N_FOLDS,
+            "protocol": _PROTOCOL,
             "energy": PCA_ENERGY,
             "most features": PCA_MIN_FEATURES,
             "versions": versions(),
@@ -147,10 +157,18 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         # points, and the iterations of NCA and LSDR are limited.
         for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", category)
-        samples = split(task.problem, directory, task.seed)
+        raw = samples = split(task.problem, directory, task.seed)
+        energy = default_pca_energy(raw.X.shape[1])
+        steps = make_preprocessing(scaled=False, energy=energy)
         if contender.method is not None:
-            samples = reduce_by_pca(samples)
-        row = assess_split(contender, samples, partial(_select_minimum, seed=task.seed))
+            samples = preprocess(raw, steps)
+        # The folds see the raw samples and have a PCA of their own.
+        inner = replace(contender, steps=tuple(steps))
+        row = assess_split(
+            contender,
+            samples,
+            lambda *_: _select_minimum(inner, raw.X, raw.y, task.seed).limit(samples.X.shape[1]),
+        )
         if contender.method is None:
             return {**row}
         # The times of the search do not compare: it shares work between grid points for some
@@ -160,7 +178,7 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
 
 
-def _select_minimum(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Selection:
+def _select_minimum(contender: Contender, X: Floats, y: Labels, seed: int) -> Selection:
     """Select the grid point and dimension of the least mean error over folds, as the paper does."""
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y)
     return compute_scores(contender, dict(contender.grid), X, y, list(folds)).select_best()
