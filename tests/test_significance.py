@@ -9,6 +9,7 @@ from mpda.assessment.significance import (
     compare_ranks,
     corrected_t_test,
     mcnemar_test,
+    unpaired_t_test,
 )
 
 # Demsar (2006), table 6: AUC of four variants of C4.5 on fourteen data sets. The paper ranks two
@@ -62,10 +63,20 @@ def test_corrected_test_keeps_its_level_on_overlapping_splits():
 
 
 @pytest.mark.parametrize(
-    ("differences", "p_value"), [([], 1.0), ([2.0], 1.0), ([0.0] * 4, 1.0), ([0.5] * 4, 0.0)]
+    ("differences", "p_value"),
+    [([], np.nan), ([2.0], np.nan), ([0.0] * 4, 1.0), ([0.5] * 4, 0.0)],
 )
 def test_corrected_test_of_few_or_constant_differences(differences, p_value):
-    assert corrected_t_test(differences, 0.25) == p_value
+    np.testing.assert_equal(corrected_t_test(differences, 0.25), p_value)
+
+
+def test_unpaired_test_is_students():
+    rng = np.random.default_rng(2)
+    first, second = rng.normal(size=20), 0.3 + rng.normal(size=15)
+    assert unpaired_t_test(first, second) == pytest.approx(stats.ttest_ind(first, second).pvalue)
+    np.testing.assert_equal(unpaired_t_test([1.0], [2.0]), np.nan)
+    assert unpaired_t_test([1.0, 1.0], [1.0, 1.0]) == 1.0
+    assert unpaired_t_test([1.0, 1.0], [2.0, 2.0]) == 0.0
 
 
 def test_mcnemar_counts_samples_on_which_one_method_is_wrong():

@@ -4,10 +4,11 @@ import numpy as np
 
 from mpda.assessment import (
     ErrorEstimate,
+    compare_errors,
     compute_fit_costs,
-    differ_significantly,
     estimate_errors,
     find_best_methods,
+    find_best_unpaired,
 )
 from mpda.experiments.error_tables import (
     comparison_table,
@@ -53,7 +54,7 @@ def test_costs_are_medians_over_splits():
     assert "| LFDA | 0.700 s, 12 MiB |" in cost_table(rows, ["digits"], ["LFDA"])
 
 
-def test_best_methods_are_found_by_a_paired_t_test():
+def test_best_methods_are_found_by_tests_for_many_comparisons():
     rng = np.random.default_rng(0)
     base = rng.normal(10.0, 3.0, size=20)
     methods = {
@@ -64,11 +65,34 @@ def test_best_methods_are_found_by_a_paired_t_test():
         "shifted": estimate(base + 1.0),
     }
     assert find_best_methods(methods) == {"best", "as good", "equal"}
-    assert not differ_significantly(methods["best"], methods["as good"])
+    assert not compare_errors(methods["best"], methods["as good"]).is_significant
     # Only common splits are compared; with fewer than two of them there is no tie.
-    assert differ_significantly(estimate([1, 2, 3, 90]), estimate([2.0, 3.0, 4.1], [0, 1, 2]))
+    first, second = estimate([1, 2, 3, 90]), estimate([2.0, 3.0, 4.1], [0, 1, 2])
+    assert compare_errors(first, second).is_significant
     assert find_best_methods({"a": estimate([1, 2, 3]), "b": estimate([2.5], [0])}) == {"a"}
     assert find_best_methods({}) == set()
+
+
+def test_comparisons_are_adjusted_for_the_number_of_methods():
+    """A difference with p = 0.03 is significant alone, and not among ten others."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(10.0, 1.0, size=20)
+    noise = rng.normal(size=(11, 20))
+    noise -= noise.mean(axis=1)[:, None]
+    methods = {"best": estimate(base), "worse": estimate(base + 0.5 * noise[0] + 0.19)}
+    assert 0.01 < compare_errors(*methods.values()).p_splits < 0.05
+    assert find_best_methods(methods) == {"best"}
+    others = {str(i): estimate(base + 0.01 + noise[i]) for i in range(1, 11)}
+    assert "worse" in find_best_methods({**methods, **others})
+
+
+def test_marks_of_the_paper_are_by_an_unpaired_test():
+    rng = np.random.default_rng(0)
+    base = rng.normal(10.0, 3.0, size=20)
+    methods = {"best": estimate(base), "shifted": estimate(base + 1.0), "far": estimate(base + 9.0)}
+    assert find_best_unpaired(methods) == {"best", "shifted"}
+    assert find_best_methods(methods) == {"best"}
+    assert find_best_unpaired({}) == set()
 
 
 def test_published_results_are_those_of_the_paper():

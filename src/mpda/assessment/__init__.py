@@ -11,11 +11,12 @@ from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
     ErrorCurve,
     ErrorEstimate,
+    compare_errors,
     compute_error_curves,
     compute_fit_costs,
-    differ_significantly,
     estimate_errors,
     find_best_methods,
+    find_best_unpaired,
 )
 from mpda.assessment.evaluation import Evaluation, evaluate_model
 from mpda.assessment.nested_cv import (
@@ -41,14 +42,15 @@ __all__ = [
     "SelectedModel",
     "Split",
     "assess_methods",
+    "compare_errors",
     "compute_error_curves",
     "compute_fit_costs",
     "count_steps",
     "default_pca_energy",
-    "differ_significantly",
     "estimate_errors",
     "evaluate_model",
     "find_best_methods",
+    "find_best_unpaired",
     "format_error_table",
     "make_contender",
     "select_model",

@@ -18,12 +18,10 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from mpda._lib.array_types import Floats, Ints
+from mpda._lib.array_types import Bools, Floats, Ints
+from mpda.assessment import significance
 
 Key = tuple[str, str]  # problem, method
-# Errors are multiples of 100 / n_test. Differences below this are rounding, for any data set that
-# fits into memory.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,16 @@ class ErrorEstimate:
         Numbers of components at which they were measured.
     shared : float, default=0.0
         Ratio of test to training samples where splits share training samples, else 0.
+    wrong : array of bool of shape (n_samples,), default=None
+        Misclassified samples, where every sample was tested once. Equal indices of two methods are
+        the same sample.
     """
 
     seeds: Ints
     errors: Floats
     dimensions: Floats
     shared: float = 0.0
+    wrong: Bools | None = None
 
     @property
     def mean(self) -> float:
@@ -105,7 +107,7 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
     dict of (problem, method) to ErrorEstimate
         In the order of the rows.
     """
-    groups = defaultdict(list)
+    groups, predictions = defaultdict(list), defaultdict(list)
     for row in rows:
         wrong = np.array(row["wrong"])
         if selection == "best":
@@ -116,11 +118,22 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
         error = 100.0 * wrong[column] / row["n_test"]
         split = (row["seed"], error, row["dimensions"][column], row.get("test_share", 0.0))
         groups[row["problem"], row["method"]].append(split)
+        if selection == "cv" and "tested" in row:
+            predictions[row["problem"], row["method"]].append((row["tested"], row["misclassified"]))
     estimates = {}
     for key, splits in groups.items():
         seeds, errors, dimensions, shared = np.array(sorted(splits), dtype=float).T
-        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, float(shared.mean()))
+        by_sample = _join_folds(predictions[key]) if key in predictions else None
+        share = float(shared.mean())
+        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, share, by_sample)
     return estimates
+
+
+def _join_folds(folds: list[tuple[Ints, Bools]]) -> Bools | None:
+    """Return the misclassified samples in their order; None unless each was tested once."""
+    tested, wrong = (np.concatenate(columns) for columns in zip(*folds, strict=True))
+    order = np.argsort(tested)
+    return wrong[order] if np.array_equal(tested[order], np.arange(tested.size)) else None
 
 
 def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
@@ -134,40 +147,96 @@ def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
     Returns
     -------
     set of str
-        Method of the lowest mean error, and all that a paired t-test (5 %) does not separate
-        from it.
+        Method of the lowest mean error, and all whose difference from it is not significant: see
+        `compare_errors`. p-values are adjusted for the number of methods (Holm).
     """
     if not estimates:
         return set()
     best = min(estimates, key=lambda name: estimates[name].mean)
-    # With a single split every two methods differ, also the best one from itself.
-    ties = {k for k, v in estimates.items() if not differ_significantly(v, estimates[best])}
-    return {best} | ties
+    others = [name for name in estimates if name != best]
+    p_values = [compare_errors(estimates[best], estimates[name]).p_value for name in others]
+    is_tie = significance.adjust_by_holm(p_values) > significance.LEVEL
+    return {best, *(name for name, tie in zip(others, is_tie, strict=True) if tie)}
 
 
-def differ_significantly(first: ErrorEstimate, second: ErrorEstimate) -> bool:
-    """Return True if two methods differ by a paired t-test at the 5 % level.
+def find_best_unpaired(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
+    """Return the methods that are best, or not significantly worse by an unpaired t-test.
+
+    This is the test behind the marks of the paper. It takes splits as independent and does not
+    account for the number of comparisons.
+
+    Parameters
+    ----------
+    estimates : mapping of str to ErrorEstimate
+        Errors by method, on the same problem.
+
+    Returns
+    -------
+    set of str
+        Method of the lowest mean error, and all that the test (5 %) does not separate from it.
+    """
+    if not estimates:
+        return set()
+    best = min(estimates.values(), key=lambda estimate: estimate.mean)
+    return {
+        name
+        for name, estimate in estimates.items()
+        if estimate is best
+        or significance.unpaired_t_test(estimate.errors, best.errors) > significance.LEVEL
+    }
+
+
+@dataclass(frozen=True)
+class ErrorComparison:
+    """Difference of two methods on one problem, with its significance.
+
+    Attributes
+    ----------
+    difference : float
+        Mean error of the second method minus that of the first, in percentage points.
+    p_splits : float
+        p-value of the corrected resampled t-test over splits: would other training sets show the
+        difference too? It has little power with few splits.
+    p_samples : float or None
+        p-value of McNemar's test over samples: do the methods err on equally many of them, with the
+        training sets as they are? None where predictions are not known.
+    """
+
+    difference: float
+    p_splits: float
+    p_samples: float | None = None
+
+    @property
+    def p_value(self) -> float:
+        """The p-value that decides: by samples where there are predictions, else by splits."""
+        return self.p_splits if self.p_samples is None else self.p_samples
+
+    @property
+    def is_significant(self) -> bool:
+        """True if the deciding p-value is at most 5 %."""
+        return self.p_value <= significance.LEVEL
+
+
+def compare_errors(first: ErrorEstimate, second: ErrorEstimate) -> ErrorComparison:
+    """Compare two methods on the splits and on the samples that both have.
 
     Parameters
     ----------
     first, second : ErrorEstimate
-        Errors of two methods. Only splits that both have are compared.
+        Errors of two methods on one problem.
 
     Returns
     -------
-    bool
-        True as well with fewer than two common splits: then nothing supports a tie.
+    ErrorComparison
+        Difference and p-values.
     """
-    common, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
-    differences = first.errors[i] - second.errors[j]
-    if common.size < 2:
-        return True
-    # Equal differences have no standard deviation to test with. Any difference is then significant.
-    if np.ptp(differences) < _ROUNDING:
-        return bool(np.abs(differences).max() >= _ROUNDING)
-    shared = max(first.shared, second.shared)  # the wider interval is the careful one
-    half = compute_half_width(differences.std(ddof=1), common.size, shared)
-    return bool(abs(differences.mean()) > half)
+    i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)[1:]
+    test_share = max(first.shared, second.shared)
+    p_splits = significance.corrected_t_test(second.errors[j] - first.errors[i], test_share)
+    p_samples = None
+    if first.wrong is not None and second.wrong is not None:
+        p_samples = significance.mcnemar_test(first.wrong, second.wrong)
+    return ErrorComparison(second.mean - first.mean, p_splits, p_samples)
 
 
 def compute_fit_costs(rows: Iterable[Mapping[str, Any]]) -> dict[Key, tuple[float, float]]:

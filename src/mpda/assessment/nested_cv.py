@@ -230,6 +230,7 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
         Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
         split = Split(Z, split.y, Z_test, split.y_test)
     row["predicted"] = data_split.classify_test_samples(split)
+    row["misclassified"] = row["predicted"] != split.y_test
     return row
 
 

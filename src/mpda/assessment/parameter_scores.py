@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import numpy as np
 from sklearn.model_selection import ParameterGrid
 
-from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
@@ -33,7 +33,8 @@ class FoldResult(TypedDict, total=False):
     ``n_test``. ``parameters`` and ``cv_dimension`` are the choice of cross-validation on the
     training samples. ``test_share`` is the ratio of test to training samples, for folds that
     share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
-    labels at the chosen number of components. ``failure`` replaces all of it where a fit failed.
+    labels at the chosen number of components; ``misclassified`` is True where they are wrong.
+    ``failure`` replaces all of it where a fit failed.
     """
 
     problem: str
@@ -47,6 +48,7 @@ class FoldResult(TypedDict, total=False):
     test_share: float
     tested: Ints
     predicted: Labels
+    misclassified: Bools
     search_seconds: float
     fit_seconds: float
     fit_mib: float

@@ -28,6 +28,10 @@ from mpda._lib.array_types import ArrayLike, Bools, Floats
 
 LEVEL = 0.05
 """Level of significance of all tests."""
+SPLITS_TEST = "corrected resampled t-test, 5 %, Holm"
+"""Short name of the test over splits, for legends."""
+SAMPLES_TEST = "McNemar's test on the same samples, 5 %, Holm"
+"""Short name of the test over samples, for legends."""
 # Errors are multiples of 100 / n_test. Differences below this are rounding, for any data set that
 # fits into memory.
 _ROUNDING = 1e-9
@@ -47,8 +51,8 @@ def corrected_t_test(differences: ArrayLike, test_share: float) -> float:
     Returns
     -------
     float
-        p-value. 1 for fewer than two splits, which are no evidence of a difference. Where all
-        differences are equal, 1 if they are zero and 0 otherwise.
+        p-value, nan for fewer than two splits. Where all differences are equal, 1 if they are zero
+        and 0 otherwise.
 
     References
     ----------
@@ -57,11 +61,35 @@ def corrected_t_test(differences: ArrayLike, test_share: float) -> float:
     """
     values = np.asarray(differences, dtype=float)
     if values.size < 2:
-        return 1.0
+        return math.nan
     if np.ptp(values) < _ROUNDING:
         return float(np.abs(values).max() < _ROUNDING)
     scale = values.std(ddof=1) * math.sqrt(1.0 / values.size + test_share)
     return float(2.0 * stdtr(values.size - 1, -abs(values.mean()) / scale))
+
+
+def unpaired_t_test(first: ArrayLike, second: ArrayLike) -> float:
+    """Test whether two methods have the same mean error over independent splits.
+
+    Parameters
+    ----------
+    first, second : array-like of shape (n_splits,)
+        Errors of two methods, with equal variances. Splits need not be the same.
+
+    Returns
+    -------
+    float
+        p-value, nan for fewer than three errors. Without any variation, 1 for equal means, else 0.
+    """
+    a, b = (np.asarray(values, dtype=float) for values in (first, second))
+    degrees, gap = a.size + b.size - 2, abs(a.mean() - b.mean())
+    if degrees < 1:
+        return math.nan
+    squares = a.size * a.var() + b.size * b.var()
+    scale = math.sqrt(squares / degrees * (1.0 / a.size + 1.0 / b.size))
+    if scale < _ROUNDING:
+        return float(gap < _ROUNDING)
+    return float(2.0 * stdtr(degrees, -gap / scale))
 
 
 def mcnemar_test(first_wrong: Bools, second_wrong: Bools) -> float:

@@ -158,6 +158,7 @@ def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
         A table and an explanation of its numbers.
     """
     from mpda.assessment import format_error_table
+    from mpda.assessment.significance import SAMPLES_TEST
 
-    star = "* lowest error, or not significantly higher (paired t-test, 5 %)"
+    star = f"* lowest error, or not significantly higher ({SAMPLES_TEST})"
     return [*format_error_table(rows, "error"), star, "", wrap(f"{describe_folds(rows)}.")]

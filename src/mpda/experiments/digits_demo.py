@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
 from mpda.assessment import Split, evaluate_model, format_error_table
+from mpda.assessment.significance import SPLITS_TEST
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_experiments import reproduce
 from mpda.experiments.paper_figures import demo_figure, save_figure
@@ -63,7 +64,7 @@ def demo(
         "",
         *format_error_table(rows, "test error"),
         "",
-        "* best, or not significantly worse (paired t-test, 5 %)",
+        f"* best, or not significantly worse ({SPLITS_TEST})",
     ]
     return replace(result, text="\n".join(lines), files=[*pages, *figures, *result.files])
 

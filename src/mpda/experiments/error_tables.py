@@ -83,7 +83,10 @@ def error_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> s
         column = {m: estimates[problem, m] for m in methods if (problem, m) in estimates}
         # Two tests: a better method beyond the paper must not hide which of the paper's is best.
         paper = {m: column[m] for m in column if m in CONTENDERS and CONTENDERS[m].published}
-        best, best_of_paper = map(assessment.find_best_methods, (column, paper))
+        best, best_of_paper = (
+            assessment.find_best_methods(column),
+            assessment.find_best_unpaired(paper),
+        )
         n_splits = max((cell.errors.size for cell in column.values()), default=0)
         texts = {}
         for name, cell in column.items():
@@ -151,8 +154,8 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
     Returns
     -------
     str
-        Differences in Markdown, bold where they are significant (paired t-test, 5 %); empty if no
-        pair is among the methods.
+        Differences in Markdown, bold where they are significant (corrected resampled t-test, 5 %);
+        empty if no pair is among the methods.
     """
     lines = []
     pairs = [(name, other) for name, others in _COMPARED.items() for other in others]
@@ -161,7 +164,7 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
         for problem in problems:
             first, second = estimates.get((problem, name)), estimates.get((problem, other))
             text = f"{first.mean - second.mean:+.2f}" if first and second else ""
-            if first and second and assessment.differ_significantly(first, second):
+            if first and second and assessment.compare_errors(first, second).is_significant:
                 text = f"**{text}**"
             line.append(text)
         lines.append(line)

@@ -13,6 +13,7 @@ import numpy as np
 from mpda._lib.atomic_write import write_atomically
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, estimate_errors
+from mpda.assessment.significance import SPLITS_TEST
 from mpda.exceptions import ReproductionError
 from mpda.experiments import error_tables, experiment, paper_figures
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
@@ -40,8 +41,8 @@ SENSITIVITY: Mapping[str, tuple[str, tuple[float, ...]]] = {
 }
 _LEGEND = (
     "1-NN error in per cent, mean ± standard deviation over splits (mean number of components). "
-    "Bold: best of the column, or not significantly worse (paired t-test, 5 %); †: best, or not "
-    "significantly worse, among the methods of the paper."
+    f"Bold: best of the column, or not significantly worse ({SPLITS_TEST}); †: best, or not "
+    "significantly worse, among the methods of the paper (unpaired t-test, 5 %, as in the paper)."
 )
 
 

@@ -169,6 +169,7 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
             samples,
             lambda *_: _select_minimum(inner, raw.X, raw.y, task.seed).limit(samples.X.shape[1]),
         )
+        row["test_share"] = len(samples.y_test) / len(samples.y)
         if contender.method is None:
             return {**row}
         # The times of the search do not compare: it shares work between grid points for some

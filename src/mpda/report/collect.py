@@ -15,7 +15,7 @@ import numpy as np
 from mpda import assessment
 from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
-from mpda.assessment import BASELINE, ErrorEstimate
+from mpda.assessment import BASELINE, ErrorEstimate, significance
 from mpda.io.affine_maps import affine_map
 from mpda.plotting.partition_plot import compute_principal_axes
 from mpda.report.results_file import FORMAT, VERSION
@@ -134,7 +134,9 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
             mean = {"selected": entry["components"], "selected_error": estimate.mean}
             lines.append({"method": name, **curve, **mean})
         problems.append({"name": titles.get(problem, problem), "rows": entries, "curves": lines})
-    return {"how": how, "problems": problems}
+    by_sample = all(estimate.wrong is not None for estimate in estimates.values())
+    test = significance.SAMPLES_TEST if by_sample else significance.SPLITS_TEST
+    return {"how": how, "test": test, "problems": problems}
 
 
 def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
@@ -337,18 +339,26 @@ def summarize_errors(
     # One reference that is significantly better is enough to advise against the method as it is.
     # With ties only, the gain is that a sample has fewer numbers.
     advice = f"Next: {method} is worth using here; measure it on new samples with mpda evaluate."
-    if any(verdict.endswith("lower") for verdict in verdicts):
+    if any("lower (" in verdict for verdict in verdicts):
         advice = f"Next: tune {method} with --search, or try other methods with mpda compare."
-    elif verdicts and not any(verdict.endswith("higher") for verdict in verdicts):
+    elif verdicts and not any("higher (" in verdict for verdict in verdicts):
         advice = f"Next: choose {method} if you need fewer numbers per sample, or try --search."
     return [*sentences, advice]
 
 
 def _compare(estimate: ErrorEstimate, other: ErrorEstimate) -> str:
     """Say how the other error lies relative to that of the method."""
-    gap = other.mean - estimate.mean
+    comparison = assessment.compare_errors(estimate, other)
+    gap = comparison.difference
     if abs(gap) < 0.005:  # equal with two decimals
         return "the same"
-    if not assessment.differ_significantly(estimate, other):
-        return "not significantly different (paired t-test, 5 %)"
-    return f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
+    evidence = f"on these samples p = {_format_p(comparison.p_value)}"
+    if comparison.p_samples is not None and comparison.p_splits == comparison.p_splits:
+        evidence += f", over training sets p = {_format_p(comparison.p_splits)}"
+    if not comparison.is_significant:
+        return f"not significantly different ({evidence})"
+    return f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'} ({evidence})"
+
+
+def _format_p(p_value: float) -> str:
+    return f"{p_value:.3f}" if p_value >= 0.001 else "0.001 or less"

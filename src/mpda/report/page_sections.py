@@ -131,7 +131,8 @@ def _make_comparison(results: Results, displays: Displays) -> Section:
     comparison = results["comparison"]
     problems = comparison["problems"]
     text = "Share of samples that get a wrong class; lower is better. ± is the standard deviation."
-    note = "Bold: best, or not significantly worse (paired t-test, 5 %)."
+    test = f" ({escape(comparison['test'])})" if comparison.get("test") else ""
+    note = f"Bold: best, or not significantly worse{test}."
     if len(problems) == 1:
         table = html_tables.methods_table(problems[0])
         note += " Bars: mean and 95 % confidence interval."
