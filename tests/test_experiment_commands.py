@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from command_calls import call
+from mpda.exceptions import ReproductionError
 from mpda.experiments import (
     ExperimentOptions,
     digits_demo,
@@ -52,6 +54,18 @@ def test_experiments_write_tables_and_figures(tmp_path):
     assert "`mpda reproduce table2 --datasets digits --methods 1-NN PCA LDA --splits 2`" in text
     assert "numpy" in text
     assert len(read_rows(tmp_path / "rows.jsonl")) == 6
+
+
+def test_ranks_are_drawn_for_each_group_of_methods(tmp_path, few_digits):
+    settings = ExperimentOptions(
+        tmp_path, problems=["digits", "vehicle"], methods=["1-NN", "PCA", "LDA"], n_splits=2
+    )
+    with pytest.raises(ReproductionError, match="two data sets"):
+        reproduce("ranks", replace(settings, problems=["digits"]))
+    result = reproduce("ranks", settings)
+    assert {path.name for path in result.files} == {"ranks.png", "ranks.svg", "ranks.md"}
+    assert "## Methods of the paper" in result.text
+    assert "## Methods with the same search" not in result.text  # fewer than two of them were run
 
 
 def test_sensitivity_varies_every_parameter(tmp_path, few_digits, monkeypatch):

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA, ManifoldPartition
+from mpda.assessment.significance import RankComparison
 from mpda.model_selection import DiscriminantSearchCV
 
 pytest.importorskip("matplotlib", reason="needs mpda[plot]")
@@ -25,6 +26,7 @@ from mpda.plotting import (
     EmbeddingDisplay,
     ErrorCurve,
     PartitionDisplay,
+    RankDisplay,
     plot_components,
     plot_curve,
     plot_embedding,
@@ -345,3 +347,28 @@ def test_bad_curves_are_refused(curves, message):
 def test_samples_that_cannot_be_mapped_are_refused(estimator, values, message):
     with pytest.raises((TypeError, ValueError), match=message):
         plot_embedding(estimator, values, Y)
+
+
+def make_ranks(ranks, critical_difference):
+    k = len(ranks)
+    names = tuple("abcdefgh"[:k])
+    return RankComparison(names, np.array(ranks), 5, 0.01, critical_difference, np.ones((k, k)))
+
+
+def test_groups_are_the_largest_sets_within_the_critical_difference():
+    display = RankDisplay(make_ranks([4.0, 1.0, 2.5, 5.5, 2.0], 2.0))
+    # By rank: b 1, e 2, c 2.5, a 4, d 5.5.
+    assert [group.tolist() for group in display.groups()] == [[1, 4, 2], [2, 0], [0, 3]]
+    assert RankDisplay(make_ranks([1.0, 2.0, 3.0], 0.5)).groups() == []
+    # A difference of exactly the critical one is significant.
+    assert RankDisplay(make_ranks([1.0, 2.0], 1.0)).groups() == []
+
+
+def test_rank_diagram_places_methods_at_their_ranks():
+    display = RankDisplay(make_ranks([2.75, 1.0, 2.25], 1.5)).plot(title="five sets")
+    texts = {text.get_text().strip(): text for text in display.ax_.texts}
+    assert {"b  1.00", "c  2.25", "2.75  a", "critical difference 1.50"} <= set(texts)
+    ranks = sorted(line.get_xdata()[0] for line in display.ax_.lines)
+    assert ranks == [1.0, 2.25, 2.75]
+    assert texts["b  1.00"].get_position()[1] > texts["c  2.25"].get_position()[1]
+    assert display.ax_.get_title() == "five sets"

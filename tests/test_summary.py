@@ -15,6 +15,8 @@ from mpda.experiments.error_tables import (
     cost_table,
     difference_table,
     error_table,
+    rank_methods,
+    rank_table,
     summary_csv,
 )
 from mpda.experiments.published import PublishedResult, find_published, read_published
@@ -138,3 +140,24 @@ def test_significant_differences_are_bold():
     text = difference_table(estimates, ["digits", "semeion"], ["MPDA", "LFDA", "LFDA ridge"])
     assert "| MPDA minus LFDA | **-4.00** |  |" in text
     assert "| MPDA minus LFDA ridge | +0.00 |  |" in text
+
+
+def test_ranks_count_versions_of_one_data_set_once():
+    errors = {"LDA": (1.0, 4.0, 9.0, 3.0), "PCA": (2.0, 2.0, 2.0, 4.0), "MFA": (3.0, 9.0, 5.0, 5.0)}
+    problems = ["coil20", "face_detection", "face_detection_equalized", "vehicle"]
+    estimates = {
+        (problem, name): estimate([value, value])
+        for name, values in errors.items()
+        for problem, value in zip(problems, values, strict=True)
+    }
+    del estimates["coil20", "MFA"]  # without all problems a method has no rank
+    comparison = rank_methods(estimates, problems, [*errors])
+    assert comparison.methods == ("LDA", "PCA")
+    assert comparison.n_problems == 3
+    # Faces: 6.5 and 2 on average, so LDA is first on two sets of three.
+    np.testing.assert_allclose(comparison.ranks, [4 / 3, 5 / 3])
+    text = rank_table(comparison)
+    assert "| LDA | 1.33 |  |" in text
+    assert "| PCA | 1.67 | 0.56 |" in text  # z = 0.333 / sqrt(1 / 3)
+    assert "Data sets: 3." in text
+    assert rank_methods(estimates, problems[1:3], [*errors]) is None

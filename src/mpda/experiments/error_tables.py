@@ -11,8 +11,11 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
+import numpy as np
+
 from mpda import assessment
 from mpda.assessment import ErrorEstimate
+from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.published import find_published
@@ -169,6 +172,66 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
             line.append(text)
         lines.append(line)
     return format_markdown(["difference", *_titles(problems)], lines) if lines else ""
+
+
+def rank_methods(
+    estimates: ErrorEstimates, problems: Names, methods: Names
+) -> RankComparison | None:
+    """Compare methods by their ranks over data sets.
+
+    Parameters
+    ----------
+    estimates : mapping of (problem, method) to ErrorEstimate
+        Errors of the splits.
+    problems, methods : sequence of str
+        What is compared. Problems of one data set, such as the two versions of the faces, count
+        once: their errors are averaged. Methods that lack a problem are left out.
+
+    Returns
+    -------
+    RankComparison or None
+        None if there are fewer than two data sets or methods.
+    """
+    datasets = dict.fromkeys(PROBLEMS[problem].dataset for problem in problems)
+    complete = [m for m in methods if all((problem, m) in estimates for problem in problems)]
+    if len(datasets) < 2 or len(complete) < 2:
+        return None
+    errors = [
+        [
+            np.mean([estimates[p, m].mean for p in problems if PROBLEMS[p].dataset == dataset])
+            for m in complete
+        ]
+        for dataset in datasets
+    ]
+    return compare_ranks(complete, errors)
+
+
+def rank_table(comparison: RankComparison) -> str:
+    """Make the table of average ranks.
+
+    Parameters
+    ----------
+    comparison : RankComparison
+        Ranks of methods over data sets.
+
+    Returns
+    -------
+    str
+        Methods by rank with the p-value of their difference from the first, in Markdown, and a line
+        on the tests.
+    """
+    order = np.argsort(comparison.ranks, kind="stable")
+    lines = [
+        [comparison.methods[i], f"{comparison.ranks[i]:.2f}", f"{comparison.pairs[order[0], i]:.2g}"]
+        for i in order
+    ]
+    lines[0][-1] = ""
+    header = ["method", "average rank", f"p of the difference from {comparison.methods[order[0]]}"]
+    return (
+        f"{format_markdown(header, lines)}\n\nData sets: {comparison.n_problems}. Friedman's test "
+        f"that all ranks are equal: p = {comparison.p_value:.2g}. p-values of pairs are adjusted "
+        f"by Holm. Critical difference (Nemenyi, 5 %): {comparison.critical_difference:.2f}."
+    )
 
 
 def cost_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:

@@ -1,7 +1,8 @@
 """Experiments of the paper, each a function from options to a result.
 
-Table 1 (data sets), Table 2 (errors of all methods), the two tasks on USPS, accuracy against the
-number of components, sensitivity to the parameters of MPDA, and the illustration of tangents.
+Table 1 (data sets), Table 2 (errors of all methods), average ranks over its data sets, the two
+tasks on USPS, accuracy against the number of components, sensitivity to the parameters of MPDA, and
+the illustration of tangents.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from mpda.assessment.significance import SPLITS_TEST
 from mpda.exceptions import ReproductionError
 from mpda.experiments import error_tables, experiment, paper_figures
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
-from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.paper_methods import CONTENDERS, SAME_SEARCH
 from mpda.experiments.protocol import PROBLEMS, TABLE2_PROBLEMS, USPS_PROBLEMS, load_samples
 from mpda.experiments.published import read_published
 from mpda.experiments.tangent_curve import draw_curve
@@ -109,6 +110,32 @@ def _run_dimension(options: ExperimentOptions) -> ExperimentResult:
     return replace(run, files=paper_figures.save_figure(figure, options.out, "dimension"))
 
 
+def _run_ranks(options: ExperimentOptions) -> ExperimentResult:
+    """Compare the methods of Table 2 by their average ranks over data sets."""
+    problems, methods = options.select_problems(TABLE2_PROBLEMS), options.select_methods()
+    run = experiment.run_contenders(options, problems, [CONTENDERS[name] for name in methods])
+    estimates = estimate_errors(run.rows, "cv")
+    groups = {
+        "Methods with the same search": SAME_SEARCH,
+        "Methods of the paper": [name for name in CONTENDERS if CONTENDERS[name].published],
+    }
+    comparisons = {}
+    for title, names in groups.items():
+        names = [name for name in methods if name in names]
+        comparison = error_tables.rank_methods(estimates, problems, names)
+        if comparison is not None:
+            comparisons[title] = comparison
+    if not comparisons:
+        raise ReproductionError(
+            "Ranks need two methods with the same search, or two of the paper, on two data sets."
+        )
+    figure = paper_figures.rank_figure(comparisons)
+    run = replace(run, files=paper_figures.save_figure(figure, options.out, "ranks"))
+    tables = [f"## {title}\n\n{error_tables.rank_table(c)}" for title, c in comparisons.items()]
+    text = "\n\n".join([f"Ranks of the error {error_tables.READINGS['cv']}.", *tables])
+    return experiment.write_result(options, "ranks", text, run)
+
+
 def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
     """Draw the accuracy of MPDA on Semeion against k, gamma, M and k'."""
     problems = options.select_problems(("semeion",))
@@ -180,6 +207,7 @@ EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = {
     "table1": _run_table1,
     "table2": partial(_run_errors, "table2", TABLE2_PROBLEMS),
     "dimension": _run_dimension,
+    "ranks": _run_ranks,
     "sensitivity": _run_sensitivity,
     "usps": partial(_run_errors, "usps", USPS_PROBLEMS),
     "partition": _run_partition,

@@ -91,4 +91,6 @@ _CONTENDERS = (
     _extended("PMPDA tuned", "PMPDA", **_TUNED),
     _extended("MPDA tuned", "MPDA", **_TUNED),
 )
+# Methods whose search has the same ridges, powers and numbers of components.
+SAME_SEARCH = tuple(contender.name for contender in _CONTENDERS if contender.name.endswith("tuned"))
 CONTENDERS = MappingProxyType({contender.name: contender for contender in _CONTENDERS})

@@ -20,6 +20,7 @@ from mpda.plotting.curve_plot import CurveDisplay, plot_curve
 from mpda.plotting.eigenvalue_plot import EigenvalueDisplay
 from mpda.plotting.embedding_plot import EmbeddingDisplay, plot_embedding
 from mpda.plotting.partition_plot import PartitionDisplay, plot_partition
+from mpda.plotting.rank_plot import RankDisplay
 
 __all__ = [
     "ComponentsDisplay",
@@ -29,6 +30,7 @@ __all__ = [
     "EmbeddingDisplay",
     "ErrorCurve",
     "PartitionDisplay",
+    "RankDisplay",
     "plot_components",
     "plot_curve",
     "plot_embedding",
