@@ -18,6 +18,7 @@ from mpda.assessment import (
     AssessmentProtocol,
     Contender,
     ErrorEstimate,
+    Evaluation,
     assess_methods,
     compare_errors,
     compute_error_curves,
@@ -97,6 +98,13 @@ def test_features_are_standardised_if_that_helps_nearest_neighbours(wine):
     for scale in (1.0, 1e200, 1e-200):  # squares of the last two leave the floating-point range
         assert [name for name, _ in protocol.preprocessing(scale * wine[0], wine[1])] == ["scale"]
         assert protocol.preprocessing(scale * X, y) == []
+
+
+def test_features_are_not_standardised_where_it_changes_nothing():
+    # Both classes are far apart in both units: no error before and none after.
+    X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 50.0]
+    y = np.arange(40) % 2
+    assert AssessmentProtocol().preprocessing(X + 1000.0 * y[:, None], y) == []
 
 
 def test_number_of_components_can_be_fixed(wine):
@@ -198,9 +206,9 @@ def test_shared_training_samples_widen_intervals():
     independent = [ErrorEstimate(seeds, e, np.ones(5)) for e in (errors, 2.0 * errors - 0.9)]
     expected = stats.t.interval(0.95, 4, loc=errors.mean(), scale=stats.sem(errors))
     np.testing.assert_allclose(independent[0].interval, expected)
-    assert compare_errors(*independent).is_significant
+    assert compare_errors([tuple(independent)])[0].is_significant
     folds = [replace(estimate, shared=0.25) for estimate in independent]
-    assert not compare_errors(*folds).is_significant
+    assert not compare_errors([tuple(folds)])[0].is_significant
     ratio = np.diff(folds[0].interval) / np.diff(independent[0].interval)
     assert ratio[0] == pytest.approx(np.sqrt((0.2 + 0.25) / 0.2))
 
@@ -225,6 +233,19 @@ def test_evaluation_of_a_model_on_other_samples(wine):
     assert text.error == new.error
 
 
+def test_interval_of_an_evaluation_is_wilsons_at_95_per_cent():
+    y = np.zeros(100, dtype=int)
+    predicted = (np.arange(100) < 5).astype(int)
+    evaluation = Evaluation(
+        np.zeros((100, 1)), y, predicted, False, np.zeros(100, dtype=bool), y[:0]
+    )
+    # Wilson (1927): (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n).
+    p, n, z = 0.05, 100, 1.959964
+    centre, half = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
+    expected = 100 * np.array([centre - half, centre + half]) / (1 + z**2 / n)
+    np.testing.assert_allclose(evaluation.interval, expected, rtol=1e-6)
+
+
 def test_predictions_of_all_samples_decide_where_folds_have_no_power():
     """Errors of 2 and 4 % on 2,500 samples in 3 folds: 20 and 71 samples are wrong once."""
     first, second = np.zeros(2500, dtype=bool), np.zeros(2500, dtype=bool)
@@ -240,7 +261,7 @@ def test_predictions_of_all_samples_decide_where_folds_have_no_power():
             rows.append(row)
     estimates = {name: value for (_, name), value in estimate_errors(rows, "cv").items()}
     np.testing.assert_array_equal(estimates["a"].wrong, first)
-    comparison = compare_errors(estimates["a"], estimates["b"])
+    (comparison,) = compare_errors([(estimates["a"], estimates["b"])])
     assert comparison.difference == pytest.approx(100 * 51 / 2500, rel=1e-2)
     assert comparison.p_samples == pytest.approx(stats.binomtest(20, 91).pvalue)
     assert comparison.is_significant
@@ -322,6 +343,14 @@ def test_text_table_shows_the_best_methods_and_differences(rows):
     mpda = estimates["MPDA"]
     assert f"{mpda.mean:.2f} ± {mpda.std:.2f} %*" in lines["MPDA"]
     assert f"{mpda.mean - estimates['1-NN'].mean:+.2f}" in lines["MPDA"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0123, "12 ms"), (0.25, "250 ms"), (1.26, "1.3 s"), (75.0, "75.0 s")]
+)
+def test_text_table_has_the_unit_of_the_time(rows, seconds, text):
+    first = [{**row, "fit_seconds": seconds} for row in rows if row["method"] == "MPDA"]
+    assert format_error_table(first, "error")[1].endswith(f" {text}")
 
 
 def test_error_curves_are_means_with_student_intervals():

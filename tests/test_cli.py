@@ -14,7 +14,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from command_calls import call
-from mpda import LFDA, MPDA, load
+from mpda import LFDA, MPDA, ManifoldPartition, load
 from mpda.cli import run
 from mpda.io import read_header
 from mpda.report import read_results
@@ -257,7 +257,13 @@ def test_comparison_continues_without_a_method_that_fails(table, capsys, monkeyp
 def test_partition_writes_the_patch_of_every_sample(table, capsys):
     words = ("partition", table, "--label", "species", "--out", "p.csv", "--report", "p.html")
     assert call(*words) == 0
-    assert "150 samples in " in capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
+    frame = pd.read_csv(table)
+    fitted = ManifoldPartition().fit(frame.drop(columns="species").to_numpy(), frame["species"])
+    excess = 100 * (fitted.patch_linearity_.mean() - 1)
+    assert excess > 1
+    assert f"150 samples in {len(fitted.patch_sizes_)} patches" in text
+    assert f"on average {excess:.1f} % longer than the straight line" in text
     patches = pd.read_csv("p.csv")
     assert list(patches.columns) == ["row", "species", "patch"]
     assert patches.groupby("patch")["species"].nunique().max() == 1

@@ -59,7 +59,7 @@ def test_summary_compares_with_all_features_and_lda():
     assert sentences[0] == "MPDA maps 4 features to 2 components."
     assert "5.33 ± 0.58 %" in sentences[1]
     assert "5.67 points higher" in sentences[2]
-    assert "6.00 ± 2.00 %: not significantly different" in sentences[3]
+    assert "6.00 ± 2.00 %: 0.67 points higher, which may be chance (p = " in sentences[3]
     assert "5.00 points lower" in collect.summarize_errors(ROWS, "1-NN", 4)[1]
     equal = [*ROWS[:3], *({**row, "method": "LDA"} for row in ROWS[:3])]
     assert "the same" in collect.summarize_errors(equal, "LDA", 4)[1]
@@ -142,6 +142,16 @@ def test_partition_describes_every_class_and_projects_one(table):
     members = table.X[table.y == example["label"]]
     variances = np.linalg.svd(members - members.mean(axis=0), compute_uv=False)[:2] ** 2
     np.testing.assert_allclose((np.array(example["points"]) ** 2).sum(axis=0), variances)
+
+
+def test_partition_of_many_classes_shows_the_one_with_most_patches():
+    y = np.repeat(np.arange(150), 12)
+    patches = 2 * y + (np.arange(y.size) % 12 > 5)
+    patches[-3:] = 300  # the last class has three patches, all others two
+    X = np.random.default_rng(0).normal(size=(y.size, 3))
+    section = collect.collect_partition(X, y, patches, np.ones(301))
+    assert [entry["label"] for entry in section["classes"]] == [str(label) for label in range(150)]
+    assert section["example"]["label"] == "149"
 
 
 def test_confusion_has_true_classes_in_rows():

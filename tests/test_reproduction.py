@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, datasets, split
 from mpda.experiments.paper_experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, make_variants
+from mpda.experiments.paper_methods import SAME_SEARCH
 from mpda.experiments.protocol import equalize_histograms
 from mpda.experiments.published import read_published
 from mpda.experiments.task import Task, measure_errors
@@ -58,6 +59,7 @@ def test_usps_has_a_hundred_images_of_each_digit_in_two_classes(tmp_path, monkey
             digits = X_half[:, 0].astype(int)
             np.testing.assert_array_equal(np.bincount(digits), 100)
             np.testing.assert_array_equal(y_half, [int(d in first_class) for d in digits])
+        assert not {row.tobytes() for row in samples.X} & {row.tobytes() for row in samples.X_test}
 
 
 def test_histograms_are_equalized_as_in_a_textbook():
@@ -75,8 +77,15 @@ def test_histograms_are_equalized_as_in_a_textbook():
 def test_methods_are_those_of_the_paper_and_extensions():
     published = [name for name, contender in CONTENDERS.items() if contender.published]
     assert published == list(read_published()["table2"]["rows"])
-    extensions = {"NCA", "shrinkage LDA", "LFDA ridge", "MFA ridge", "MPDA tuned", "PMPDA tuned"}
+    extensions = {"NCA", "shrinkage LDA", "LFDA ridge", "MFA ridge", *SAME_SEARCH}
     assert set(CONTENDERS) - set(published) == extensions
+    assert {"MPDA tuned", "LFDA tuned", "MFA tuned", "ridge LDA tuned"} < set(SAME_SEARCH)
+    for contender in map(CONTENDERS.__getitem__, SAME_SEARCH):
+        assert contender.max_components == 60
+        assert contender.grid["alpha"] == CONTENDERS["MPDA tuned"].grid["alpha"]
+        # GMML has a position on a geodesic in place of the power.
+        powers = contender.grid.get("eigenvalue_power", contender.grid.get("geodesic"))
+        assert len(powers) >= len(CONTENDERS["MPDA tuned"].grid["eigenvalue_power"])
     for name in ("MFA", "LSDA", "LFDA", "LLTSA", "LPFE"):
         assert CONTENDERS[name].fixed["alpha"] == 0.0
         assert "alpha" not in CONTENDERS[name].grid

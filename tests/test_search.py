@@ -67,6 +67,8 @@ GRIDS = [
     (LLTSA(tangent_dimension=2), {"n_neighbors": [5, 12]}),
     (LPFE(), {"n_neighbors": [5, 9], "alpha": [0.0, 0.2], "eigenvalue_power": [0.0, 0.25]}),
     (GraphDiscriminant("local", "pairs"), {"n_pairs": [20, 60], "alpha": [0.0, 0.1]}),
+    (GraphDiscriminant("local", "pairs"), {"n_pairs": [20], "penalty": ["class", "global"]}),
+    (MFA(alpha=0.1), {"n_pairs": [5, 30], "penalty": ["class", "global"]}),
     (LSDR(max_iter=5, init="pca", n_folds=3), {"n_centers": [30, 60]}),
 ]
 

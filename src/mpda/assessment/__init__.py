@@ -9,6 +9,7 @@ measures it on other samples. The parts of one fold are in `mpda.assessment.para
 from mpda.assessment.contender import BASELINE, Contender, make_contender
 from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
+    ErrorComparison,
     ErrorCurve,
     ErrorEstimate,
     compare_errors,
@@ -35,6 +36,7 @@ __all__ = [
     "Assessment",
     "AssessmentProtocol",
     "Contender",
+    "ErrorComparison",
     "ErrorCurve",
     "ErrorEstimate",
     "Evaluation",

@@ -11,7 +11,7 @@ error"). The paired test uses the same formula on the differences of two methods
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,15 +147,16 @@ def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
     Returns
     -------
     set of str
-        Method of the lowest mean error, and all whose difference from it is not significant: see
-        `compare_errors`. p-values are adjusted for the number of methods (Holm).
+        Method of the lowest mean error, and all whose difference from it is not significant; see
+        `compare_errors`.
     """
     if not estimates:
         return set()
     best = min(estimates, key=lambda name: estimates[name].mean)
     others = [name for name in estimates if name != best]
-    p_values = [compare_errors(estimates[best], estimates[name]).p_value for name in others]
-    is_tie = significance.adjust_by_holm(p_values) > significance.LEVEL
+    comparisons = compare_errors([(estimates[best], estimates[name]) for name in others])
+    # Without two common splits there is no test (nan), and nothing is called a tie.
+    is_tie = [comparison.p_adjusted > significance.LEVEL for comparison in comparisons]
     return {best, *(name for name, tie in zip(others, is_tie, strict=True) if tie)}
 
 
@@ -196,47 +197,57 @@ class ErrorComparison:
         Mean error of the second method minus that of the first, in percentage points.
     p_splits : float
         p-value of the corrected resampled t-test over splits: would other training sets show the
-        difference too? It has little power with few splits.
+        difference too? It has little power with few splits. nan for a single split.
     p_samples : float or None
         p-value of McNemar's test over samples: do the methods err on equally many of them, with the
         training sets as they are? None where predictions are not known.
+    p_adjusted : float
+        The p-value that decides, adjusted for the number of comparisons (Holm): ``p_samples``
+        where it is known, else ``p_splits``.
     """
 
     difference: float
     p_splits: float
-    p_samples: float | None = None
-
-    @property
-    def p_value(self) -> float:
-        """The p-value that decides: by samples where there are predictions, else by splits."""
-        return self.p_splits if self.p_samples is None else self.p_samples
+    p_samples: float | None
+    p_adjusted: float
 
     @property
     def is_significant(self) -> bool:
-        """True if the deciding p-value is at most 5 %."""
-        return self.p_value <= significance.LEVEL
+        """True if the adjusted p-value is at most 5 %."""
+        return self.p_adjusted <= significance.LEVEL
 
 
-def compare_errors(first: ErrorEstimate, second: ErrorEstimate) -> ErrorComparison:
-    """Compare two methods on the splits and on the samples that both have.
+def compare_errors(
+    pairs: Sequence[tuple[ErrorEstimate, ErrorEstimate]],
+) -> list[ErrorComparison]:
+    """Compare pairs of methods on the splits and on the samples that both have.
 
     Parameters
     ----------
-    first, second : ErrorEstimate
-        Errors of two methods on one problem.
+    pairs : sequence of (ErrorEstimate, ErrorEstimate)
+        Errors of two methods on one problem. All pairs from which conclusions are drawn together:
+        their p-values are adjusted for their number.
 
     Returns
     -------
-    ErrorComparison
-        Difference and p-values.
+    list of ErrorComparison
+        Differences and p-values of the pairs.
     """
-    i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)[1:]
-    test_share = max(first.shared, second.shared)
-    p_splits = significance.corrected_t_test(second.errors[j] - first.errors[i], test_share)
-    p_samples = None
-    if first.wrong is not None and second.wrong is not None:
-        p_samples = significance.mcnemar_test(first.wrong, second.wrong)
-    return ErrorComparison(second.mean - first.mean, p_splits, p_samples)
+    by_splits, by_samples = [], []
+    for first, second in pairs:
+        i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)[1:]
+        gaps = second.errors[j] - first.errors[i]
+        by_splits.append(significance.corrected_t_test(gaps, max(first.shared, second.shared)))
+        is_known = first.wrong is not None and second.wrong is not None
+        by_samples.append(
+            significance.mcnemar_test(first.wrong, second.wrong) if is_known else None
+        )
+    deciding = [a if b is None else b for a, b in zip(by_splits, by_samples, strict=True)]
+    p_values = zip(by_splits, by_samples, significance.adjust_by_holm(deciding), strict=True)
+    return [
+        ErrorComparison(second.mean - first.mean, p_splits, p_samples, float(adjusted))
+        for (first, second), (p_splits, p_samples, adjusted) in zip(pairs, p_values, strict=True)
+    ]
 
 
 def compute_fit_costs(rows: Iterable[Mapping[str, Any]]) -> dict[Key, tuple[float, float]]:

@@ -140,7 +140,9 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
     return (
         "Error: share of samples whose nearest neighbour has another class, measured by "
         f"{n_folds}-fold nested cross-validation: the samples that measure it took no part in "
-        "fitting a method or in selecting its settings. ±: standard deviation over the folds"
+        "fitting a method or in selecting its settings. ±: standard deviation over the folds. "
+        "McNemar's test asks whether two methods err on equally many of these samples. It takes "
+        "the fits as they are; fits to other samples vary, too"
     )
 
 

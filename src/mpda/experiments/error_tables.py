@@ -157,21 +157,22 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
     Returns
     -------
     str
-        Differences in Markdown, bold where they are significant (corrected resampled t-test, 5 %);
-        empty if no pair is among the methods.
+        Differences in Markdown, bold where they are significant (corrected resampled t-test, 5 %,
+        adjusted for the pairs of a column); empty if no pair is among the methods.
     """
-    lines = []
     pairs = [(name, other) for name, others in _COMPARED.items() for other in others]
-    for name, other in (pair for pair in pairs if set(pair) <= set(methods)):
-        line = [f"{name} minus {other}"]
-        for problem in problems:
-            first, second = estimates.get((problem, name)), estimates.get((problem, other))
-            text = f"{first.mean - second.mean:+.2f}" if first and second else ""
-            if first and second and assessment.compare_errors(first, second).is_significant:
-                text = f"**{text}**"
-            line.append(text)
-        lines.append(line)
-    return format_markdown(["difference", *_titles(problems)], lines) if lines else ""
+    pairs = [pair for pair in pairs if set(pair) <= set(methods)]
+    lines = {pair: [f"{pair[0]} minus {pair[1]}"] for pair in pairs}
+    for problem in problems:
+        known = [p for p in pairs if all((problem, name) in estimates for name in p)]
+        # All pairs of a column are tested together.
+        column = [(estimates[problem, other], estimates[problem, name]) for name, other in known]
+        comparisons = dict(zip(known, assessment.compare_errors(column), strict=True))
+        for pair, line in lines.items():
+            text = f"{comparisons[pair].difference:+.2f}" if pair in comparisons else ""
+            bold = pair in comparisons and comparisons[pair].is_significant
+            line.append(f"**{text}**" if bold else text)
+    return format_markdown(["difference", *_titles(problems)], lines.values()) if lines else ""
 
 
 def rank_methods(
@@ -222,7 +223,11 @@ def rank_table(comparison: RankComparison) -> str:
     """
     order = np.argsort(comparison.ranks, kind="stable")
     lines = [
-        [comparison.methods[i], f"{comparison.ranks[i]:.2f}", f"{comparison.pairs[order[0], i]:.2g}"]
+        [
+            comparison.methods[i],
+            f"{comparison.ranks[i]:.2f}",
+            f"{comparison.pairs[order[0], i]:.2g}",
+        ]
         for i in order
     ]
     lines[0][-1] = ""

@@ -6,6 +6,7 @@ Each function returns one section of the results dictionary that `mpda.report.re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 from mpda import assessment
 from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
-from mpda.assessment import BASELINE, ErrorEstimate, significance
+from mpda.assessment import BASELINE, ErrorComparison, significance
 from mpda.io.affine_maps import affine_map
 from mpda.plotting.partition_plot import compute_principal_axes
 from mpda.report.results_file import FORMAT, VERSION
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 Results = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
 # Limits that keep a page below 7 MB: samples in a scatter plot, features and components with
-# weights, and classes in a table.
+# weights, and classes of a confusion matrix.
 _MAX_POINTS = 10_000
 _MAX_FEATURES = 2_000
 _MAX_COMPONENTS = 60
@@ -259,7 +260,7 @@ def collect_partition(points: Array, y: Labels, patches: Ints, linearity: Floats
         Section "partition".
     """
     classes = []
-    labels = np.unique(y)[:_MAX_CLASSES]
+    labels = np.unique(y)
     for label in labels:
         numbers, sizes = np.unique(patches[y == label], return_counts=True)
         entry = {"label": str(label), "patches": len(numbers), "sizes": sizes.tolist()}
@@ -323,7 +324,7 @@ def summarize_errors(
         Sentences.
     """
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
-    estimate, sentences, verdicts = estimates[method], [], []
+    estimate, sentences = estimates[method], []
     mean = f"{estimate.dimensions.mean():.1f}".removesuffix(".0")
     if n_components is not None:
         size = f"{n_components} component{'' if n_components == 1 else 's'}"
@@ -332,32 +333,41 @@ def summarize_errors(
         f"Error on samples left out of the fit: {estimate}. This is the share of samples whose "
         f"nearest neighbour has another class, with {mean} components on average."
     )
-    for other, name in ((BASELINE, f"1-NN on all {n_features} features"), ("LDA", "LDA")):
-        if other in estimates and other != method:
-            verdicts.append(_compare(estimate, estimates[other]))
-            sentences.append(f"{name} has an error of {estimates[other]}: {verdicts[-1]}.")
+    references = {BASELINE: f"1-NN on all {n_features} features", "LDA": "LDA"}
+    others = [name for name in references if name in estimates and name != method]
+    comparisons = assessment.compare_errors([(estimate, estimates[name]) for name in others])
+    for name, comparison in zip(others, comparisons, strict=True):
+        verdict = _describe_difference(comparison)
+        sentences.append(f"{references[name]} has an error of {estimates[name]}: {verdict}.")
+    if any(comparison.p_samples is not None for comparison in comparisons):
+        sentences.append(
+            "The first p-value is that of McNemar's test, adjusted for the number of comparisons; "
+            "it decides. The second (corrected resampled t-test) asks whether fits to other "
+            "samples would show the difference too; with few folds it misses most differences."
+        )
     # One reference that is significantly better is enough to advise against the method as it is.
     # With ties only, the gain is that a sample has fewer numbers.
     advice = f"Next: {method} is worth using here; measure it on new samples with mpda evaluate."
-    if any("lower (" in verdict for verdict in verdicts):
+    gaps = [c.difference for c in comparisons if c.is_significant]
+    if any(gap < 0 for gap in gaps):
         advice = f"Next: tune {method} with --search, or try other methods with mpda compare."
-    elif verdicts and not any("higher (" in verdict for verdict in verdicts):
+    elif comparisons and not gaps:
         advice = f"Next: choose {method} if you need fewer numbers per sample, or try --search."
     return [*sentences, advice]
 
 
-def _compare(estimate: ErrorEstimate, other: ErrorEstimate) -> str:
-    """Say how the other error lies relative to that of the method."""
-    comparison = assessment.compare_errors(estimate, other)
+def _describe_difference(comparison: ErrorComparison) -> str:
+    """Say how the other error lies relative to that of the method, with the p-values."""
     gap = comparison.difference
     if abs(gap) < 0.005:  # equal with two decimals
         return "the same"
-    evidence = f"on these samples p = {_format_p(comparison.p_value)}"
-    if comparison.p_samples is not None and comparison.p_splits == comparison.p_splits:
-        evidence += f", over training sets p = {_format_p(comparison.p_splits)}"
+    p_values = [f"p = {_format_p(comparison.p_adjusted)}"]
+    if comparison.p_samples is not None and not math.isnan(comparison.p_splits):
+        p_values.append(f"over training sets p = {_format_p(comparison.p_splits)}")
+    size = f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
     if not comparison.is_significant:
-        return f"not significantly different ({evidence})"
-    return f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'} ({evidence})"
+        size += ", which may be chance"
+    return f"{size} ({', '.join(p_values)})"
 
 
 def _format_p(p_value: float) -> str:
