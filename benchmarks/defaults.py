@@ -110,10 +110,18 @@ def report(method: str, names: list[str], errors: NDArray[np.float64], n_splits:
             held.append(f"{value}: {100 * best:.1f} %")
         lines.append(f"- {key}: {', '.join(held)}")
     lines += ["", "Leaving one data set out (the point is chosen on the others):", ""]
+    out_of_sample = []
     for left, name in enumerate(names):
         others = int(np.delete(regret, left, axis=0).mean(axis=0).argmin())
+        out_of_sample.append(regret[left, others])
         ours, theirs = (f"{100 * regret[left, i]:.1f} %" for i in (default, others))
         lines.append(f"- {name}: {points[others]}, regret {theirs} (the default: {ours})")
+    lines += [
+        "",
+        "Mean regret of the default, which was chosen on these data sets: "
+        f"{100 * mean[default]:.1f} %. Out of sample, each point chosen without its data set: "
+        f"{100 * np.mean(out_of_sample):.1f} %.",
+    ]
     return "\n".join(lines) + "\n"
 
 
