@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
@@ -95,6 +96,27 @@ def test_methods_are_those_of_the_paper_and_extensions():
         assert contender.fixed["eigenvalue_power"] == 0.0
         assert set(contender.grid) == {"n_neighbors", "gamma", "alpha"}
         assert set(tuned.grid) == {*contender.grid, "tangent_alpha", "eigenvalue_power"}
+
+
+@pytest.mark.parametrize("shares_pca", [False, True])
+def test_inner_folds_have_their_own_pca_unless_marked(monkeypatch, tmp_path, shares_pca):
+    y = np.arange(200) % 4
+    X = np.random.default_rng(0).normal(size=(200, 120)) + y[:, None]
+    monkeypatch.setattr(datasets, "load", lambda name, directory: (X, y))
+    sizes, fit_transform = [], PCA.fit_transform
+
+    def record(pca, X, y=None):
+        sizes.append(len(X))
+        return fit_transform(pca, X, y)
+
+    monkeypatch.setattr(PCA, "fit_transform", record)
+    contender = replace(CONTENDERS["LDA"], shares_pca=shares_pca)
+    task = Task(PROBLEMS["semeion"], contender, 1, "")
+    row = measure_errors(task, tmp_path)
+    assert set(sizes) == ({50} if shares_pca else {50, 38, 37})
+    assert row["test_share"] == 3.0
+    other = replace(task, contender=replace(contender, shares_pca=not shares_pca))
+    assert task.fingerprint != other.fingerprint
 
 
 def test_sensitivity_varies_one_parameter_over_the_published_values():

@@ -55,6 +55,9 @@ class Contender:
         Remark below a table.
     steps : tuple of (str, transformer), default=()
         Preprocessing, not fitted. It is fitted together with the method, so inside every fold.
+    shares_pca : bool, default=False
+        True if inner folds share the PCA of all training samples, as experiments did at first.
+        Results of slow methods are kept in this form.
     """
 
     name: str
@@ -67,6 +70,7 @@ class Contender:
     published: bool = True
     note: str = ""
     steps: tuple[Step, ...] = ()
+    shares_pca: bool = False
 
     @property
     def prefix(self) -> str:

@@ -81,11 +81,12 @@ class Task:
             "dimensions": self.contender.dimensions,
             "seed": self.seed,
             "folds": N_FOLDS,
-            "protocol": _PROTOCOL,
             "energy": PCA_ENERGY,
             "most features": PCA_MIN_FEATURES,
             "versions": versions(),
         }
+        if not self.contender.shares_pca:  # the first protocol had no number
+            content["protocol"] = _PROTOCOL
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -163,11 +164,13 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         if contender.method is not None:
             samples = preprocess(raw, steps)
         # The folds see the raw samples and have a PCA of their own.
-        inner = replace(contender, steps=tuple(steps))
+        inner, X = replace(contender, steps=tuple(steps)), raw.X
+        if contender.shares_pca:
+            inner, X = contender, samples.X
         row = assess_split(
             contender,
             samples,
-            lambda *_: _select_minimum(inner, raw.X, raw.y, task.seed).limit(samples.X.shape[1]),
+            lambda *_: _select_minimum(inner, X, raw.y, task.seed).limit(samples.X.shape[1]),
         )
         row["test_share"] = len(samples.y_test) / len(samples.y)
         if contender.method is None:
