@@ -65,6 +65,7 @@ def demo(
         *format_error_table(rows, "test error"),
         "",
         f"* best, or not significantly worse ({SPLITS_TEST})",
+        "The digits are part of OptDigits, on which defaults and grids were chosen, too.",
     ]
     return replace(result, text="\n".join(lines), files=[*pages, *figures, *result.files])
 
