@@ -3,12 +3,13 @@
 import gzip
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from mpda.assessment import compare_errors, estimate_errors, find_best_methods
+from mpda.assessment import estimate_errors, find_best_methods
 from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, read_rows
 from mpda.experiments.error_tables import (
     READINGS,
@@ -83,12 +84,19 @@ def test_a_row_of_the_table_is_computed_again(rows, problem, method):
     directory = Path(os.environ["MPDA_DATA"])
     assert compute_fingerprint(PROBLEMS[problem], directory) == row["data"]
     task = Task(PROBLEMS[problem], CONTENDERS[method], SEEDS[0], row["data"])
-    again = measure_errors(task, directory)
-    assert again["parameters"] == row["parameters"]
+    grid = {name: (value,) for name, value in row["parameters"].items()}
+    chosen = replace(task, contender=replace(task.contender, grid=grid))
+    again = measure_errors(chosen, directory)
     assert again["dimensions"] == row["dimensions"]
     # Rounding may change the nearest neighbour of a few samples.
     allowed = 0.003 * row["n_test"]
     np.testing.assert_allclose(again["wrong"], row["wrong"], rtol=0, atol=allowed)
+    # Rounding may also decide between grid points of nearly the same score in the inner folds.
+    errors = [
+        result["wrong"][result["dimensions"].index(result["cv_dimension"])] / row["n_test"]
+        for result in (row, measure_errors(task, directory))
+    ]
+    assert errors[0] == pytest.approx(errors[1], abs=0.015)
 
 
 def test_the_readme_has_rows_of_the_table():
@@ -100,29 +108,27 @@ def test_the_readme_has_rows_of_the_table():
 
 
 def test_numbers_of_the_page_are_those_of_the_rows(rows):
+    rows = [row for row in rows if row["problem"] in TABLE2_PROBLEMS]
     estimates = {reading: estimate_errors(rows, reading) for reading in READINGS}
-    reading, method, n_checked = "best", None, 0
+    methods = list(CONTENDERS)
+    reading, n_means, n_differences = "best", 0, 0
     for line in PAGE.splitlines():
         if not line.startswith("|"):
             reading = "best"
             continue
         if "by cross-validation" in line:
             reading = "cv"
-        label, *numbers = split_line(line)
-        if len(numbers) != len(TABLE2_PROBLEMS) or not re.fullmatch(r"\W*\d+\.\d+\W*", numbers[0]):
-            continue
-        name = label.removeprefix("minus ").replace("LFDA with a ridge", "LFDA ridge")
-        if label.startswith("minus "):
-            for problem, number in zip(TABLE2_PROBLEMS, numbers, strict=True):
-                one, two = (estimates[reading][problem, m] for m in (method, name))
-                text = f"{one.mean - two.mean:+.2f}"
-                assert number == (f"**{text}**" if differ_significantly(one, two) else text)
-        else:
-            method = name
+        name, *numbers = split_line(line)
+        if " minus " in name:
+            table = difference_table(estimates[reading], TABLE2_PROBLEMS, methods)
+            assert line in table.splitlines()
+            n_differences += 1
+        elif name in CONTENDERS and len(numbers) == len(TABLE2_PROBLEMS):
             means = [f"{estimates[reading][problem, name].mean:.2f}" for problem in TABLE2_PROBLEMS]
-            assert [number.strip("*") for number in numbers] == means
-        n_checked += 1
-    assert n_checked == 14
+            assert numbers == means
+            n_means += 1
+    assert n_means >= 8
+    assert n_differences >= 6
 
 
 def test_the_page_reports_usps_as_in_the_rows(rows):
