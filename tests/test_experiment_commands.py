@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from command_calls import call
+from mpda.cli.experiment_commands import ExperimentName
 from mpda.exceptions import ReproductionError
 from mpda.experiments import (
+    EXPERIMENTS,
     ExperimentOptions,
     digits_demo,
     paper_experiments,
@@ -169,3 +171,7 @@ def test_datasets_are_listed_and_written(tmp_path, capsys):
     assert entries["digits"]["checksum"] == DATASETS["digits"].checksum
     assert call("datasets", "digits", "--out", tmp_path / "d.npy") == 0
     assert np.load(tmp_path / "d.npy").shape == (1797, 65)
+
+
+def test_every_experiment_is_a_command():
+    assert [name.value for name in ExperimentName] == list(EXPERIMENTS)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 # The parser needs the names before the module of the experiments is imported.
-ExperimentName = StrEnum("ExperimentName", "TABLE1 TABLE2 DIMENSION SENSITIVITY USPS PARTITION")
+ExperimentName = StrEnum(
+    "ExperimentName", "TABLE1 TABLE2 DIMENSION RANKS SENSITIVITY USPS PARTITION"
+)
 ExperimentName.__doc__ = "Experiments of the paper."
 
 
