@@ -333,9 +333,9 @@ def nested_grid(study: Study, names: list[str]) -> Floats:
             regret = test[np.arange(len(test)), places]
             found.append([regret[order[rank[ranges_].min()]] for ranges_ in subgrids])
         by_set.append(np.mean(found, axis=0))
-    table = np.array(by_set)  # (data sets, subgrids)
-    chosen = [int(np.delete(table, i, axis=0).mean(axis=0).argmin()) for i in range(len(names))]
-    return table[np.arange(len(names)), chosen]
+    regrets = np.array(by_set)  # (data sets, subgrids)
+    chosen = [int(np.delete(regrets, i, axis=0).mean(axis=0).argmin()) for i in range(len(names))]
+    return np.asarray(regrets[np.arange(len(names)), chosen])
 
 
 def _fixed(table: GridScores, test: Floats) -> Floats:

@@ -233,15 +233,16 @@ def compare_errors(
     list of ErrorComparison
         Differences and p-values of the pairs.
     """
-    by_splits, by_samples = [], []
+    by_splits: list[float] = []
+    by_samples: list[float | None] = []
     for first, second in pairs:
         i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)[1:]
         gaps = second.errors[j] - first.errors[i]
         by_splits.append(significance.corrected_t_test(gaps, max(first.shared, second.shared)))
-        is_known = first.wrong is not None and second.wrong is not None
-        by_samples.append(
-            significance.mcnemar_test(first.wrong, second.wrong) if is_known else None
-        )
+        if first.wrong is None or second.wrong is None:
+            by_samples.append(None)
+        else:
+            by_samples.append(significance.mcnemar_test(first.wrong, second.wrong))
     deciding = [a if b is None else b for a, b in zip(by_splits, by_samples, strict=True)]
     p_values = zip(by_splits, by_samples, significance.adjust_by_holm(deciding), strict=True)
     return [
