@@ -23,7 +23,9 @@ DRIVER = shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs chromium and chromedriver")
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars"
+    "--disable-component-update --disable-sync --disable-dev-shm-usage --hide-scrollbars "
+    # Clicks go to where an element is at once, so the page must not glide there.
+    "--force-prefers-reduced-motion"
 )
 # WebGL in software, for machines without a graphics card.
 WEBGL = "--use-gl=angle --use-angle=swiftshader --enable-unsafe-swiftshader"
