@@ -1,9 +1,10 @@
 """Assessment of methods: errors by nested cross-validation, their uncertainty, and tests.
 
 A `Contender` is a method with its parameter grid. `assess_methods` measures the errors of
-contenders by nested cross-validation. `estimate_errors` and `find_best_methods` turn them into
-means, intervals and significance. `select_model` fits the model to keep, and `evaluate_model`
-measures it on other samples. The parts of one fold are in `mpda.assessment.parameter_scores`.
+contenders by nested cross-validation. `estimate_errors`, `compare_errors` and `compare_ranks` turn
+them into means, intervals and significance. `select_model` fits the model to keep, and
+`evaluate_model` measures it on other samples. The parts of one fold are in
+`mpda.assessment.parameter_scores`.
 """
 
 from mpda.assessment.contender import BASELINE, Contender, make_contender
@@ -29,6 +30,7 @@ from mpda.assessment.nested_cv import (
     select_model,
 )
 from mpda.assessment.parameter_scores import FoldResult
+from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
 
 __all__ = [
@@ -41,10 +43,12 @@ __all__ = [
     "ErrorEstimate",
     "Evaluation",
     "FoldResult",
+    "RankComparison",
     "SelectedModel",
     "Split",
     "assess_methods",
     "compare_errors",
+    "compare_ranks",
     "compute_error_curves",
     "compute_fit_costs",
     "count_steps",

@@ -191,15 +191,15 @@ def find_best_unpaired(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
 class ErrorComparison:
     """Difference of two methods on one problem, with its significance.
 
-    Attributes
+    Parameters
     ----------
     difference : float
         Mean error of the second method minus that of the first, in percentage points.
     p_splits : float
-        p-value of the corrected resampled t-test over splits: would other training sets show the
+        Corrected resampled t-test over splits, p-value: would other training sets show the
         difference too? It has little power with few splits. nan for a single split.
     p_samples : float or None
-        p-value of McNemar's test over samples: do the methods err on equally many of them, with the
+        McNemar's test over samples, p-value: do the methods err on equally many of them, with the
         training sets as they are? None where predictions are not known.
     p_adjusted : float
         The p-value that decides, adjusted for the number of comparisons (Holm): ``p_samples``

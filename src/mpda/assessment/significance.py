@@ -153,7 +153,7 @@ def adjust_by_holm(p_values: ArrayLike) -> Floats:
 class RankComparison:
     """Methods compared by their ranks over data sets.
 
-    Attributes
+    Parameters
     ----------
     methods : tuple of str
         Names.
@@ -162,11 +162,11 @@ class RankComparison:
     n_problems : int
         Number of data sets.
     p_value : float
-        p-value of Friedman's test that all methods have the same rank.
+        Friedman's test that all methods have the same rank, p-value.
     critical_difference : float
         Difference of average ranks that is significant by Nemenyi's test (5 %).
     pairs : array of shape (n_methods, n_methods)
-        p-values of the differences of all pairs, adjusted by Holm; 1 on the diagonal.
+        Differences of all pairs: p-values adjusted by Holm, 1 on the diagonal.
     """
 
     methods: tuple[str, ...]
