@@ -4,6 +4,7 @@ The paper reduces features by PCA to 95 % of the variance where there are more t
 Standardisation is ours: it is decided by leave-one-out 1-NN on the training samples.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,15 +70,15 @@ def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
     return [*scale, *reduce]
 
 
-def preprocess(split: Split, steps: list[Step]) -> Split:
+def preprocess(split: Split, steps: Sequence[Step]) -> Split:
     """Fit steps to the training samples and transform training and test samples.
 
     Parameters
     ----------
     split : Split
         Samples as they were read.
-    steps : list of (str, transformer)
-        As `make_preprocessing` returns them.
+    steps : sequence of (str, transformer)
+        As `make_preprocessing` returns them. They are fitted in place.
 
     Returns
     -------

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.model_selection import ParameterGrid
 
 from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
-from mpda.assessment.data_split import Split, classify_test_samples
+from mpda.assessment.data_split import Split, classify_test_samples, preprocess
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 
 Folds = list[tuple[Ints, Ints]]
@@ -217,11 +217,10 @@ def _compute_scores_by_refitting(
     contender: Contender, points: list[dict[str, Any]], X: Floats, y: Labels, folds: Folds
 ) -> ScoreTable:
     """Fit every grid point on every fold; the table ends where the shortest curve ends."""
-    curves = [
-        _accuracy_curve(contender, point, Split(X[train], y[train], X[test], y[test]))
-        for point in points
-        for train, test in folds
-    ]
+    method = replace(contender, steps=())
+    parts = [Split(X[i], y[i], X[j], y[j]) for i, j in folds]
+    splits = [preprocess(split, contender.steps) for split in parts]
+    curves = [_accuracy_curve(method, point, split) for point in points for split in splits]
     length = min(map(len, curves))
     dimensions = np.array(contender.dimensions or range(1, length + 1))[:length]
     scores = np.array([curve[:length] for curve in curves]).reshape(len(points), len(folds), -1)
