@@ -5,6 +5,7 @@ the ridge, the scale of components and the numbers of components of the other tu
 objectives are compared and not searches. They are rows of tables, not public estimators.
 """
 
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -124,11 +125,10 @@ class DMLMJ(_Rival):
         self.eigenvalue_power = eigenvalue_power
 
     def _solve(self, X: Floats, codes: Ints) -> Floats:
-        similar, dissimilar = (np.zeros((X.shape[1], X.shape[1])) for _ in range(2))
-        for code in np.unique(codes):
-            inside, outside = X[codes == code], X[codes != code]
-            similar += _neighbor_scatter(inside, inside, self.n_neighbors, skip_self=True)
-            dissimilar += _neighbor_scatter(inside, outside, self.n_neighbors, skip_self=False)
+        codes = codes.astype(np.int64)
+        similar, dissimilar = _difference_scatters(
+            X.tobytes(), X.shape, codes.tobytes(), self.n_neighbors
+        )
         values, vectors = eigh(dissimilar, add_ridge(similar, self.alpha))
         order = np.argsort(-(values + 1.0 / values), kind="stable")
         return _scale(values[order], vectors[:, order], self.eigenvalue_power)
@@ -166,6 +166,24 @@ class RidgeLDA(_Rival):
         residuals = X - means[codes]
         values, vectors = eigh(X.T @ X, add_ridge(residuals.T @ residuals, self.alpha))
         return _scale(values[::-1], vectors[:, ::-1], self.eigenvalue_power)
+
+
+# A search fits the same folds with many ridges and powers: 4 folds, 3 numbers of neighbours.
+@lru_cache(maxsize=12)
+def _difference_scatters(
+    values: bytes, shape: tuple[int, int], labels: bytes, k: int
+) -> tuple[Floats, Floats]:
+    """Return the scatters of differences to k neighbours in the own and in other classes.
+
+    Samples (n, d) and codes (n,) come as bytes, which have a hash.
+    """
+    X, codes = np.frombuffer(values).reshape(shape), np.frombuffer(labels, dtype=np.int64)
+    similar, dissimilar = (np.zeros((shape[1], shape[1])) for _ in range(2))
+    for code in np.unique(codes):
+        inside, outside = X[codes == code], X[codes != code]
+        similar += _neighbor_scatter(inside, inside, k, skip_self=True)
+        dissimilar += _neighbor_scatter(inside, outside, k, skip_self=False)
+    return similar, dissimilar
 
 
 def pair_scatters(X: Floats, codes: Ints) -> tuple[Floats, Floats]:
