@@ -130,7 +130,8 @@ class DMLMJ(_Rival):
             X.tobytes(), X.shape, codes.tobytes(), self.n_neighbors
         )
         values, vectors = eigh(dissimilar, add_ridge(similar, self.alpha))
-        order = np.argsort(-(values + 1.0 / values), kind="stable")
+        with np.errstate(divide="ignore"):  # the divergence is infinite where lambda is 0
+            order = np.argsort(-(values + 1.0 / values), kind="stable")
         return _scale(values[order], vectors[:, order], self.eigenvalue_power)
 
 
