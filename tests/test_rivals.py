@@ -48,17 +48,18 @@ def test_gmml_solves_the_riccati_equation(samples):
     assert pytest.approx(D, rel=1e-6, abs=1e-8) == A @ S @ A
 
 
-def test_dmlmj_maximises_the_jeffrey_divergence(samples):
+@pytest.mark.parametrize("k", [5, 25])  # 25 are more than the others of a class
+def test_dmlmj_maximises_the_jeffrey_divergence(samples, k):
     X, y = samples
     near, far = [], []
     for i in range(len(y)):
         order = np.argsort(np.linalg.norm(X - X[i], axis=1), kind="stable")
-        near += [(X[i], X[j]) for j in order if y[j] == y[i] and j != i][:5]
-        far += [(X[i], X[j]) for j in order if y[j] != y[i]][:5]
+        near += [(X[i], X[j]) for j in order if y[j] == y[i] and j != i][:k]
+        far += [(X[i], X[j]) for j in order if y[j] != y[i]][:k]
     S, D = mean_outer(near), mean_outer(far)
     values, vectors = eigh(D, S)
     best = np.argsort(-(values + 1 / values))[:2]
-    components = DMLMJ(2).fit(X, y).components_
+    components = DMLMJ(2, n_neighbors=k).fit(X, y).components_
     assert components.shape == (2, 4)
     assert subspace_angles(components.T, vectors[:, best]).max() < 1e-4
 
@@ -79,3 +80,11 @@ def test_eigenvalue_power_scales_components(samples):
     ratios = np.linalg.norm(scaled, axis=1) / np.linalg.norm(plain, axis=1)
     assert ratios[0] == pytest.approx(1.0)
     assert np.all(np.diff(ratios) < 1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_directions_without_differences_come_last_in_dmlmj(samples, alpha):
+    X, y = samples
+    padded = np.column_stack([X, np.zeros(len(X))])
+    components = DMLMJ(alpha=alpha).fit(padded, y).components_
+    assert np.abs(components[:-1, -1]).max() < 1e-8 * np.abs(components[-1, -1])

@@ -101,7 +101,7 @@ class DMLMJ(_Rival):
     n_neighbors : int, default=5
         Number of neighbours k, the authors' value.
     alpha : float, default=0.0
-        Ridge on S, in units of its mean diagonal.
+        Ridge on S and D, in units of the mean diagonal of S.
     eigenvalue_power : float, default=0.0
         Component r is multiplied by (lambda_r / lambda_1) to this power.
 
@@ -129,9 +129,11 @@ class DMLMJ(_Rival):
         similar, dissimilar = _difference_scatters(
             X.tobytes(), X.shape, codes.tobytes(), self.n_neighbors
         )
-        values, vectors = eigh(dissimilar, add_ridge(similar, self.alpha))
-        with np.errstate(divide="ignore"):  # the divergence is infinite where lambda is 0
-            order = np.argsort(-(values + 1.0 / values), kind="stable")
+        # The same ridge on both: without differences of either kind a direction has lambda = 1, the
+        # least divergence. A ridge on S alone would make its 1 / lambda the largest.
+        similar, ridge = add_ridge(similar, self.alpha), add_ridge(similar, self.alpha) - similar
+        values, vectors = eigh(dissimilar + ridge, similar)
+        order = np.argsort(-(values + 1.0 / values), kind="stable")
         return _scale(values[order], vectors[:, order], self.eigenvalue_power)
 
 
@@ -174,17 +176,18 @@ class RidgeLDA(_Rival):
 def _difference_scatters(
     values: bytes, shape: tuple[int, int], labels: bytes, k: int
 ) -> tuple[Floats, Floats]:
-    """Return the scatters of differences to k neighbours in the own and in other classes.
+    """Return the mean outer products of differences to k neighbours of the own and other classes.
 
     Samples (n, d) and codes (n,) come as bytes, which have a hash.
     """
     X, codes = np.frombuffer(values).reshape(shape), np.frombuffer(labels, dtype=np.int64)
-    similar, dissimilar = (np.zeros((shape[1], shape[1])) for _ in range(2))
+    near, far = [], []
     for code in np.unique(codes):
         inside, outside = X[codes == code], X[codes != code]
-        similar += _neighbor_scatter(inside, inside, k, skip_self=True)
-        dissimilar += _neighbor_scatter(inside, outside, k, skip_self=False)
-    return similar, dissimilar
+        near.append(_neighbor_differences(inside, inside, k, skip_self=True))
+        far.append(_neighbor_differences(inside, outside, k, skip_self=False))
+    similar, dissimilar = (np.concatenate(differences) for differences in (near, far))
+    return similar.T @ similar / len(similar), dissimilar.T @ dissimilar / len(dissimilar)
 
 
 def pair_scatters(X: Floats, codes: Ints) -> tuple[Floats, Floats]:
@@ -223,13 +226,12 @@ def add_ridge(matrix: Floats, alpha: float) -> Floats:
     return np.asarray(matrix + max(alpha, 1e-10) * unit * np.eye(len(matrix)))
 
 
-def _neighbor_scatter(queries: Floats, points: Floats, k: int, *, skip_self: bool) -> Floats:
-    """Return the sum of outer products of differences to the k nearest points, (d, d)."""
+def _neighbor_differences(queries: Floats, points: Floats, k: int, *, skip_self: bool) -> Floats:
+    """Return the differences (q k, d) of queries (q, d) to their k nearest points."""
     k = min(k, len(points) - skip_self)
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(points)
     nearest = search.kneighbors(None if skip_self else queries, return_distance=False)
-    differences = (queries[:, None, :] - points[nearest]).reshape(-1, queries.shape[1])
-    return np.asarray(differences.T @ differences)
+    return np.asarray((queries[:, None, :] - points[nearest]).reshape(-1, queries.shape[1]))
 
 
 def _scale(values: Floats, vectors: Floats, power: float) -> Floats:
