@@ -1,0 +1,115 @@
+"""Candidates of the refinement, the samples that count in its loss.
+
+The candidate set N_i of a sample i holds its k_own nearest samples of the own class and its k_all
+nearest samples of all classes, measured in the current map. Sets are the rows of a matrix of
+indices (q, K) for q query samples. Rows of smaller sets are filled with the query itself, which is
+never a candidate.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from sklearn.neighbors import NearestNeighbors
+
+from mpda._lib.array_types import Array, Ints
+from mpda._lib.arrays import (
+    argsmallest,
+    array_namespace,
+    block_entries,
+    is_numpy,
+    iter_slices,
+    take,
+    to_device,
+)
+from mpda._lib.threads import one_blas_thread
+
+# Distances that are computed at a time: 32 MB.
+_SEARCH_ENTRIES = 4_000_000
+
+
+def search_candidates(
+    Z: Array, members: Sequence[Ints], queries: Sequence[Ints], n_own: int, n_all: int
+) -> Array:
+    """Find the candidates of the query samples in the current map.
+
+    Parameters
+    ----------
+    Z : array of shape (n, r)
+        Mapped samples, on the host or on a device.
+    members : sequence of ndarray of int
+        Samples of each class.
+    queries : sequence of ndarray of int
+        Query samples of each class.
+    n_own : int
+        Number of neighbours in the own class, k_own.
+    n_all : int
+        Number of neighbours among all samples, k_all.
+
+    Returns
+    -------
+    array of int of shape (q, n_own + n_all + 2)
+        Candidates of the queries, class after class. An index may occur twice, and the query itself
+        occurs; see :func:`merge_candidates`.
+    """
+    xp = array_namespace(Z)
+    every_query = to_device(np.concatenate(queries), Z)
+    nearest = _search_nearest(Z, every_query, n_all)
+    own = []
+    for class_members, class_queries in zip(members, queries, strict=True):
+        if class_queries.size:
+            rows = to_device(class_members, Z)
+            places = to_device(np.searchsorted(class_members, class_queries), Z)
+            own.append(take(rows, _search_nearest(take(Z, rows), places, n_own)))
+    return xp.concat([xp.concat(own), nearest], axis=1)
+
+
+def merge_candidates(queries: Array, *candidates: Array) -> Array:
+    """Join candidate sets: every candidate occurs once, the query itself only as filling.
+
+    Parameters
+    ----------
+    queries : array of int of shape (q,)
+        Query samples.
+    *candidates : arrays of int of shape (q, K)
+        Candidate sets with repeated indices.
+
+    Returns
+    -------
+    array of int of shape (q, K)
+        Joined sets in ascending order, as wide as the largest one.
+    """
+    xp = array_namespace(queries)
+    joined = xp.sort(xp.concat(candidates, axis=1), axis=1)
+    is_repeated = joined[:, 1:] == joined[:, :-1]
+    is_repeated = xp.concat([is_repeated[:, :1] & False, is_repeated], axis=1)
+    # Indices behind all samples are sorted to the end of a row.
+    behind = xp.max(joined) + 1
+    joined = xp.where(is_repeated | (joined == queries[:, None]), behind, joined)
+    joined = xp.sort(joined, axis=1)
+    width = int(xp.max(xp.sum(xp.astype(joined < behind, xp.int64), axis=1)))
+    joined = joined[:, : max(width, 1)]
+    return xp.where(joined < behind, joined, queries[:, None])
+
+
+def _search_nearest(Z: Array, queries: Array, k: int) -> Array:
+    """Find the k + 1 nearest samples of Z for each query (q, k + 1), filled with the query.
+
+    The query itself is among them, unless it has k + 1 copies.
+    """
+    xp = array_namespace(Z)
+    n = Z.shape[0]
+    n_found = min(k + 1, n)
+    if is_numpy(Z):
+        search = NearestNeighbors(n_neighbors=n_found, algorithm="brute").fit(Z)
+        with one_blas_thread():
+            nearest = search.kneighbors(Z[queries], return_distance=False)
+    else:
+        squared_norms = xp.sum(Z * Z, axis=1)
+        blocks = []
+        for block in iter_slices(queries.shape[0], block_entries(Z, _SEARCH_ENTRIES) // n):
+            # |z_i|^2 is the same for all candidates of i and is left out.
+            gaps = squared_norms - 2.0 * (take(Z, queries[block]) @ xp.matrix_transpose(Z))
+            blocks.append(argsmallest(gaps, n_found))
+        nearest = xp.concat(blocks)
+    filling = xp.broadcast_to(queries[:, None], (queries.shape[0], k + 1 - n_found))
+    return xp.concat([nearest, filling], axis=1)

@@ -1,0 +1,205 @@
+"""Loss of the refinement: neighbourhood components analysis restricted to near candidates.
+
+    L(T) = 1/q sum_i [ log sum_{j in N_i} exp(-D_ij / tau)
+                       - log sum_{j in N_i, y_j = y_i} exp(-D_ij / tau) ]
+           + (mu / q) |T - T0|_F^2 / |T0|_F^2,          D_ij = |T (x_i - x_j)|^2,
+
+summed over q query samples; usually all samples are queries. With p_ij the softmax of -D_ij / tau
+over N_i, q_ij the softmax over the samples of the own class in N_i, V = Q - P and W = V + V', the
+gradient of the first term is 2/(q tau) Z' Lap(W) X: a graph Laplacian with weights of both signs.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from mpda._lib.array_types import Array
+from mpda._lib.arrays import (
+    add_segments,
+    array_namespace,
+    block_entries,
+    is_numpy,
+    iter_slices,
+    take,
+    zeros,
+)
+
+# Coordinates of candidates that are compared at a time: 2 MB, which stay in the cache.
+_BLOCK_ENTRIES = 250_000
+
+
+@dataclass(frozen=True, eq=False)
+class CandidateSets:
+    """Query samples with their candidates.
+
+    Parameters
+    ----------
+    queries : array of int of shape (q,)
+        Query samples.
+    candidates : array of int of shape (q, K)
+        Candidates of each query, each once, filled with the query itself.
+    is_own : array of bool of shape (q, K)
+        True where the candidate has the class of the query; False for filling.
+    """
+
+    queries: Array
+    candidates: Array
+    is_own: Array
+
+    @cached_property
+    def is_filling(self) -> Array:
+        """True (q, K) where a row is filled."""
+        return self.candidates == self.queries[:, None]
+
+    @cached_property
+    def by_candidate(self) -> tuple[Array, Array]:
+        """Order (q K,) of all entries by candidate, and the candidates in that order."""
+        xp = array_namespace(self.candidates)
+        flat = xp.reshape(self.candidates, (-1,))
+        order = xp.argsort(flat, stable=True)
+        return order, take(flat, order)
+
+
+@dataclass(frozen=True, eq=False)
+class RefinementLoss:
+    """Loss and gradient for fixed candidates.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Centred samples.
+    sets : CandidateSets
+        Queries and their candidates.
+    start : array of shape (r, d)
+        T0, the map that the penalty keeps near.
+    temperature : float
+        tau, in the units of squared distances.
+    penalty : float
+        mu.
+    """
+
+    X: Array
+    sets: CandidateSets
+    start: Array
+    temperature: float
+    penalty: float
+
+    def __call__(self, T: Array) -> tuple[float, Array]:
+        """Evaluate the loss.
+
+        Parameters
+        ----------
+        T : array of shape (r, d)
+            Map.
+
+        Returns
+        -------
+        loss : float
+            L(T).
+        gradient : array of shape (r, d)
+            Its derivative.
+        """
+        xp = array_namespace(self.X)
+        n_queries = self.sets.queries.shape[0]
+        Z = self.X @ xp.matrix_transpose(T)
+        total, forces = self._evaluate_neighbors(Z)
+        shift = T - self.start
+        weight = self.penalty / (n_queries * float(xp.sum(self.start * self.start)))
+        loss = total / n_queries + weight * float(xp.sum(shift * shift))
+        factor = 2.0 / (n_queries * self.temperature)
+        return loss, factor * (xp.matrix_transpose(forces) @ self.X) + 2.0 * weight * shift
+
+    def _evaluate_neighbors(self, Z: Array) -> tuple[float, Array]:
+        """Return the sum of the first term over queries, and Lap(W) Z (n, r)."""
+        xp, sets = array_namespace(Z), self.sets
+        weights, own_forces, total = [], [], 0.0
+        for block, gaps in _iter_gaps(Z, sets):
+            logits = xp.sum(gaps * gaps, axis=2) * (-1.0 / self.temperature)
+            logits = xp.where(sets.is_filling[block, :], -xp.inf, logits)
+            is_own = sets.is_own[block, :]
+            log_all, p = _log_sum(logits)
+            log_own, q = _log_sum(xp.where(is_own, logits, -xp.inf))
+            # A sample that is alone in its class adds nothing.
+            has_own = xp.any(is_own, axis=1)
+            total += float(xp.sum(xp.where(has_own, log_all - log_own, 0.0)))
+            v = xp.where(has_own[:, None], q - p, 0.0)
+            weights.append(v)
+            own_forces.append(xp.matrix_transpose(gaps) @ v[:, :, None])
+        V = xp.concat(weights)
+        forces = self._sum_by_candidate(V, Z)
+        own = xp.concat(own_forces)[:, :, 0]
+        return total, _add_rows(forces, sets.queries, own)
+
+    def _sum_by_candidate(self, V: Array, Z: Array) -> Array:
+        """Return sum_i V_ij (z_j - z_i) for every sample j (n, r)."""
+        xp, sets = array_namespace(Z), self.sets
+        n, width = Z.shape[0], V.shape[1]
+        Z_queries = take(Z, sets.queries)
+        if is_numpy(Z):
+            starts = np.arange(0, V.size + 1, width)
+            matrix = csr_array((V.ravel(), sets.candidates.ravel(), starts), shape=(len(V), n)).T
+            degrees = matrix @ np.ones(len(V), dtype=Z.dtype)
+            return degrees[:, None] * Z - matrix @ Z_queries
+        order, segments = sets.by_candidate
+        values = take(xp.reshape(V, (-1,)), order)
+        degrees, sums = zeros((n,), Z), zeros(Z.shape, Z)
+        for block in iter_slices(order.shape[0], block_entries(Z, _BLOCK_ENTRIES) // Z.shape[1]):
+            points = take(Z_queries, order[block] // width)
+            degrees = add_segments(degrees, segments[block], values[block])
+            sums = add_segments(sums, segments[block], values[block][:, None] * points)
+        return degrees[:, None] * Z - sums
+
+
+def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
+    """Return the squared distance of each query to its nearest candidate of the own class.
+
+    Parameters
+    ----------
+    Z : array of shape (n, r)
+        Mapped samples.
+    sets : CandidateSets
+        Queries and their candidates.
+
+    Returns
+    -------
+    array of shape (q,)
+        inf for a query without such a candidate.
+    """
+    xp = array_namespace(Z)
+    squares = []
+    for block, gaps in _iter_gaps(Z, sets):
+        distances = xp.sum(gaps * gaps, axis=2)
+        squares.append(xp.min(xp.where(sets.is_own[block, :], distances, xp.inf), axis=1))
+    return xp.concat(squares)
+
+
+def _iter_gaps(Z: Array, sets: CandidateSets) -> Iterator[tuple[slice, Array]]:
+    """Yield blocks of queries with z_i - z_j for their candidates (b, K, r)."""
+    n_queries, width = sets.candidates.shape
+    step = block_entries(Z, _BLOCK_ENTRIES) // (width * Z.shape[1])
+    for block in iter_slices(n_queries, step):
+        own, others = take(Z, sets.queries[block]), take(Z, sets.candidates[block, :])
+        yield block, own[:, None, :] - others
+
+
+def _log_sum(logits: Array) -> tuple[Array, Array]:
+    """Return log sum exp (q,) and softmax (q, K) of the rows; 0 for a row of -inf."""
+    xp = array_namespace(logits)
+    largest = xp.max(logits, axis=1)
+    largest = xp.where(xp.isfinite(largest), largest, 0.0)
+    exponentials = xp.exp(logits - largest[:, None])
+    sums = xp.sum(exponentials, axis=1)
+    sums = xp.where(sums > 0.0, sums, 1.0)
+    return xp.log(sums) + largest, exponentials / sums[:, None]
+
+
+def _add_rows(total: Array, rows: Array, values: Array) -> Array:
+    """Return total (n, r) with values (q, r) added to distinct rows."""
+    xp = array_namespace(total)
+    order = xp.argsort(rows)
+    if rows.shape[0] == total.shape[0]:
+        return total + take(values, order)
+    return add_segments(total, take(rows, order), take(values, order))
