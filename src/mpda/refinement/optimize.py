@@ -6,7 +6,6 @@ without the earlier ones it forgets what it has learnt. T0 and tau stay fixed.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
