@@ -20,6 +20,7 @@ from mpda._lib.array_types import Array
 from mpda._lib.arrays import (
     add_segments,
     array_namespace,
+    astype,
     block_entries,
     is_numpy,
     iter_slices,
@@ -145,7 +146,7 @@ class RefinementLoss:
             return degrees[:, None] * Z - matrix @ Z_queries
         order, segments = sets.by_candidate
         values = take(xp.reshape(V, (-1,)), order)
-        degrees, sums = zeros((n,), Z), zeros(Z.shape, Z)
+        degrees, sums = (astype(zeros(shape, Z), Z.dtype) for shape in ((n,), Z.shape))
         for block in iter_slices(order.shape[0], block_entries(Z, _BLOCK_ENTRIES) // Z.shape[1]):
             points = take(Z_queries, order[block] // width)
             degrees = add_segments(degrees, segments[block], values[block])
