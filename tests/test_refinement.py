@@ -6,11 +6,13 @@ from scipy.optimize import approx_fprime
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA, NeighborhoodRefinement
+from mpda._lib.arrays import to_host
 from mpda.refinement.candidates import merge_candidates, search_candidates
 from mpda.refinement.loss import CandidateSets, RefinementLoss
 from mpda.refinement.optimize import RefinementSettings, refine_map
@@ -132,12 +134,36 @@ def test_result_does_not_depend_on_the_coordinates(change):
 
 def test_refinement_lowers_the_error_on_digits():
     X, y = load_digits(return_X_y=True)
-    errors = []
-    start = MPDA(15).fit(X[:450], y[:450])
-    for model in (start, NeighborhoodRefinement(FrozenEstimator(start)).fit(X[:450], y[:450])):
-        knn = KNeighborsClassifier(1).fit(model.transform(X[:450]), y[:450])
-        errors.append(1.0 - knn.score(model.transform(X[450:]), y[450:]))
+    errors = np.zeros(2)
+    for seed in range(3):
+        X_train, X_test, y_train, y_test = train_test_split(
+            X, y, train_size=0.25, random_state=seed, stratify=y
+        )
+        start = MPDA(15).fit(X_train, y_train)
+        refined = NeighborhoodRefinement(FrozenEstimator(start)).fit(X_train, y_train)
+        for i, model in enumerate((start, refined)):
+            knn = KNeighborsClassifier(1).fit(model.transform(X_train), y_train)
+            errors[i] += 1.0 - knn.score(model.transform(X_test), y_test)
     assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_array_libraries_give_the_same_map(library, dtype):
+    X, y = load_digits(return_X_y=True)
+    X = (X[:400] + 0.01 * np.random.default_rng(0).normal(size=(400, 64))).astype(dtype)
+    y = y[:400]
+    options = {"max_iter": 100, "n_rounds": 2, "tol": 1e-9 if dtype == "float64" else 1e-5}
+    expected = NeighborhoodRefinement(LFDA(5, alpha=0.1), **options).fit(X, y)
+    model = NeighborhoodRefinement(LFDA(5, alpha=0.1), **options).fit(library(X), y)
+    assert library.holds(model.components_, dtype)
+    assert library.holds(model.transform(library(X)), dtype)
+    components = to_host(model.components_)
+    tolerance = 1e-5 if dtype == "float64" else 1e-2
+    scale = np.abs(expected.components_).max()
+    np.testing.assert_allclose(components, expected.components_, atol=tolerance * scale)
+    losses = [curve[-1] for curve in model.loss_curve_]
+    reference = [curve[-1] for curve in expected.loss_curve_]
+    np.testing.assert_allclose(losses, reference, rtol=1e-8 if dtype == "float64" else 1e-3)
 
 
 def test_pipeline_keeps_its_earlier_steps():
