@@ -5,14 +5,16 @@ import pytest
 from scipy.optimize import approx_fprime
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA, NeighborhoodRefinement
 from mpda._lib.arrays import to_host
+from mpda.model_selection import DiscriminantSearchCV
 from mpda.refinement.candidates import merge_candidates, search_candidates
 from mpda.refinement.loss import CandidateSets, RefinementLoss
 from mpda.refinement.optimize import RefinementSettings, refine_map
@@ -177,3 +179,51 @@ def test_pipeline_keeps_its_earlier_steps():
     alone = NeighborhoodRefinement(FrozenEstimator(model.estimator_[-1])).fit(features, y)
     np.testing.assert_allclose(model.components_, alone.components_, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(model.transform(X), alone.transform(features), atol=1e-8)
+
+
+def test_search_has_two_stages():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:500], y[:500]
+    grid = {"estimator__alpha": [0.1, 1.0], "penalty": [100.0, 300.0], "temperature": [2.0]}
+    search = DiscriminantSearchCV(NeighborhoodRefinement(), grid, n_components=16, cv=3).fit(X, y)
+    results = search.cv_results_
+    is_refined = np.array(["penalty" in point for point in results["params"]])
+    # First every start without refinement, then the best start without it and with each penalty.
+    assert not is_refined[: 2 * 16].any()
+    starts = {point["estimator__alpha"] for point in results["params"][32:]}
+    assert len(starts) == 1
+    numbers = {point["n_components"] for point in results["params"][32:]}
+    assert len(numbers) <= 4
+    assert is_refined.sum() == 2 * len(numbers)
+    assert search.best_params_ == results["params"][search.best_index_]
+    assert search.best_estimator_.n_components == search.best_params_["n_components"]
+    assert search.predict(X[:5]).shape == (5,)
+    row = int(np.flatnonzero(is_refined)[0])
+    point = results["params"][row]
+    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(X, y)
+    for number, (train, test) in enumerate(folds):
+        model = NeighborhoodRefinement(MPDA(), **{k: v for k, v in point.items() if "__" not in k})
+        model.set_params(estimator__alpha=point["estimator__alpha"]).fit(X[train], y[train])
+        knn = KNeighborsClassifier(1).fit(model.transform(X[train]), y[train])
+        expected = knn.score(model.transform(X[test]), y[test])
+        assert results[f"split{number}_test_score"][row] == pytest.approx(expected, abs=0.013)
+
+
+@pytest.mark.parametrize(
+    "start", [PCA(), LinearDiscriminantAnalysis(), LFDA(alpha=0.1)], ids=lambda e: type(e).__name__
+)
+def test_search_from_other_starts(start):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400], y[:400]
+    pipeline = make_pipeline(StandardScaler(), NeighborhoodRefinement(start))
+    grid = {"penalty": [300.0]}
+    search = DiscriminantSearchCV(pipeline, grid, n_components=8, cv=2).fit(X, y)
+    name = "neighborhoodrefinement__n_components"
+    assert search.transform(X).shape == (400, search.best_params_[name])
+
+
+def test_search_refuses_a_pipeline_inside():
+    X, y = load_digits(return_X_y=True)
+    inside = NeighborhoodRefinement(make_pipeline(StandardScaler(), MPDA()))
+    with pytest.raises(TypeError, match="before the refinement"):
+        DiscriminantSearchCV(inside, {"penalty": [300.0]}).fit(X[:200], y[:200])

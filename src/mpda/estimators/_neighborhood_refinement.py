@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -19,9 +22,12 @@ from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
 from mpda._lib.arrays import astype, ldexp, to_device
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_count, check_number, resolve_seed, validate_labelled
-from mpda.estimators._base import LinearMap, apply_map
+from mpda.estimators._base import ComponentPath, LinearMap, apply_map
 from mpda.estimators._mpda import MPDA
-from mpda.refinement.optimize import RefinementSettings, refine_map
+from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
+
+# Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
+START_PREFIX = "estimator__"
 
 
 @dataclass(eq=False, repr=False)
@@ -43,6 +49,8 @@ class NeighborhoodRefinement(LinearMap):
         Method that makes the first map: a method of this package, PCA, LinearDiscriminantAnalysis
         or NeighborhoodComponentsAnalysis of scikit-learn, a pipeline that ends in one of them, or
         a fitted model in a ``FrozenEstimator``. None stands for ``MPDA()``.
+    n_components : int, default=None
+        Number of components. None leaves the number of ``estimator``.
     n_own_neighbors : int, default=5
         Number of nearest samples of the own class among the candidates N_i.
     n_candidates : int, default=40
@@ -102,6 +110,7 @@ class NeighborhoodRefinement(LinearMap):
 
     estimator: Any = None
     _: KW_ONLY
+    n_components: int | None = None
     n_own_neighbors: int = 5
     n_candidates: int = 40
     penalty: float = 300.0
@@ -128,23 +137,14 @@ class NeighborhoodRefinement(LinearMap):
             The fitted estimator itself.
         """
         settings = self._check_parameters()
-        self.estimator_ = (MPDA() if self.estimator is None else clone(self.estimator)).fit(X, y)
-        earlier, last = self._steps()
+        self.estimator_ = self._make_start(self.n_components).fit(X, y)
+        earlier, last = _split_pipeline(self.estimator_)
         features = X if earlier is None else earlier.transform(X)
         samples = validate_labelled(self, features, y, devices=True)
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
         matrix, mean = _read_map(last)
-        largest = np.abs(matrix).max()
-        size = float(largest * np.linalg.norm(matrix / largest))  # squares stay in range
-        # A start of length 1 and scaled samples: the loss does not depend on either.
-        start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
-        refined = refine_map(
-            _centre(samples),
-            np.searchsorted(samples.classes, samples.y),
-            self._draw_queries(len(samples.y)),
-            start,
-            settings,
-        )
+        matrix = matrix[: self.n_components]  # a frozen model may have more
+        components, refined = self._refine(samples, matrix, settings)
         if not refined.is_usable:
             warnings.warn(
                 "The refinement did not reach a finite map, and the map of the first method is "
@@ -152,12 +152,66 @@ class NeighborhoodRefinement(LinearMap):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.components_ = astype(size * refined.components, samples.dtype)
+        self.components_ = components
         self.start_components_ = astype(to_device(matrix, samples.X), samples.dtype)
         self.mean_ = astype(to_device(mean, samples.X), samples.dtype)
         self.loss_curve_ = refined.losses
         self.n_iter_ = sum(curve.size - 1 for curve in refined.losses)
         return self
+
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
+    ) -> Iterator[ComponentPath]:
+        """Fit the method with each of several parameter sets.
+
+        First maps are computed by ``fit_many`` of the estimator. Each is refined for every number
+        of components on its own, because refined maps are not nested.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        parameter_sets : sequence of dict
+            Parameters and their values. Those of the estimator begin with "estimator__".
+        n_components : sequence of int, default=None
+            Numbers of components that are needed. None stands for all.
+
+        Yields
+        ------
+        ComponentPath
+            Several for each parameter set.
+        """
+        samples = validate_labelled(self, X, y)
+        methods = [
+            copy(self).set_params(**_without_prefix(point, inside=False))
+            for point in parameter_sets
+        ]
+        starts = [_without_prefix(point, inside=True) for point in parameter_sets]
+        distinct = [start for i, start in enumerate(starts) if start not in starts[:i]]
+        for path in _fit_starts(self._make_start(None), X, y, distinct, n_components):
+            for index, method in enumerate(methods):
+                if starts[index] == distinct[path.index]:
+                    yield from method._refine_path(samples, replace(path, index=index), n_components)
+
+    def _refine_path(
+        self, samples: LabelledSamples, path: ComponentPath, n_components: Sequence[int] | None
+    ) -> Iterator[ComponentPath]:
+        """Yield the refined map for each number of components of a path of first maps."""
+        settings = self._check_parameters()
+        if path.components is None or settings.n_rounds == 0:
+            yield path
+            return
+        matrix = np.asarray(path.components, dtype=np.float64)
+        for r in n_components or range(path.first, len(matrix) + 1):
+            if path.first <= r <= len(matrix):
+                components, _ = self._refine(samples, matrix[:r], settings)
+                yield ComponentPath(path.index, components, first=r)
 
     def transform(self, X: ArrayLike) -> Array:
         """Map samples to the refined space.
@@ -173,7 +227,7 @@ class NeighborhoodRefinement(LinearMap):
             Mapped samples, in the precision of X.
         """
         check_is_fitted(self, "components_")
-        earlier, _ = self._steps()
+        earlier, _ = _split_pipeline(self.estimator_)
         if earlier is None:
             return super().transform(X)
         return apply_map(np.asarray(earlier.transform(X)), self.mean_, self.components_)
@@ -190,14 +244,26 @@ class NeighborhoodRefinement(LinearMap):
             check_number("tol", self.tol, least=0.0),
         )
 
-    def _steps(self) -> tuple[Any, Any]:
-        """Return the fitted steps before the last, None if there are none, and the last."""
-        model = self.estimator_
-        while isinstance(model, FrozenEstimator):
-            model = model.estimator
-        if isinstance(model, Pipeline):
-            return (model[:-1] if len(model) > 1 else None), model[-1]
-        return None, model
+    def _make_start(self, n_components: int | None) -> Any:
+        """Return a copy of the estimator, not fitted, with this number of components if given."""
+        start = MPDA() if self.estimator is None else clone(self.estimator)
+        last = _split_pipeline(start)[1]
+        if n_components is not None and start is not self.estimator:  # a frozen model is no copy
+            last.set_params(n_components=n_components)
+        return start
+
+    def _refine(
+        self, samples: LabelledSamples, matrix: Floats, settings: RefinementSettings
+    ) -> tuple[Array, RefinedMap]:
+        """Return the refined components of a first map (r, d), and the result of the optimiser."""
+        largest = np.abs(matrix).max()
+        size = float(largest * np.linalg.norm(matrix / largest))  # squares stay in range
+        # A start of length 1 and scaled samples: the loss does not depend on either.
+        start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
+        codes = np.searchsorted(samples.classes, samples.y)
+        queries = self._draw_queries(len(samples.y))
+        refined = refine_map(_centre(samples), codes, queries, start, settings)
+        return astype(size * refined.components, samples.dtype), refined
 
     def _draw_queries(self, n: int) -> Ints:
         if n <= self.max_queries:
@@ -206,12 +272,63 @@ class NeighborhoodRefinement(LinearMap):
         return np.sort(rng.choice(n, self.max_queries, replace=False))
 
 
+def _split_pipeline(model: Any) -> tuple[Any, Any]:
+    """Return the steps before the last, None if there are none, and the last."""
+    while isinstance(model, FrozenEstimator):
+        model = model.estimator
+    if isinstance(model, Pipeline):
+        return (model[:-1] if len(model) > 1 else None), model[-1]
+    return None, model
+
+
 def _read_map(model: Any) -> tuple[Floats, Floats]:
     """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision."""
     from mpda.io.affine_maps import affine_map
 
     linear = affine_map(model)
     return linear.matrix, linear.mean
+
+
+def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
+    """Return the parameters of the estimator inside, or of the refinement itself."""
+    if not inside:
+        return {name: value for name, value in point.items() if not name.startswith(START_PREFIX)}
+    return {
+        name.removeprefix(START_PREFIX): value
+        for name, value in point.items()
+        if name.startswith(START_PREFIX)
+    }
+
+
+def _fit_starts(
+    start: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    parameter_sets: Sequence[Mapping[str, Any]],
+    n_components: Sequence[int] | None,
+) -> Iterator[ComponentPath]:
+    """Yield the first maps, shared between parameter sets where the method can share work."""
+    if isinstance(start, Pipeline):
+        raise TypeError(
+            "A search refines the last step of a pipeline: put the earlier steps of the estimator "
+            "before the refinement, as in make_pipeline(StandardScaler(), "
+            "NeighborhoodRefinement(MPDA()))."
+        )
+    if isinstance(start, FrozenEstimator):
+        for index in range(len(parameter_sets)):
+            yield ComponentPath(index, _read_map(start.estimator)[0])
+        return
+    if isinstance(start, LinearMap):
+        start.set_params(n_components=None)
+        yield from start.fit_many(X, y, parameter_sets, n_components)
+        return
+    for index, parameters in enumerate(parameter_sets):
+        method = clone(start).set_params(**parameters)
+        # Only NCA of scikit-learn's methods depends on the number of components.
+        numbers = n_components if isinstance(method, NeighborhoodComponentsAnalysis) else None
+        for r in numbers or [None]:
+            fitted = method.set_params(n_components=r).fit(X, y)
+            yield ComponentPath(index, _read_map(fitted)[0], first=r or 1)
 
 
 def _centre(samples: LabelledSamples) -> Array:

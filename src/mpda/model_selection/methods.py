@@ -23,6 +23,10 @@ _TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}
 # Where a search has the least regret (benchmarks/regret.py, mean over seven data sets).
 _TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_power": 0.25}
 
+# The refinement of a map: the values that a search tries, and those it leaves only for a gain.
+REFINEMENT_GRID = {"penalty": (30.0, 100.0, 300.0, 1000.0), "temperature": (1.0, 2.0, 4.0)}
+REFINEMENT_USUAL = {"penalty": 300.0, "temperature": 2.0}
+
 
 @dataclass(frozen=True)
 class Method:

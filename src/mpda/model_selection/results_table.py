@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from mpda._lib.array_types import Floats
+from mpda._lib.array_types import Floats, Ints
 from mpda.model_selection.grid import SearchGrid
 from mpda.model_selection.selection_rules import GridScores
 
@@ -88,8 +88,32 @@ def results_table(grid: SearchGrid, grid_scores: GridScores, seconds: Floats) ->
     mean = flat.mean(axis=0)
     table["mean_test_score"] = mean
     table["std_test_score"] = flat.std(axis=0)
-    # Ties share the best rank, and points without a score come last.
-    ranks = rankdata(np.where(np.isnan(mean), np.inf, -mean), method="min")
-    table["rank_test_score"] = ranks.astype(np.int32)
+    table["rank_test_score"] = _rank(mean)
     table["mean_fit_time"] = np.repeat(seconds.mean(axis=0), dimensions.size)
     return table
+
+
+def concatenate_tables(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join the tables of the stages of a search; ranks are those among all rows.
+
+    Parameters
+    ----------
+    tables : list of dict
+        Tables with the same folds. A parameter that a stage does not have is masked there.
+    """
+    sizes = [len(table["params"]) for table in tables]
+    joined: dict[str, Any] = {"params": [row for table in tables for row in table["params"]]}
+    for name in dict.fromkeys(name for table in tables for name in table if name != "params"):
+        columns = [
+            table.get(name, np.ma.MaskedArray(np.empty(size, dtype=object), mask=True))
+            for table, size in zip(tables, sizes, strict=True)
+        ]
+        concatenate = np.ma.concatenate if name.startswith("param_") else np.concatenate
+        joined[name] = concatenate(columns)
+    joined["rank_test_score"] = _rank(joined["mean_test_score"])
+    return joined
+
+
+def _rank(means: Floats) -> Ints:
+    """Return ranks from 1 on: ties share the best rank, rows without a score come last."""
+    return rankdata(np.where(np.isnan(means), np.inf, -means), method="min").astype(np.int32)

@@ -6,6 +6,7 @@ classifier for every number of components (``fold_scores``). ``selection_rules``
 
 import time
 import warnings
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -27,12 +28,20 @@ from mpda._lib.validation import (
     is_dask_collection,
     resolve_seed,
 )
+from mpda.estimators._mpda import MPDA
+from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection.fold_scores import FoldScores, FoldTask, Scorer, score_fold
-from mpda.model_selection.grid import SearchGrid, build_grid, check_n_components
+from mpda.model_selection.grid import (
+    SearchGrid,
+    build_grid,
+    build_stages,
+    check_n_components,
+    last_step,
+)
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
-from mpda.model_selection.results_table import align_scores, results_table
-from mpda.model_selection.selection_rules import RULES
+from mpda.model_selection.results_table import align_scores, concatenate_tables, results_table
+from mpda.model_selection.selection_rules import RULES, SelectionRule
 from mpda.parallel import map_ordered
 
 SCORERS: dict[str, Scorer | None] = {
@@ -222,32 +231,59 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                 "collections; give X.compute() and y.compute(). Its work goes to a cluster inside "
                 'joblib.parallel_config("dask").'
             )
-        grid = build_grid(self.estimator, self.param_grid)
-        rule = self.selection
-        if not callable(rule):
-            rule = RULES[check_option("selection", rule, tuple(RULES), also=", or a callable")]
+        estimator = _with_start(self.estimator)
+        stages = build_stages(estimator, self.param_grid)
+        grid = build_grid(estimator, stages.start if stages else self.param_grid)
+        self._rule()  # an unknown rule is an error before the work begins
         n_components = check_n_components(self.n_components)
         X, labels = self._validate(X, y)
         self.classes_ = group_by_class(labels)[0]
         folds = self._folds(X, labels)
-        results = self._score_folds(X, labels, folds, grid, n_components)
-        self._report_failures(results, len(grid.points))
-        # Counted from the folds, since a splitter or a list of folds has its own way to repeat.
-        n_repeats = sum(test.size for _, test in folds) / len(labels)
-        scores = align_scores([fold.scores for fold in results], n_components, grid, n_repeats)
-        selection = rule(scores)
         self.n_splits_ = len(folds)
-        self.cv_results_ = results_table(grid, scores, np.array([fold.seconds for fold in results]))
-        self.best_index_ = selection.point * scores.dimensions.size + selection.dimension
+        search = partial(self._search_grid, estimator, X, labels, folds)
+        table, self.best_index_ = search(grid, n_components)
+        if stages is not None:
+            best = dict(table["params"][self.best_index_])
+            chosen = best.pop(f"{grid.prefix}n_components")
+            numbers = _refined_numbers(table, grid.prefix, chosen)
+            second, index = search(build_grid(estimator, stages.second_stage(best)), numbers)
+            self.best_index_ = len(table["params"]) + index
+            table = concatenate_tables([table, second])
+        self.cv_results_ = table
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         if self.refit:
             start = time.perf_counter()
-            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+            self.best_estimator_ = clone(estimator).set_params(**self.best_params_)
             Z = np.asarray(self.best_estimator_.fit(X, labels).transform(X))
             self.classifier_ = KNeighborsClassifier(1).fit(Z, labels)
             self.refit_time_ = time.perf_counter() - start
         return self
+
+    def _search_grid(
+        self,
+        estimator: Any,
+        X: Any,
+        y: Labels,
+        folds: list[tuple[Ints, Ints]],
+        grid: SearchGrid,
+        n_components: tuple[int, ...] | int | None,
+    ) -> tuple[dict[str, Any], int]:
+        """Score all points of a grid; return the table and the row that the rule selects."""
+        results = self._score_folds(estimator, X, y, folds, grid, n_components)
+        self._report_failures(results, len(grid.points))
+        # Counted from the folds, since a splitter or a list of folds has its own way to repeat.
+        n_repeats = sum(test.size for _, test in folds) / len(y)
+        scores = align_scores([fold.scores for fold in results], n_components, grid, n_repeats)
+        selection = self._rule()(scores)
+        table = results_table(grid, scores, np.array([fold.seconds for fold in results]))
+        return table, selection.point * scores.dimensions.size + selection.dimension
+
+    def _rule(self) -> SelectionRule:
+        rule = self.selection
+        if callable(rule):
+            return rule
+        return RULES[check_option("selection", rule, tuple(RULES), also=", or a callable")]
 
     def _validate(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Labels]:
         """Check the library of X and the labels; the method checks the values of X."""
@@ -382,6 +418,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
 
     def _score_folds(
         self,
+        estimator: Any,
         X: Any,
         y: Labels,
         folds: list[tuple[Ints, Ints]],
@@ -394,7 +431,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             n_components = tuple(range(1, n_components + 1))
         verbose = bool(self.verbose)
         tasks = [
-            (FoldTask(self.estimator, X, y, *fold, number, grid, n_components, scorer, verbose),)
+            (FoldTask(estimator, X, y, *fold, number, grid, n_components, scorer, verbose),)
             for number, fold in enumerate(folds)
         ]
         title = f"{type(self).__name__}, {len(grid.points)} grid points" if verbose else None
@@ -433,3 +470,26 @@ def _indices(samples: Any) -> Ints:
     """Return the indices of the samples of a fold, given by indices or by a mask."""
     samples = np.asarray(samples)
     return np.flatnonzero(samples) if samples.dtype == bool else samples
+
+
+def _with_start(estimator: Any) -> Any:
+    """Return the estimator; in a refinement without a start, MPDA takes its place."""
+    method = last_step(estimator)
+    if not isinstance(method, NeighborhoodRefinement) or method.estimator is not None:
+        return estimator
+    estimator = clone(estimator)
+    last_step(estimator).set_params(estimator=MPDA())
+    return estimator
+
+
+def _refined_numbers(table: dict[str, Any], prefix: str, chosen: int) -> tuple[int, ...]:
+    """Return the numbers of components at which a search refines.
+
+    They are the number that is best without refinement and those near it by powers of two, down to
+    a quarter of it and up to its double, as far as the search has them.
+    """
+    has_score = np.isfinite(table["mean_test_score"])
+    numbers = np.unique(table[f"param_{prefix}n_components"][has_score].astype(int))
+    wanted = chosen * 2.0 ** np.arange(-2, 2)
+    nearest = [numbers[np.argmin(np.abs(np.log(numbers / number)))] for number in wanted]
+    return tuple(sorted({int(number) for number in nearest}))
