@@ -200,7 +200,8 @@ def test_search_has_two_stages():
     assert search.predict(X[:5]).shape == (5,)
     row = int(np.flatnonzero(is_refined)[0])
     point = results["params"][row]
-    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(X, y)
+    # The second stage has folds of its own.
+    folds = StratifiedKFold(3, shuffle=True, random_state=1).split(X, y)
     for number, (train, test) in enumerate(folds):
         model = NeighborhoodRefinement(MPDA(), **{k: v for k, v in point.items() if "__" not in k})
         model.set_params(estimator__alpha=point["estimator__alpha"]).fit(X[train], y[train])

@@ -93,7 +93,7 @@ class Contender:
             Transformer of scikit-learn or of mpda, behind copies of the steps.
         """
         assert self.method is not None
-        estimator = self.method.estimator(**self.fixed, **parameters)
+        estimator = self.method.make(**{**self.fixed, **parameters})
         if n_components is not None:
             estimator.set_params(n_components=n_components)
         if not self.steps:

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import ParameterGrid, StratifiedKFold
 
 from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples, preprocess
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
+from mpda.model_selection.search_cv import nearby_numbers
 
 Folds = list[tuple[Ints, Ints]]
 # Mean scores over folds that differ by less than this are equal up to rounding.
@@ -155,6 +156,11 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
     start = time.perf_counter()
     selection = select(contender, split.X, split.y)
     seconds = time.perf_counter() - start
+    if contender.method.start and contender.dimensions is None:
+        # Refined maps are not nested: a few numbers of components about the selected one show the
+        # curve.
+        dimensions = nearby_numbers(selection.n_components, range(1, split.X.shape[1] + 1))
+        contender = replace(contender, dimensions=dimensions)
     # One fold of all samples: training samples first, then test samples. The curve over all numbers
     # of components is then the one table row of a search with a single grid point.
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
@@ -171,6 +177,57 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
         cv_dimension=selection.n_components,
         search_seconds=round(seconds, 3),
     )
+
+
+def select_minimum(
+    contender: Contender, X: Floats, y: Labels, n_folds: int, seed: int
+) -> Selection:
+    """Select the grid point and the number of components of the least mean error over folds.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method with its grid.
+    X : array of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,)
+        Labels.
+    n_folds : int
+        Number of folds.
+    seed : int
+        Seed of the folds.
+
+    Returns
+    -------
+    Selection
+        Of a refinement, that of the two stages of `DiscriminantSearchCV`.
+    """
+    assert contender.method is not None
+    if not contender.method.start or contender.dimensions is not None:
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(X, y)
+        return compute_scores(contender, contender.grid, X, y, list(folds)).select_best()
+    search = _fit_search(contender, contender.grid, X, y, n_folds, seed)
+    best = {k.removeprefix(contender.prefix): value for k, value in search.best_params_.items()}
+    return Selection(best, best.pop("n_components"))
+
+
+def _fit_search(
+    contender: Contender,
+    grid: Mapping[str, tuple[Any, ...]],
+    X: Floats,
+    y: Labels,
+    folds: Folds | int,
+    seed: int = 0,
+) -> DiscriminantSearchCV:
+    return DiscriminantSearchCV(
+        contender.estimator({}),
+        dict(grid),
+        cv=folds,
+        n_components=contender.dimensions or contender.max_components or "all",
+        selection="minimum",
+        refit=False,
+        random_state=seed,
+    ).fit(X, y)
 
 
 def compute_scores(
@@ -198,16 +255,9 @@ def compute_scores(
     """
     assert contender.method is not None
     points = list(ParameterGrid(dict(grid)))
-    if not contender.method.is_ours:
+    if not contender.method.is_ours or contender.method.start:
         return _compute_scores_by_refitting(contender, points, X, y, folds)
-    search = DiscriminantSearchCV(
-        contender.estimator({}),
-        dict(grid),
-        cv=folds,
-        n_components=contender.dimensions or contender.max_components or "all",
-        selection="minimum",  # its choice is not used, only its table
-        refit=False,
-    ).fit(X, y)
+    search = _fit_search(contender, grid, X, y, folds)
     dimensions = search.cv_results_[f"param_{contender.prefix}n_components"].astype(int)
     scores = search.cv_results_["mean_test_score"].reshape(len(points), -1)
     return ScoreTable(points, np.asarray(dimensions[: scores.shape[1]]), scores)

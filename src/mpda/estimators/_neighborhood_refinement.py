@@ -27,7 +27,7 @@ from mpda.estimators._mpda import MPDA
 from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
 
 # Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
-START_PREFIX = "estimator__"
+_PREFIX = "estimator__"
 
 
 @dataclass(eq=False, repr=False)
@@ -197,7 +197,9 @@ class NeighborhoodRefinement(LinearMap):
         for path in _fit_starts(self._make_start(None), X, y, distinct, n_components):
             for index, method in enumerate(methods):
                 if starts[index] == distinct[path.index]:
-                    yield from method._refine_path(samples, replace(path, index=index), n_components)
+                    yield from method._refine_path(
+                        samples, replace(path, index=index), n_components
+                    )
 
     def _refine_path(
         self, samples: LabelledSamples, path: ComponentPath, n_components: Sequence[int] | None
@@ -292,11 +294,11 @@ def _read_map(model: Any) -> tuple[Floats, Floats]:
 def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
     """Return the parameters of the estimator inside, or of the refinement itself."""
     if not inside:
-        return {name: value for name, value in point.items() if not name.startswith(START_PREFIX)}
+        return {name: value for name, value in point.items() if not name.startswith(_PREFIX)}
     return {
-        name.removeprefix(START_PREFIX): value
+        name.removeprefix(_PREFIX): value
         for name, value in point.items()
-        if name.startswith(START_PREFIX)
+        if name.startswith(_PREFIX)
     }
 
 

@@ -6,12 +6,12 @@ form (no ridge for the baselines, one ridge for MPDA and PMPDA). Everything beyo
 contender of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from mpda.assessment import Contender
-from mpda.model_selection.methods import Method, method
+from mpda.model_selection.methods import REFINEMENT_GRID, START_PREFIX, Method, method
 
 
 def _published(name: str, **options: Any) -> Contender:
@@ -45,6 +45,29 @@ _TUNED: dict[str, Any] = {
     "max_components": _MAX_TUNED,
     "note": f"{_TUNED_NOTE}; tangent_alpha is in the search too",
 }
+
+
+# Refined maps are not nested, so every number needs a fit.
+_REFINED_NUMBERS = (5, 10, 20, 40)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _refined(title: str, start: str, start_grid: Mapping[str, tuple[Any, ...]]) -> Contender:
+    """Return the refinement of a method: its start is searched first, then the refinement."""
+    entry = method(f"{start} refined")
+    grid = {f"{START_PREFIX}{name}": values for name, values in start_grid.items()}
+    note = "searches the start first, then penalty and temperature of the refinement, or none"
+    return Contender(
+        title,
+        entry,
+        grid={**grid, **REFINEMENT_GRID},
+        max_components=_MAX_TUNED,
+        published=False,
+        note=note,
+    )
 
 
 def _rival(title: str, name: str, grid: Mapping[str, tuple[Any, ...]]) -> Contender:
@@ -103,6 +126,25 @@ _CONTENDERS = (
         **{**_TUNED, "note": f"{_TUNED['note']}; {_SHARED_NOTE}", "shares_pca": True},
     ),
     _extended("MPDA tuned", "MPDA", **_TUNED),
+    Contender(
+        "MPDA refined",
+        method("MPDA refined"),
+        dimensions=_REFINED_NUMBERS,
+        published=False,
+        note=f"has the defaults of MPDA and of the refinement, with {_list(_REFINED_NUMBERS)} "
+        "components",
+    ),
+    _refined("PCA refined", "PCA", {}),
+    _refined("LFDA tuned refined", "LFDA", {**method("LFDA").grid, **_TUNED_GRID}),
+    _refined("MPDA tuned refined", "MPDA", {**method("MPDA").grid, **_TUNED["grid"]}),
+    Contender(
+        "NCA from MPDA",
+        Method("NCA from MPDA", "mpda.experiments.rivals:StartedNCA", "its own"),
+        dimensions=_REFINED_NUMBERS,
+        published=False,
+        note=f"is scikit-learn's NCA with MPDA as its start, with {_list(_REFINED_NUMBERS)} "
+        "components",
+    ),
 )
 # Methods whose search has the same ridges, powers and numbers of components.
 SAME_SEARCH = tuple(contender.name for contender in _CONTENDERS if contender.name.endswith("tuned"))

@@ -11,10 +11,11 @@ from typing import Self
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda.estimators._mpda import MPDA
 
 
 class _Rival(TransformerMixin, BaseEstimator):
@@ -84,6 +85,40 @@ class GMML(_Rival):
         G = solve_triangular(L, vectors * powers, lower=True, trans="T")
         axes, lengths, _ = np.linalg.svd(G)
         return np.asarray((axes * lengths).T)
+
+
+class StartedNCA(_Rival):
+    """NCA of scikit-learn that starts from the map of MPDA.
+
+    NCA depends on the scale of its start. It is scaled to a median squared distance of 1/2 to the
+    nearest sample of the own class, which is a temperature of 2 of the refinement.
+
+    Parameters
+    ----------
+    n_components : int, default=None
+        Number of components. None keeps all.
+
+    References
+    ----------
+    J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov, "Neighbourhood Components Analysis",
+    Advances in Neural Information Processing Systems 17, 2005.
+    """
+
+    def __init__(self, n_components: int | None = None) -> None:
+        self.n_components = n_components
+
+    def _solve(self, X: Floats, codes: Ints) -> Floats:
+        start = MPDA(self.n_components).fit(X, codes).components_
+        Z = X @ start.T
+        squares = np.concatenate(
+            [
+                NearestNeighbors(n_neighbors=1).fit(Z[codes == c]).kneighbors()[0][:, 0] ** 2
+                for c in range(codes.max() + 1)
+                if np.count_nonzero(codes == c) > 1
+            ]
+        )
+        start = start / np.sqrt(2.0 * np.median(squares))
+        return NeighborhoodComponentsAnalysis(len(start), init=start).fit(X, codes).components_
 
 
 class DMLMJ(_Rival):

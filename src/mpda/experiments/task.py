@@ -16,9 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
-from sklearn.model_selection import StratifiedKFold
 
-from mpda._lib.array_types import Floats, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import Contender
 from mpda.assessment.data_split import (
@@ -28,7 +26,7 @@ from mpda.assessment.data_split import (
     make_preprocessing,
     preprocess,
 )
-from mpda.assessment.parameter_scores import Selection, assess_split, compute_scores
+from mpda.assessment.parameter_scores import assess_split, select_minimum
 from mpda.exceptions import DatasetError, SmallClassWarning
 from mpda.experiments.protocol import N_FOLDS, Problem, split
 from mpda.experiments.row_store import Row
@@ -167,10 +165,11 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         inner, X = replace(contender, steps=tuple(steps)), raw.X
         if contender.shares_pca:
             inner, X = contender, samples.X
+        n_features = samples.X.shape[1]
         row = assess_split(
             contender,
             samples,
-            lambda *_: _select_minimum(inner, X, raw.y, task.seed).limit(samples.X.shape[1]),
+            lambda *_: select_minimum(inner, X, raw.y, N_FOLDS, task.seed).limit(n_features),
         )
         row["test_share"] = len(samples.y_test) / len(samples.y)
         if contender.method is None:
@@ -180,12 +179,6 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         estimator = contender.estimator(row["parameters"], row["cv_dimension"])
         seconds, mib = _measure_cost(lambda: estimator.fit(samples.X, samples.y))
         return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
-
-
-def _select_minimum(contender: Contender, X: Floats, y: Labels, seed: int) -> Selection:
-    """Select the grid point and dimension of the least mean error over folds, as the paper does."""
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y)
-    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).select_best()
 
 
 def _measure_cost(call: Callable[[], object]) -> tuple[float, float]:

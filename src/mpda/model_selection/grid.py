@@ -17,8 +17,13 @@ from sklearn.pipeline import Pipeline
 from mpda._lib.array_types import Floats, Ints
 from mpda._lib.validation import check_count, check_option
 from mpda.estimators._base import LinearMap
-from mpda.estimators._neighborhood_refinement import START_PREFIX, NeighborhoodRefinement
-from mpda.model_selection.methods import METHODS, REFINEMENT_GRID, REFINEMENT_USUAL
+from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
+from mpda.model_selection.methods import (
+    METHODS,
+    REFINEMENT_GRID,
+    REFINEMENT_USUAL,
+    START_PREFIX,
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ classifier for every number of components (``fold_scores``). ``selection_rules``
 
 import time
 import warnings
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -240,13 +241,17 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         self.classes_ = group_by_class(labels)[0]
         folds = self._folds(X, labels)
         self.n_splits_ = len(folds)
-        search = partial(self._search_grid, estimator, X, labels, folds)
-        table, self.best_index_ = search(grid, n_components)
+        search = partial(self._search_grid, estimator, X, labels)
+        table, self.best_index_ = search(folds, grid, n_components)
         if stages is not None:
             best = dict(table["params"][self.best_index_])
             chosen = best.pop(f"{grid.prefix}n_components")
-            numbers = _refined_numbers(table, grid.prefix, chosen)
-            second, index = search(build_grid(estimator, stages.second_stage(best)), numbers)
+            numbers = nearby_numbers(chosen, _scored_numbers(table, grid.prefix))
+            # The start was selected for its scores on the first folds, which are therefore too
+            # good to compare refined maps with.
+            folds = self._folds(X, labels, stage=1)
+            grid = build_grid(estimator, stages.second_stage(best))
+            second, index = search(folds, grid, numbers)
             self.best_index_ = len(table["params"]) + index
             table = concatenate_tables([table, second])
         self.cv_results_ = table
@@ -404,14 +409,15 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         name = check_option("scoring", self.scoring, tuple(SCORERS), also=", or a callable")
         return SCORERS[name]
 
-    def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
+    def _folds(self, X: Any, y: Labels, stage: int = 0) -> list[tuple[Ints, Ints]]:
+        """Return the folds of a stage; those that are drawn here differ between stages."""
         cv: Any = self.cv
         if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
             # Shuffled, unlike the folds of check_cv: neighbouring rows of a file are often alike.
             cv = RepeatedStratifiedKFold(
                 n_splits=check_count("cv", cv, least=2),
                 n_repeats=check_count("n_repeats", self.n_repeats),
-                random_state=resolve_seed(self.random_state),
+                random_state=_seed_of_stage(resolve_seed(self.random_state), stage),
             )
         folds = check_cv(cv, y, classifier=True).split(X, y)
         return [(_indices(train), _indices(test)) for train, test in folds]
@@ -482,14 +488,33 @@ def _with_start(estimator: Any) -> Any:
     return estimator
 
 
-def _refined_numbers(table: dict[str, Any], prefix: str, chosen: int) -> tuple[int, ...]:
-    """Return the numbers of components at which a search refines.
+def _seed_of_stage(seed: Any, stage: int) -> Any:
+    """Return another seed for each stage; a generator draws anew by itself."""
+    return seed + stage if isinstance(seed, int | np.integer) else seed
 
-    They are the number that is best without refinement and those near it by powers of two, down to
-    a quarter of it and up to its double, as far as the search has them.
+
+def nearby_numbers(chosen: int, numbers: Sequence[int]) -> tuple[int, ...]:
+    """Return a few numbers of components about one, by powers of two.
+
+    Parameters
+    ----------
+    chosen : int
+        Number of components.
+    numbers : sequence of int
+        Numbers that exist.
+
+    Returns
+    -------
+    tuple of int
+        Those nearest to a quarter, a half, the whole and the double of ``chosen``, increasing.
     """
-    has_score = np.isfinite(table["mean_test_score"])
-    numbers = np.unique(table[f"param_{prefix}n_components"][has_score].astype(int))
+    available = np.asarray(numbers)
     wanted = chosen * 2.0 ** np.arange(-2, 2)
-    nearest = [numbers[np.argmin(np.abs(np.log(numbers / number)))] for number in wanted]
+    nearest = [available[np.argmin(np.abs(np.log(available / number)))] for number in wanted]
     return tuple(sorted({int(number) for number in nearest}))
+
+
+def _scored_numbers(table: dict[str, Any], prefix: str) -> Ints:
+    """Return the numbers of components for which a table has scores."""
+    has_score = np.isfinite(table["mean_test_score"])
+    return np.unique(table[f"param_{prefix}n_components"][has_score].astype(int))
