@@ -1,7 +1,9 @@
 """Limits on the threads of BLAS and OpenMP, and the number of threads over classes."""
 
 import threading
-from typing import Any
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -13,6 +15,9 @@ SMALL = 256
 # The libraries are looked up once, because that takes milliseconds.
 THREADS = ThreadpoolController()
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
 
 def one_blas_thread(condition: bool = True) -> Any:
     """Return a context manager in which BLAS uses one thread, if the condition holds."""
@@ -22,6 +27,33 @@ def one_blas_thread(condition: bool = True) -> Any:
 def limit_openmp(n_threads: int) -> None:
     """Limit the OpenMP loops that the calling thread starts from now on."""
     THREADS.limit(limits=n_threads, user_api="openmp")
+
+
+def map_threads(
+    work: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None
+) -> list[Result]:
+    """Apply a function to items in threads, for work that releases Python's lock.
+
+    Parameters
+    ----------
+    work : callable
+        Function of one item. BLAS has one thread inside.
+    items : iterable
+        Items, such as blocks of rows.
+    n_jobs : int or None
+        Number of threads, as `count_threads` takes it.
+
+    Returns
+    -------
+    list
+        Results in the order of the items.
+    """
+    n_threads = count_threads(n_jobs)
+    with one_blas_thread():
+        if n_threads == 1:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(n_threads) as threads:
+            return list(threads.map(work, items))
 
 
 def count_threads(n_jobs: int | None) -> int:

@@ -21,7 +21,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
 from mpda._lib.arrays import astype, ldexp, to_device
 from mpda._lib.samples import LabelledSamples
-from mpda._lib.validation import check_count, check_number, resolve_seed, validate_labelled
+from mpda._lib.validation import (
+    check_count,
+    check_jobs,
+    check_number,
+    resolve_seed,
+    validate_labelled,
+)
 from mpda.estimators._base import ComponentPath, LinearMap, apply_map
 from mpda.estimators._mpda import MPDA
 from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
@@ -71,6 +77,8 @@ class NeighborhoodRefinement(LinearMap):
         candidates.
     random_state : int, RandomState or None, default=0
         Seed of the draw.
+    n_jobs : int, default=None
+        Number of threads on the host. None uses as many as BLAS would.
 
     Attributes
     ----------
@@ -120,6 +128,7 @@ class NeighborhoodRefinement(LinearMap):
     tol: float = 1e-5
     max_queries: int = 60_000
     random_state: Any = 0
+    n_jobs: int | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit the first map and refine it.
@@ -244,6 +253,7 @@ class NeighborhoodRefinement(LinearMap):
             check_count("n_rounds", self.n_rounds, least=0),
             check_count("max_iter", self.max_iter),
             check_number("tol", self.tol, least=0.0),
+            check_jobs(self.n_jobs),
         )
 
     def _make_start(self, n_components: int | None) -> Any:

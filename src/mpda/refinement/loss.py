@@ -11,7 +11,7 @@ gradient of the first term is 2/(q tau) Z' Lap(W) X: a graph Laplacian with weig
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -27,6 +27,7 @@ from mpda._lib.arrays import (
     take,
     zeros,
 )
+from mpda._lib.threads import map_threads
 
 # Coordinates of candidates that are compared at a time: 2 MB, which stay in the cache.
 _BLOCK_ENTRIES = 250_000
@@ -80,6 +81,8 @@ class RefinementLoss:
         tau, in the units of squared distances.
     penalty : float
         mu.
+    n_jobs : int, default=None
+        Number of threads on the host.
     """
 
     X: Array
@@ -87,6 +90,7 @@ class RefinementLoss:
     start: Array
     temperature: float
     penalty: float
+    n_jobs: int | None = None
 
     def __call__(self, T: Array) -> tuple[float, Array]:
         """Evaluate the loss.
@@ -116,23 +120,29 @@ class RefinementLoss:
     def _evaluate_neighbors(self, Z: Array) -> tuple[float, Array]:
         """Return the sum of the first term over queries, and Lap(W) Z (n, r)."""
         xp, sets = array_namespace(Z), self.sets
-        weights, own_forces, total = [], [], 0.0
-        for block, gaps in _iter_gaps(Z, sets):
-            logits = xp.sum(gaps * gaps, axis=2) * (-1.0 / self.temperature)
-            logits = xp.where(sets.is_filling[block, :], -xp.inf, logits)
-            is_own = sets.is_own[block, :]
-            log_all, p = _log_sum(logits)
-            log_own, q = _log_sum(xp.where(is_own, logits, -xp.inf))
-            # A sample that is alone in its class adds nothing.
-            has_own = xp.any(is_own, axis=1)
-            total += float(xp.sum(xp.where(has_own, log_all - log_own, 0.0)))
-            v = xp.where(has_own[:, None], q - p, 0.0)
-            weights.append(v)
-            own_forces.append(xp.matrix_transpose(gaps) @ v[:, :, None])
-        V = xp.concat(weights)
-        forces = self._sum_by_candidate(V, Z)
-        own = xp.concat(own_forces)[:, :, 0]
-        return total, _add_rows(forces, sets.queries, own)
+        blocks = _iter_blocks(Z, sets)
+        # Threads only on the host: a device queues its work by itself.
+        n_jobs = self.n_jobs if is_numpy(Z) else 1
+        results = map_threads(partial(self._evaluate_block, Z), blocks, n_jobs)
+        losses, weights, own_forces = zip(*results, strict=True)
+        forces = self._sum_by_candidate(xp.concat(weights), Z)
+        # Summed in the order of the blocks, so that the number of threads changes nothing.
+        return sum(losses), _add_rows(forces, sets.queries, xp.concat(own_forces))
+
+    def _evaluate_block(self, Z: Array, block: slice) -> tuple[float, Array, Array]:
+        """Return the loss of a block of queries, V (b, K), and sum_j V_ij (z_i - z_j) (b, r)."""
+        xp, sets = array_namespace(Z), self.sets
+        gaps = _gaps(Z, sets, block)
+        logits = xp.sum(gaps * gaps, axis=2) * (-1.0 / self.temperature)
+        logits = xp.where(sets.is_filling[block, :], -xp.inf, logits)
+        is_own = sets.is_own[block, :]
+        log_all, p = _log_sum(logits)
+        log_own, q = _log_sum(xp.where(is_own, logits, -xp.inf))
+        # A sample that is alone in its class adds nothing.
+        has_own = xp.any(is_own, axis=1)
+        loss = float(xp.sum(xp.where(has_own, log_all - log_own, 0.0)))
+        v = xp.where(has_own[:, None], q - p, 0.0)
+        return loss, v, (xp.matrix_transpose(gaps) @ v[:, :, None])[:, :, 0]
 
     def _sum_by_candidate(self, V: Array, Z: Array) -> Array:
         """Return sum_i V_ij (z_j - z_i) for every sample j (n, r)."""
@@ -171,19 +181,22 @@ def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
     """
     xp = array_namespace(Z)
     squares = []
-    for block, gaps in _iter_gaps(Z, sets):
+    for block in _iter_blocks(Z, sets):
+        gaps = _gaps(Z, sets, block)
         distances = xp.sum(gaps * gaps, axis=2)
         squares.append(xp.min(xp.where(sets.is_own[block, :], distances, xp.inf), axis=1))
     return xp.concat(squares)
 
 
-def _iter_gaps(Z: Array, sets: CandidateSets) -> Iterator[tuple[slice, Array]]:
-    """Yield blocks of queries with z_i - z_j for their candidates (b, K, r)."""
+def _iter_blocks(Z: Array, sets: CandidateSets) -> Iterator[slice]:
+    """Yield blocks of queries."""
     n_queries, width = sets.candidates.shape
-    step = block_entries(Z, _BLOCK_ENTRIES) // (width * Z.shape[1])
-    for block in iter_slices(n_queries, step):
-        own, others = take(Z, sets.queries[block]), take(Z, sets.candidates[block, :])
-        yield block, own[:, None, :] - others
+    return iter_slices(n_queries, block_entries(Z, _BLOCK_ENTRIES) // (width * Z.shape[1]))
+
+
+def _gaps(Z: Array, sets: CandidateSets, block: slice) -> Array:
+    """Return z_i - z_j for the candidates j of a block of queries i (b, K, r)."""
+    return take(Z, sets.queries[block])[:, None, :] - take(Z, sets.candidates[block, :])
 
 
 def _log_sum(logits: Array) -> tuple[Array, Array]:

@@ -32,6 +32,7 @@ class RefinementSettings:
     n_rounds: int
     max_iter: int
     tol: float
+    n_jobs: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +95,12 @@ def refine_map(
     for _ in range(settings.n_rounds):
         Z = X @ xp.matrix_transpose(components)
         found = search_candidates(
-            Z, members, class_queries, settings.n_own_neighbors, settings.n_candidates
+            Z,
+            members,
+            class_queries,
+            settings.n_own_neighbors,
+            settings.n_candidates,
+            settings.n_jobs,
         )
         candidates = [merge_candidates(rows, *candidates, found)]
         is_own = take(device_codes, candidates[0]) == take(device_codes, rows)[:, None]
@@ -103,7 +109,7 @@ def refine_map(
             temperature = settings.temperature * _typical_square(Z, sets)
             if not temperature > 0.0:  # no sample has another one of its class apart from it
                 return RefinedMap(start, [], math.nan)
-        loss = RefinementLoss(X, sets, start, temperature, settings.penalty)
+        loss = RefinementLoss(X, sets, start, temperature, settings.penalty, settings.n_jobs)
         components, curve = _minimize(loss, components, size, settings)
         losses.append(curve)
         if not (np.isfinite(curve).all() and bool(xp.all(xp.isfinite(components)))):
