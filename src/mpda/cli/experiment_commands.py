@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # The parser needs the names before the module of the experiments is imported.
 ExperimentName = StrEnum(
-    "ExperimentName", "TABLE1 TABLE2 DIMENSION RANKS SENSITIVITY USPS PARTITION"
+    "ExperimentName", "TABLE1 TABLE2 DIMENSION RANKS SENSITIVITY USPS PARTITION KEEL"
 )
 ExperimentName.__doc__ = "Experiments of the paper."
 
@@ -60,10 +60,11 @@ def reproduce(
     out : Path, default="reproduction"
         Directory for rows, tables and figures.
     """
-    from mpda.experiments import CONTENDERS, PROBLEMS, ExperimentOptions, reproduce
+    from mpda.experiments import ExperimentOptions, find_choices, reproduce
 
-    problems = options.parse_names(datasets, PROBLEMS, "--datasets") or None
-    names = options.parse_names(methods, CONTENDERS, "--methods") or None
+    known_datasets, known_methods = find_choices(experiment.value)
+    problems = options.parse_names(datasets, known_datasets, "--datasets") or None
+    names = options.parse_names(methods, known_methods, "--methods") or None
     stream = None if terminal.quiet else sys.stderr
     settings = ExperimentOptions(out, problems, names, splits, jobs, data, stream)
     with connect(scheduler):

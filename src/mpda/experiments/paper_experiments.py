@@ -18,6 +18,8 @@ from mpda.assessment.significance import SPLITS_TEST
 from mpda.exceptions import ReproductionError
 from mpda.experiments import error_tables, experiment, paper_figures
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
+from mpda.experiments.keel import KEEL_CONTENDERS, run_keel
+from mpda.experiments.keel import read_published as read_keel
 from mpda.experiments.paper_methods import CONTENDERS, SAME_SEARCH
 from mpda.experiments.protocol import PROBLEMS, TABLE2_PROBLEMS, USPS_PROBLEMS, load_samples
 from mpda.experiments.published import read_published
@@ -211,7 +213,26 @@ EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = {
     "sensitivity": _run_sensitivity,
     "usps": partial(_run_errors, "usps", USPS_PROBLEMS),
     "partition": _run_partition,
+    "keel": run_keel,
 }
+
+
+def find_choices(name: str) -> tuple[list[str], list[str]]:
+    """Return the data sets and the methods that an experiment knows.
+
+    Parameters
+    ----------
+    name : str
+        A key of ``EXPERIMENTS``.
+
+    Returns
+    -------
+    datasets, methods : list of str
+        Names for `ExperimentOptions`.
+    """
+    if name == "keel":
+        return list(read_keel()), list(KEEL_CONTENDERS)
+    return list(PROBLEMS), list(CONTENDERS)
 
 
 def reproduce(name: str, options: ExperimentOptions) -> ExperimentResult:
