@@ -33,7 +33,7 @@ def directory(tmp_path):
 def test_data_sets_that_do_not_agree_are_left_out(directory, capsys):
     words = ("--methods", "mpda", "--data", directory, "--out", directory / "out", "--quiet")
     assert call("reproduce", "keel", *words) == 1  # most data sets do not exist
-    assert "sonar" in capsys.readouterr().err
+    assert "appendicitis" in capsys.readouterr().err
     words = ("--datasets", "iris", "wdbc", "wine", *words)
     assert call("reproduce", "keel", *words) == 0
     text = (directory / "out" / "keel.md").read_text()
