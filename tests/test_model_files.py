@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
@@ -61,6 +62,8 @@ MODELS = [
         selection="pooled",
         scoring="f1_macro",
     ),
+    mpda.NeighborhoodRefinement(make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4))),
+    mpda.NeighborhoodRefinement(FrozenEstimator(PCA(2).fit(X))),
     StandardScaler(),
     MinMaxScaler((-1, 1)),
     RobustScaler(),

@@ -178,7 +178,9 @@ def test_pipeline_keeps_its_earlier_steps():
     features = model.estimator_[:-1].transform(X)
     alone = NeighborhoodRefinement(FrozenEstimator(model.estimator_[-1])).fit(features, y)
     np.testing.assert_allclose(model.components_, alone.components_, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(model.transform(X), alone.transform(features), atol=1e-8)
+    Z = model.transform(X)
+    np.testing.assert_allclose(Z, alone.transform(features), atol=1e-8)
+    np.testing.assert_allclose(model.transform(model.inverse_transform(Z)), Z, atol=1e-8)
 
 
 def test_search_has_two_stages():

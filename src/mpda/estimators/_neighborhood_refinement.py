@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -19,17 +20,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
-from mpda._lib.arrays import astype, ldexp, to_device
+from mpda._lib.arrays import astype, is_device_array, ldexp, to_device
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import (
     check_count,
     check_jobs,
     check_number,
+    is_dask_collection,
     resolve_seed,
     validate_labelled,
 )
 from mpda.estimators._base import ComponentPath, LinearMap, apply_map
 from mpda.estimators._mpda import MPDA
+from mpda.parallel import import_dask_cluster
 from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
 
 # Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
@@ -74,7 +77,7 @@ class NeighborhoodRefinement(LinearMap):
         A round ends where no entry of the gradient is larger, for a map of length 1.
     max_queries : int, default=60000
         Largest number of samples i in the sum. Of more samples as many are drawn; all samples stay
-        candidates.
+        candidates, unless they are on a Dask cluster.
     random_state : int, RandomState or None, default=0
         Seed of the draw.
     n_jobs : int, default=None
@@ -136,9 +139,11 @@ class NeighborhoodRefinement(LinearMap):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Training samples, as an array or device array.
+            Training samples, as an array, device array or Dask collection. The first map of a
+            collection is fitted on the cluster, by a method that can; the refinement brings
+            ``max_queries`` samples, drawn at random, to this machine.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels. For a Dask dataframe also the name of a column.
 
         Returns
         -------
@@ -147,6 +152,8 @@ class NeighborhoodRefinement(LinearMap):
         """
         settings = self._check_parameters()
         self.estimator_ = self._make_start(self.n_components).fit(X, y)
+        if is_dask_collection(X):
+            X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
         earlier, last = _split_pipeline(self.estimator_)
         features = X if earlier is None else earlier.transform(X)
         samples = validate_labelled(self, features, y, devices=True)
@@ -238,10 +245,41 @@ class NeighborhoodRefinement(LinearMap):
             Mapped samples, in the precision of X.
         """
         check_is_fitted(self, "components_")
-        earlier, _ = _split_pipeline(self.estimator_)
+        earlier, last = _split_pipeline(self.estimator_)
         if earlier is None:
             return super().transform(X)
-        return apply_map(np.asarray(earlier.transform(X)), self.mean_, self.components_)
+        features = earlier.transform(X)
+        if is_dask_collection(features):
+            from mpda.parallel.dask_blocks import map_blocks
+
+            self._refuse_containers()
+            work = partial(apply_map, mean=self.mean_, components=self.components_)
+            return map_blocks(last, features, work, len(self.components_))
+        features = features if is_device_array(features) else np.asarray(features)
+        return apply_map(features, self.mean_, self.components_)
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Find samples that are mapped to given points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Mapped samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Of all samples that are mapped to X, those nearest to the training mean. For a pipeline
+            these are features of its last step, which the earlier steps then map back.
+        """
+        features = super().inverse_transform(X)
+        earlier = self.earlier_steps
+        return features if earlier is None else earlier.inverse_transform(features)
+
+    @property
+    def earlier_steps(self) -> Pipeline | None:
+        """Fitted steps that are applied before ``components_``, None if there are none."""
+        return _split_pipeline(self.estimator_)[0]
 
     def _check_parameters(self) -> RefinementSettings:
         check_count("max_queries", self.max_queries)

@@ -130,6 +130,7 @@ def affine_map(model: Any) -> AffineMap:
 
 def _compose(model: Any, title: str) -> AffineMap:
     """Return the map of a model without folding; ``title`` names it in errors."""
+    from sklearn.frozen import FrozenEstimator
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
@@ -142,6 +143,8 @@ def _compose(model: Any, title: str) -> AffineMap:
             raise TypeError("Pipeline has no step that transforms: there is no matrix to export.")
         maps = [_compose(step, f"Step {name!r} ({type(step).__name__})") for name, step in steps]
         return reduce(AffineMap.then, maps)
+    if isinstance(model, FrozenEstimator):
+        return _compose(model.estimator, title)
     # A search with refit=False is fitted, but has no map.
     check_is_fitted(model, "best_estimator_" if hasattr(model, "param_grid") else None)
     if hasattr(model, "best_estimator_"):
@@ -158,6 +161,14 @@ def _compose(model: Any, title: str) -> AffineMap:
             "after it separately, or save the complete model with mpda.save."
         )
     return linear
+
+
+def _mpda_map(model: Any) -> AffineMap | None:
+    if not hasattr(model, "components_"):
+        return None
+    linear = _build(model.components_, model.mean_)
+    earlier = getattr(model, "earlier_steps", None)  # of a refined pipeline
+    return linear if earlier is None else _compose(earlier, "Pipeline").then(linear)
 
 
 def _pca_map(pca: Any) -> AffineMap:
@@ -195,7 +206,7 @@ def _build(matrix: Array, mean: Array | None, offset: float = 0.0) -> AffineMap:
 
 # Rules for fitted models by their class; None means that the model is not linear.
 _RULES: dict[str, Callable[[Any], AffineMap | None]] = {
-    "mpda": lambda m: _build(m.components_, m.mean_) if hasattr(m, "components_") else None,
+    "mpda": _mpda_map,
     "sklearn.decomposition:PCA": _pca_map,
     "sklearn.discriminant_analysis:LinearDiscriminantAnalysis": _lda_map,
     "sklearn.neighbors:NeighborhoodComponentsAnalysis": lambda m: _build(m.components_, None),

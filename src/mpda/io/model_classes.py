@@ -19,6 +19,7 @@ _ESTIMATORS = {
     "MeanShift MiniBatchKMeans SpectralClustering",
     "sklearn.decomposition": "PCA",
     "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis",
+    "sklearn.frozen": "FrozenEstimator",
     "sklearn.kernel_approximation": "Nystroem",
     "sklearn.mixture": "GaussianMixture",
     "sklearn.model_selection": "KFold StratifiedKFold",
