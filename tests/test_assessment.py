@@ -141,6 +141,45 @@ def test_fewer_components_win_a_tie():
     assert table.select_best(1) == Selection({"alpha": 1.0}, 1)
 
 
+def test_automatic_choice_has_the_best_score(wine):
+    X, y = wine
+    contender, protocol = make_contender("auto", search=False), AssessmentProtocol(2, 2)
+    selected = select_model(X, y, contender, protocol)
+    scores = [choice.selection.score for choice in selected.choices]
+    assert scores == sorted(scores, reverse=True)
+    names = [choice.contender.name for choice in selected.choices]
+    assert sorted(names) == ["LFDA refined", "MPDA refined", "PCA refined", "shrinkage LDA refined"]
+    assert (selected.method, selected.selection) == (names[0], selected.choices[0].selection)
+    for choice in selected.choices:
+        both = choice.selection.unrefined_score, choice.selection.refined_score
+        assert choice.selection.score in both
+        alone = make_contender(choice.contender.name, search=False)
+        model = select_model(X, y, alone, protocol)
+        assert model.selection == choice.selection
+    rows = assess_methods(X, y, [contender], protocol).rows
+    assert [row["method"] for row in rows] == ["auto", "auto"]
+    assert {row["chosen"] for row in rows} <= set(names)
+    same = assess_methods(X, y, [make_contender(rows[0]["chosen"], search=False)], protocol).rows
+    assert same[0]["wrong"] == rows[0]["wrong"]
+
+
+def test_automatic_choice_leaves_out_what_has_too_few_components(wine):
+    protocol = AssessmentProtocol(2, 2, n_components=4)
+    selected = select_model(*wine, make_contender("auto", search=False), protocol)
+    names = {choice.contender.name for choice in selected.choices}
+    assert names == {"LFDA refined", "MPDA refined", "PCA refined"}  # LDA has two components
+    assert len(selected.model[-2].components_) == 4
+
+
+def test_start_alone_is_kept_where_the_refinement_changes_nothing(wine):
+    contender = make_contender("LFDA refined", search=False)
+    contender = replace(contender, fixed={"penalty": 1e12})
+    selected = select_model(*wine, contender, AssessmentProtocol(2, 2))
+    assert selected.selection.parameters["n_rounds"] == 0
+    assert selected.selection.unrefined_score == selected.selection.refined_score
+    assert isinstance(selected.model[-2], LFDA)
+
+
 @pytest.mark.parametrize("name", ["NCA", "LSDR", "PCA", "shrinkage LDA"])
 @pytest.mark.parametrize("n_components", [None, 4])
 def test_methods_of_scikit_learn_and_methods_without_nested_components(name, n_components):

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import warnings
@@ -115,6 +116,38 @@ def test_search_prints_the_parameters_that_it_selected(table, capsys):
     fitted = load("iris.mpda")["lpfe"]
     assert fitted.n_neighbors == 10
     assert f"selected by cross-validation: alpha={fitted.alpha!r}" in streams.out
+
+
+def test_automatic_choice_is_reported(table, capsys):
+    words = ("--method", "auto", "--folds", "2", "--results", "r.json", "--report", "r.html")
+    assert call("fit", table, "--label", "species", *words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    winner = re.search(
+        r"Cross-validation on all samples chose ([\w ]+), among LFDA, MPDA, PCA", out
+    )
+    assert winner
+    counts = re.search(r"The 2 folds that measure the error chose (.*?)\.", out)
+    assert sum(map(int, re.findall(r"\((\d)\)", counts[1]))) == 2
+    rows = re.findall(r"(PCA|shrinkage LDA|LFDA|MPDA) (\d+\.\d\d) (\d+\.\d\d) (\d)", out)
+    best = min(rows, key=lambda row: min(float(row[1]), float(row[2])))
+    assert {row[0] for row in rows} == {"PCA", "shrinkage LDA", "LFDA", "MPDA"}
+    assert winner[1].removesuffix(" refined") == best[0] == rows[0][0]
+    assert winner[1].endswith("refined") == (float(best[2]) < float(best[1]))
+    assert "iris.csv: auto" in Path("r.html").read_text()
+    assert any("each refined or not" in text for text in read_results("r.json")["summary"])
+    assert call("fit", table, "--label", "species", "--method", "auto", "--set", "alpha=1") == 2
+    assert "--method auto compares several" in capsys.readouterr().err
+
+
+def test_refined_method_takes_parameters_of_both_stages(table, capsys):
+    values = ("--set", "estimator__alpha=0.3", "--set", "penalty=100", "--components", "2")
+    words = ("--method", "mpda-refined", "--report", "m.html", "--out", "m.mpda")
+    assert call("fit", table, "--label", "species", *words, *values) == 0
+    fitted = load("m.mpda")["mpda_refined"]
+    assert (fitted.penalty, fitted.estimator_.alpha) == (100, 0.3)
+    assert call("evaluate", "m.mpda", table) == 0
+    assert call("export", "m.mpda", "--matrix", "m.npy") == 0
+    np.testing.assert_allclose(np.load("m.npy"), fitted.components_)
 
 
 def test_model_without_neighbours_is_evaluated_by_leaving_one_out(table, capsys):

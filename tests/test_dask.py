@@ -204,9 +204,7 @@ def test_refinement_draws_the_same_samples_for_any_blocks(client):
     frozen = FrozenEstimator(first.estimator_[-1])
     alone = NeighborhoodRefinement(frozen, max_iter=2, n_rounds=2).fit(features, y[rows])
     assert_close(first.components_, alone.components_, rtol=1e-4)
-    np.testing.assert_allclose(
-        first.transform(as_lazy(X)).compute(), first.transform(X), atol=1e-8
-    )
+    np.testing.assert_allclose(first.transform(as_lazy(X)).compute(), first.transform(X), atol=1e-8)
 
 
 def test_partial_fit_adds_classes_from_the_cluster(client):

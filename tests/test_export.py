@@ -10,8 +10,8 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
-from sklearn.kernel_approximation import Nystroem
 from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import Nystroem
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
@@ -41,7 +41,9 @@ METHODS = [
 MAPS = [
     *METHODS,
     mpda.MPDA(2, n_neighbors=4, eigenvalue_power=0.5),
-    mpda.NeighborhoodRefinement(make_pipeline(StandardScaler(), PCA(4), mpda.LFDA(2, n_neighbors=4))),
+    mpda.NeighborhoodRefinement(
+        make_pipeline(StandardScaler(), PCA(4), mpda.LFDA(2, n_neighbors=4))
+    ),
     mpda.NeighborhoodRefinement(FrozenEstimator(PCA(3).fit(X))),
     PCA(3),
     PCA(3, whiten=True),

@@ -7,7 +7,7 @@ them into means, intervals and significance. `select_model` fits the model to ke
 `mpda.assessment.parameter_scores`.
 """
 
-from mpda.assessment.contender import BASELINE, Contender, make_contender
+from mpda.assessment.contender import AUTOMATIC, BASELINE, Contender, make_contender
 from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
     ErrorComparison,
@@ -34,6 +34,7 @@ from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
 
 __all__ = [
+    "AUTOMATIC",
     "BASELINE",
     "Assessment",
     "AssessmentProtocol",

@@ -23,7 +23,7 @@ from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda._lib.validation import check_count
 from mpda.assessment import data_split
-from mpda.assessment.contender import Contender, Step
+from mpda.assessment.contender import SPARSE_DIMENSIONS, Contender, Step
 from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
@@ -61,7 +61,7 @@ class AssessmentProtocol:
     seed: int = 0
 
     def limit_components(self, contender: Contender, X: Floats, y: Labels) -> AssessmentProtocol:
-        """Return the protocol with no more components than a scikit-learn method has.
+        """Return the protocol with no more components than a map of scikit-learn has.
 
         Parameters
         ----------
@@ -75,9 +75,11 @@ class AssessmentProtocol:
         Returns
         -------
         AssessmentProtocol
-            Unchanged for the methods of mpda, which raise an error of their own.
+            Unchanged for the methods of mpda, which raise an error of their own, unless they refine
+            a map of scikit-learn.
         """
-        if self.n_components is None or contender.method is None or contender.method.is_ours:
+        entry = contender.method
+        if self.n_components is None or entry is None or (entry.is_ours and not entry.start):
             return self
         limit = X.shape[1]
         if "LDA" in contender.name:  # the means of c classes span c - 1 dimensions
@@ -210,6 +212,10 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     if contender.method is None:  # PCA belongs to the methods
         steps = [step for step in steps if step[0] != "pca"]
     raw, split = split, data_split.preprocess(split, steps)
+    selection = None
+    if contender.choices:
+        best = _rank_choices(contender, steps, raw, split.X, protocol)[0]
+        contender, selection = best.contender, best.selection
     protocol = protocol.limit_components(contender, split.X, split.y)
     # The number that the user asked for may be missing from the sparse list of such a method.
     if contender.dimensions is not None and protocol.n_components is not None:
@@ -219,8 +225,12 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     # and the PCA either.
     inner = replace(contender, steps=tuple(steps))
     row = assess_split(
-        contender, split, lambda *_: _select_parameters(inner, raw, split.X.shape[1], protocol)
+        contender,
+        split,
+        lambda *_: selection or _select_parameters(inner, raw, split.X.shape[1], protocol),
+        SPARSE_DIMENSIONS,
     )
+    row["chosen"] = contender.name
     if contender.method is not None:
         # The errors come from a search, which shares work between grid points. A fit of its own
         # gives the time that a user would wait, and the predictions.
@@ -234,13 +244,60 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     return row
 
 
+@dataclass(frozen=True)
+class Choice:
+    """One of several contenders with what cross-validation selected for it.
+
+    Parameters
+    ----------
+    contender : Contender
+        Refined method.
+    selection : Selection
+        Its parameters, which may be those of no refinement, and its number of components.
+    """
+
+    contender: Contender
+    selection: Selection
+
+
+def _rank_choices(
+    contender: Contender, steps: list[Step], samples: Split, X: Floats, protocol: AssessmentProtocol
+) -> list[Choice]:
+    """Return the choices with a result by decreasing score; X are the preprocessed samples."""
+    choices, failures = [], []
+    for choice in contender.choices:
+        allowed = protocol.limit_components(choice, X, samples.y).n_components
+        if allowed != protocol.n_components:
+            failures.append(f"{choice.name} has at most {allowed} components here")
+            continue
+        inner = replace(choice, steps=tuple(steps))
+        try:
+            selection = _select_parameters(inner, samples, X.shape[1], protocol, scored=True)
+        except ValueError as error:  # of a method that cannot be fitted to these samples
+            failures.append(f"{choice.name}: {error}")
+        else:
+            choices.append(Choice(choice, selection))
+    if not choices:
+        raise ValueError(f"No method has a result. {'; '.join(failures)}.")
+    # Equal scores go to fewer components, then to the simpler method, which is listed first.
+    return sorted(choices, key=lambda c: (-round(c.selection.score, 12), c.selection.n_components))
+
+
 def _select_parameters(
-    contender: Contender, samples: Split, limit: int, protocol: AssessmentProtocol
+    contender: Contender,
+    samples: Split,
+    limit: int,
+    protocol: AssessmentProtocol,
+    *,
+    scored: bool = False,
 ) -> Selection:
-    """Choose parameters and at most ``limit`` components by folds of the training samples."""
+    """Choose parameters and at most ``limit`` components by folds of the training samples.
+
+    Without anything to choose there is no score, unless ``scored`` is True.
+    """
     assert contender.method is not None
     X, y, n_components = samples.X, samples.y, protocol.n_components
-    if n_components is not None and not contender.grid:  # nothing to choose
+    if n_components is not None and not contender.grid and not scored:
         return Selection({}, n_components)
     # StratifiedKFold refuses more folds than the largest class has samples.
     n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
@@ -259,7 +316,22 @@ def _select_parameters(
     ).fit(X, y)
     prefix = contender.prefix
     parameters = {k.removeprefix(prefix): value for k, value in search.best_params_.items()}
-    return Selection(parameters, parameters.pop("n_components")).limit(limit)
+    n_components = parameters.pop("n_components")
+    scores = search.best_score_, *_compare_with_start(search, prefix)
+    return Selection(parameters, n_components, *scores).limit(limit)
+
+
+def _compare_with_start(search: DiscriminantSearchCV, prefix: str) -> tuple[float, ...]:
+    """Return the scores without and with refinement at the selected number of components."""
+    table, best = search.cv_results_, search.best_params_
+    if "stage" not in table:
+        return ()
+    number, rounds = f"{prefix}n_components", f"{prefix}n_rounds"
+    is_start = np.array([point.get(rounds) == 0 for point in table["params"]])
+    has_number = (table["stage"] == 2) & (table[f"param_{number}"] == best[number])
+    scores = (table["mean_test_score"][has_number & rows] for rows in (is_start, ~is_start))
+    alone, refined = (float(np.nanmax(values)) for values in scores)
+    return alone, refined if best.get(rounds) == 0 else search.best_score_
 
 
 @dataclass(frozen=True)
@@ -272,10 +344,16 @@ class SelectedModel:
         Preprocessing, method and, unless left out, a 1-NN classifier named ``"neighbors"``.
     selection : Selection
         Parameters and number of components.
+    method : str
+        Name of the method, which is the choice of a contender that has several.
+    choices : tuple of Choice, default=()
+        Those, by decreasing score.
     """
 
     model: Pipeline
     selection: Selection
+    method: str
+    choices: tuple[Choice, ...] = ()
 
 
 def select_model(
@@ -307,6 +385,10 @@ def select_model(
         raw = Split(values, y, values[:0], y[:0])
         for _, step in steps:
             values = step.fit_transform(values)
+        choices: tuple[Choice, ...] = ()
+        if contender.choices:
+            choices = tuple(_rank_choices(contender, steps, raw, values, protocol))
+            contender = choices[0].contender
         # A comparison continues with fewer components. The model to keep must have the number that
         # was asked for.
         limit = protocol.limit_components(contender, values, y).n_components
@@ -314,7 +396,10 @@ def select_model(
             text = f"{contender.name} has at most {limit} components here"
             raise ValueError(f"{text}, not {protocol.n_components}.")
         inner = replace(contender, steps=tuple(steps))
-        selection = _select_parameters(inner, raw, values.shape[1], protocol)
+        limit = values.shape[1]
+        selection = (
+            choices[0].selection if choices else _select_parameters(inner, raw, limit, protocol)
+        )
         estimator = contender.estimator(selection.parameters, selection.n_components)
         steps.append((contender.name.lower().replace(" ", "_"), estimator))
         if neighbors:
@@ -323,7 +408,7 @@ def select_model(
         model = Pipeline(steps).fit(X, y)
         if neighbors:  # by which mpda evaluate recognises samples of the fit
             setattr(model.steps[-1][1], FINGERPRINTS, fingerprint_rows(X))
-        return SelectedModel(model, selection)
+        return SelectedModel(model, selection, contender.name, choices)
 
 
 def _stratified_folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:

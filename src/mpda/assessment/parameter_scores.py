@@ -7,8 +7,9 @@ also shares work between grid points. Methods of scikit-learn are fitted once fo
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -19,6 +20,8 @@ from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples, preprocess
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
+from mpda.model_selection.fold_scores import FoldTask, score_fold
+from mpda.model_selection.grid import build_grid
 from mpda.model_selection.search_cv import nearby_numbers
 
 Folds = list[tuple[Ints, Ints]]
@@ -35,6 +38,7 @@ class FoldResult(TypedDict, total=False):
     training samples. ``test_share`` is the ratio of test to training samples, for folds that
     share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
     labels at the chosen number of components; ``misclassified`` is True where they are wrong.
+    ``chosen`` is the method that a contender with several chose.
     ``failure`` replaces all of it where a fit failed.
     """
 
@@ -50,6 +54,7 @@ class FoldResult(TypedDict, total=False):
     tested: Ints
     predicted: Labels
     misclassified: Bools
+    chosen: str
     search_seconds: float
     fit_seconds: float
     fit_mib: float
@@ -66,10 +71,20 @@ class Selection:
         Grid point.
     n_components : int
         Number of components.
+    score : float, default=nan
+        Mean accuracy over the folds that selected it.
+    unrefined_score : float, default=nan
+        Of a refinement: the mean accuracy of its start alone, with as many components, on the same
+        folds.
+    refined_score : float, default=nan
+        Of a refinement: the same with refinement, the best one if none was selected.
     """
 
     parameters: dict[str, Any]
     n_components: int
+    score: float = math.nan
+    unrefined_score: float = math.nan
+    refined_score: float = math.nan
 
     def limit(self, n_components: int) -> Selection:
         """Return the selection with at most this number of components.
@@ -85,7 +100,7 @@ class Selection:
         Selection
             The same parameters.
         """
-        return Selection(self.parameters, min(self.n_components, n_components))
+        return replace(self, n_components=min(self.n_components, n_components))
 
 
 Selector = Callable[[Contender, Floats, Labels], Selection]
@@ -130,7 +145,9 @@ class ScoreTable:
         return Selection(self.points[int(scores[:, column].argmax())], int(self.dimensions[column]))
 
 
-def assess_split(contender: Contender, split: Split, select: Selector) -> FoldResult:
+def assess_split(
+    contender: Contender, split: Split, select: Selector, numbers: Sequence[int] = ()
+) -> FoldResult:
     """Measure a contender on the test samples with parameters chosen on the training samples.
 
     Parameters
@@ -142,6 +159,9 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
         Training and test samples.
     select : callable
         ``select(contender, X, y)`` returns the `Selection` for the training samples.
+    numbers : sequence of int, default=()
+        Numbers of components at which a refinement is measured besides a quarter, a half, one and
+        two times the selected number. Its maps are not nested, so each number needs a fit.
 
     Returns
     -------
@@ -157,10 +177,8 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
     selection = select(contender, split.X, split.y)
     seconds = time.perf_counter() - start
     if contender.method.start and contender.dimensions is None:
-        # Refined maps are not nested: a few numbers of components about the selected one show the
-        # curve.
-        dimensions = nearby_numbers(selection.n_components, range(1, split.X.shape[1] + 1))
-        contender = replace(contender, dimensions=dimensions)
+        nearby = nearby_numbers(selection.n_components, range(1, split.X.shape[1] + 1))
+        contender = replace(contender, dimensions=tuple(sorted({*nearby, *numbers})))
     # One fold of all samples: training samples first, then test samples. The curve over all numbers
     # of components is then the one table row of a search with a single grid point.
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
@@ -255,12 +273,30 @@ def compute_scores(
     """
     assert contender.method is not None
     points = list(ParameterGrid(dict(grid)))
-    if not contender.method.is_ours or contender.method.start:
+    if contender.method.start:
+        return _compute_refined_scores(contender, grid, X, y, folds)
+    if not contender.method.is_ours:
         return _compute_scores_by_refitting(contender, points, X, y, folds)
     search = _fit_search(contender, grid, X, y, folds)
     dimensions = search.cv_results_[f"param_{contender.prefix}n_components"].astype(int)
     scores = search.cv_results_["mean_test_score"].reshape(len(points), -1)
     return ScoreTable(points, np.asarray(dimensions[: scores.shape[1]]), scores)
+
+
+def _compute_refined_scores(
+    contender: Contender, grid: Mapping[str, tuple[Any, ...]], X: Floats, y: Labels, folds: Folds
+) -> ScoreTable:
+    """Score refined maps of ``contender.dimensions`` components, in one stage for all points."""
+    estimator = contender.estimator({})
+    points = build_grid(estimator, dict(grid))
+    tables = [
+        score_fold(FoldTask(estimator, X, y, *fold, 0, points, contender.dimensions, None, False))
+        for fold in folds
+    ]
+    width = min(table.scores.shape[1] for table in tables)
+    dimensions = np.array([r for r in contender.dimensions or range(1, width + 1) if r <= width])
+    scores = np.mean([table.scores[:, dimensions - 1] for table in tables], axis=0)
+    return ScoreTable(points.points, dimensions, scores)
 
 
 def _compute_scores_by_refitting(

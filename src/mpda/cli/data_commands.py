@@ -43,7 +43,8 @@ def compare(
 
     if measurement.folds < 2:
         stop("mpda: a comparison needs --folds 2 or more.", 2)
-    names, search = [assessment.BASELINE, *BY_NAME], measurement.search
+    names = [assessment.BASELINE, *BY_NAME, assessment.AUTOMATIC]
+    search = measurement.search
     if methods != ["all"]:
         names = options.parse_names(methods or _DEFAULT_METHODS, names, "--methods")
     contenders = [assessment.make_contender(name, search=search) for name in names]

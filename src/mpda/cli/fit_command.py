@@ -54,7 +54,8 @@ def fit(
     files : ResultFiles
         Results and report.
     method : str, default="mpda"
-        Method, for example mpda, pmpda, lfda or pca.
+        Method, for example mpda, mpda-refined, pmpda, lfda or pca. auto: the best of PCA, shrinkage
+        LDA, LFDA and MPDA, each refined or not.
     parameter : list of str, default=None
         Parameter of the method; can be repeated.
     out : Path, default=None
@@ -113,7 +114,8 @@ def fit(
     # Collecting maps all samples again, which a fit without a report need not wait for.
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
-        summary = [*model.verdict, *map(messages.make_sentence, notes)]
+        chosen = messages.describe_winner(selected, measured.rows, contender.name)
+        summary = [*model.verdict, *chosen, *map(messages.make_sentence, notes)]
         collected = model.collect(f"{table.name}: {contender.name}", terminal.command, summary)
     paths = [out, *files.write(collected)]
     terminal.finish(model_results.select_for_json(collected), _describe(model), notes, paths)
@@ -121,16 +123,21 @@ def fit(
 
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:
     """Return the method with the parameters that the user set; these are not searched."""
-    from mpda.assessment import make_contender
+    from mpda.assessment import AUTOMATIC, make_contender
     from mpda.model_selection.methods import BY_NAME
 
-    names = options.parse_names([method], BY_NAME, "--method")
+    names = options.parse_names([method], [*BY_NAME, AUTOMATIC], "--method")
     if len(names) > 1:
         stop(f"mpda: --method takes one method, got {method!r}.", 2)
     entry = make_contender(names[0], search=search)
+    if entry.choices:
+        if parameters:
+            stop("mpda: --set needs one method, and --method auto compares several.", 2)
+        return entry
     assert entry.method is not None  # Only raw 1-NN has none, and --method does not accept it.
     values = options.parse_parameters(parameters)
-    available = set(entry.method.estimator().get_params(deep=False)) - {"n_components"}
+    available = set(entry.estimator({}).get_params(deep=bool(entry.method.start)))
+    available = {name for name in available if not name.endswith("n_components")} - {"estimator"}
     for name in values:
         if name not in available:
             advice = "use --components" if name == "n_components" else ", ".join(sorted(available))
@@ -143,15 +150,20 @@ def _describe(measured: MeasuredModel) -> list[str]:
     """Return the lines that a fit prints."""
     table, rows, selection = measured.table, measured.rows, measured.selected.selection
     steps = [step for _, step in model_results.remove_neighbors(measured.selected.model).steps]
+    n_components = selection.n_components
+    size = f"{n_components} component{'s' if n_components != 1 else ''}"
     lines = [
         *(messages.describe_table(table), ""),
-        f"{measured.method}: {table.X.shape[1]} features to {selection.n_components} components",
+        f"{measured.method}: {table.X.shape[1]} features to {size}",
         "    " + " -> ".join(" ".join(repr(step).split()) for step in steps),
     ]
+    lines += messages.describe_choices(measured.selected)
     if selection.parameters:
         values = ", ".join(f"{name}={value!r}" for name, value in selection.parameters.items())
+        values = values.replace("n_rounds=0", "no refinement")
         lines.append(f"    selected by cross-validation: {values}")
     if rows:
-        verdict = map(messages.wrap, measured.verdict)
+        chosen = messages.describe_winner(measured.selected, rows, measured.method)
+        verdict = map(messages.wrap, [*measured.verdict, *chosen])
         lines += ["", *messages.describe_comparison(rows), "", *verdict]
     return lines

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mpda._lib.array_types import Labels
-    from mpda.assessment import FoldResult
+    from mpda.assessment import FoldResult, SelectedModel
     from mpda.io.tables import Table
 
 # Characters of a line of prose; short enough for a terminal next to an editor.
 _LINE_WIDTH = 96
 # Characters of a label in a table; longer labels would break the columns.
 _LABEL_WIDTH = 30
+
+# End of the names of refined methods.
+_REFINED = " refined"
 
 
 def wrap(text: str) -> str:
@@ -144,6 +148,72 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
         "McNemar's test asks whether two methods err on equally many of these samples. It takes "
         "the fits as they are; fits to other samples vary, too"
     )
+
+
+def describe_choices(selected: SelectedModel) -> list[str]:
+    """Describe the methods among which cross-validation chose.
+
+    Parameters
+    ----------
+    selected : SelectedModel
+        Model with its choices.
+
+    Returns
+    -------
+    list of str
+        A heading and a table; nothing if there was no choice.
+    """
+    if not selected.choices:
+        return []
+    rows = [
+        {
+            "start": choice.contender.name.removesuffix(_REFINED),
+            "alone": 100.0 * (1.0 - choice.selection.unrefined_score),
+            "refined": 100.0 * (1.0 - choice.selection.refined_score),
+            "components": choice.selection.n_components,
+        }
+        for choice in selected.choices
+    ]
+    heading = "errors in % by which cross-validation chose; the lowest of several is optimistic:"
+    return [f"    {line}" for line in (heading, *format_table(rows))]
+
+
+def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method: str) -> list[str]:
+    """Say which method cross-validation chose, and which ones the outer folds chose.
+
+    Parameters
+    ----------
+    selected : SelectedModel
+        Model with its choices.
+    rows : sequence of dict
+        One row for every compared method and outer fold.
+    method : str
+        Name in the rows.
+
+    Returns
+    -------
+    list of str
+        Sentences; none if there was no choice.
+    """
+    from mpda.io.error_text import join_names
+
+    if not selected.choices:
+        return []
+    starts = sorted(choice.contender.name.removesuffix(_REFINED) for choice in selected.choices)
+    winner = _name_choice(selected.method, selected.selection.parameters)
+    among = f"{join_names(starts, quoted=False)}, each refined or not"
+    sentences = [f"Cross-validation on all samples chose {winner}, among {among}."]
+    chosen = [row for row in rows if row["method"] == method]
+    counts = Counter(_name_choice(row["chosen"], row["parameters"]) for row in chosen)
+    if counts:
+        names = [f"{name} ({count})" for name, count in counts.most_common()]
+        folds = f"The {len(chosen)} folds that measure the error"
+        sentences.append(f"{folds} chose {join_names(names, quoted=False)}.")
+    return sentences
+
+
+def _name_choice(method: str, parameters: Mapping[str, Any]) -> str:
+    return method.removesuffix(_REFINED) if parameters.get("n_rounds") == 0 else method
 
 
 def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:

@@ -123,9 +123,10 @@ def list_method_names() -> list[str]:
     list of str
         Lower case, with hyphens instead of spaces; used for shell completion.
     """
+    from mpda.assessment import AUTOMATIC
     from mpda.model_selection.methods import BY_NAME
 
-    return [name.lower().replace(" ", "-") for name in BY_NAME]
+    return [name.lower().replace(" ", "-") for name in (*BY_NAME, AUTOMATIC)]
 
 
 def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: str) -> list[str]:

@@ -376,7 +376,7 @@ def _fit_starts(
         method = clone(start).set_params(**parameters)
         # Only NCA of scikit-learn's methods depends on the number of components.
         numbers = n_components if isinstance(method, NeighborhoodComponentsAnalysis) else None
-        for r in numbers or [None]:
+        for r in numbers or (None,):
             fitted = method.set_params(n_components=r).fit(X, y)
             yield ComponentPath(index, _read_map(fitted)[0], first=r or 1)
 

@@ -77,14 +77,16 @@ class Method:
         Returns
         -------
         estimator
-            Instance of the class of the method.
+            Instance of the class of the method; the start of a refinement for ``n_rounds=0``.
         """
         if not self.start:
             return self.estimator(**parameters)
         entry = method(self.start)
         own = {k: v for k, v in parameters.items() if not k.startswith(START_PREFIX)}
         of_start = {k.removeprefix(START_PREFIX): parameters[k] for k in parameters.keys() - own}
-        return self.estimator(entry.make(**entry.always, **of_start), **own)
+        start = entry.make(**{**entry.always, **of_start})
+        # Without rounds the refinement would be a wrapper that does nothing.
+        return start if own.get("n_rounds") == 0 else self.estimator(start, **own)
 
     @property
     def estimator(self) -> type[Any]:

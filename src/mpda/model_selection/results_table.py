@@ -110,6 +110,7 @@ def concatenate_tables(tables: list[dict[str, Any]]) -> dict[str, Any]:
         ]
         concatenate = np.ma.concatenate if name.startswith("param_") else np.concatenate
         joined[name] = concatenate(columns)
+    joined["stage"] = np.repeat(np.arange(1, len(tables) + 1), sizes)
     joined["rank_test_score"] = _rank(joined["mean_test_score"])
     return joined
 

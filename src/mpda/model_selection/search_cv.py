@@ -493,7 +493,7 @@ def _seed_of_stage(seed: Any, stage: int) -> Any:
     return seed + stage if isinstance(seed, int | np.integer) else seed
 
 
-def nearby_numbers(chosen: int, numbers: Sequence[int]) -> tuple[int, ...]:
+def nearby_numbers(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
     """Return a few numbers of components about one, by powers of two.
 
     Parameters

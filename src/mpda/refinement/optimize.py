@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 
 from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.arrays import array_namespace, astype, take, to_device, to_host
@@ -90,7 +90,8 @@ def refine_map(
     class_queries = _group_by_class(queries, codes)
     device_codes = to_device(codes, X)
     rows = to_device(np.concatenate(class_queries), X)
-    components, candidates, temperature = start, [], math.nan
+    components, temperature = start, math.nan
+    candidates: list[Array] = []
     losses: list[Floats] = []
     for _ in range(settings.n_rounds):
         Z = X @ xp.matrix_transpose(components)
@@ -145,25 +146,28 @@ def _minimize(
 
     curve: list[float] = []
 
-    def evaluate(values: Floats) -> tuple[float, Floats]:
+    def evaluate(values: Any) -> tuple[float, Any]:
         T = astype(to_device(size * values.reshape(shape), loss.X), loss.X.dtype)
         value, gradient = loss(T)
         if not curve:
             curve.append(value)
         return value, size * to_host(gradient).astype(np.float64).ravel()
 
-    def record(intermediate_result: Any) -> None:
+    def record(intermediate_result: OptimizeResult) -> None:
         curve.append(float(intermediate_result.fun))
 
-    options = {
-        "maxiter": settings.max_iter,
-        "maxcor": _N_CORRECTIONS,
-        "gtol": settings.tol,
-        "ftol": 0.0,
-    }
-    first = to_host(components).astype(np.float64).ravel() / size
     result = minimize(
-        evaluate, first, jac=True, method="L-BFGS-B", callback=record, options=options
+        evaluate,
+        to_host(components).astype(np.float64).ravel() / size,
+        jac=True,
+        method="L-BFGS-B",
+        callback=record,
+        options={
+            "maxiter": settings.max_iter,
+            "maxcor": _N_CORRECTIONS,
+            "gtol": settings.tol,
+            "ftol": 0.0,
+        },
     )
     T = astype(to_device(size * result.x.reshape(shape), loss.X), loss.X.dtype)
     return T, np.array(curve)
