@@ -221,7 +221,7 @@ def select_minimum(
         Of a refinement, that of the two stages of `DiscriminantSearchCV`.
     """
     assert contender.method is not None
-    if not contender.method.start or contender.dimensions is not None:
+    if not contender.method.start:
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(X, y)
         return compute_scores(contender, contender.grid, X, y, list(folds)).select_best()
     search = _fit_search(contender, contender.grid, X, y, n_folds, seed)

@@ -17,6 +17,11 @@ from mpda.assessment import Contender, estimate_errors
 from mpda.assessment.significance import SPLITS_TEST
 from mpda.exceptions import ReproductionError
 from mpda.experiments import error_tables, experiment, paper_figures
+from mpda.experiments.embeddings import (
+    EMBEDDING_CONTENDERS,
+    EMBEDDING_SETS,
+    run_embeddings,
+)
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.keel import KEEL_CONTENDERS, run_keel
 from mpda.experiments.keel import read_published as read_keel
@@ -214,6 +219,7 @@ EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = {
     "usps": partial(_run_errors, "usps", USPS_PROBLEMS),
     "partition": _run_partition,
     "keel": run_keel,
+    "embeddings": run_embeddings,
 }
 
 
@@ -232,6 +238,8 @@ def find_choices(name: str) -> tuple[list[str], list[str]]:
     """
     if name == "keel":
         return list(read_keel()), list(KEEL_CONTENDERS)
+    if name == "embeddings":
+        return list(EMBEDDING_SETS), list(EMBEDDING_CONTENDERS)
     return list(PROBLEMS), list(CONTENDERS)
 
 
