@@ -230,3 +230,24 @@ def test_search_refuses_a_pipeline_inside():
     inside = NeighborhoodRefinement(make_pipeline(StandardScaler(), MPDA()))
     with pytest.raises(TypeError, match="before the refinement"):
         DiscriminantSearchCV(inside, {"penalty": [300.0]}).fit(X[:200], y[:200])
+
+
+@pytest.mark.parametrize("value", [object(), -3, np.nan])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "n_components",
+        "n_own_neighbors",
+        "n_candidates",
+        "penalty",
+        "temperature",
+        "n_rounds",
+        "max_iter",
+        "tol",
+        "max_queries",
+    ],
+)
+def test_invalid_parameters_are_named(name, value):
+    X, y, _ = problem()
+    with pytest.raises((ValueError, TypeError), match=name):
+        NeighborhoodRefinement(LFDA(alpha=0.1), **{name: value}).fit(X[:-1], y[:-1])

@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.frozen import FrozenEstimator
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -34,6 +32,9 @@ from mpda.estimators._base import ComponentPath, LinearMap, apply_map
 from mpda.estimators._mpda import MPDA
 from mpda.parallel import import_dask_cluster
 from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
 
 # Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
 _PREFIX = "estimator__"
@@ -67,7 +68,7 @@ class NeighborhoodRefinement(LinearMap):
     penalty : float, default=300.0
         Weight mu of the distance from the first map. It is divided by the number of samples.
     temperature : float, default=2.0
-        tau in units of the median squared distance to the nearest sample of the own class, in the
+        Temperature tau in units of the median squared distance to the nearest sample of the own class, in the
         first map.
     n_rounds : int, default=5
         Number of times that candidates are searched. New ones join the earlier ones.
@@ -96,7 +97,7 @@ class NeighborhoodRefinement(LinearMap):
     loss_curve_ : list of ndarray
         Loss at the start and after every step, for each round. Candidates differ between rounds.
     n_iter_ : int
-        Number of steps in all rounds.
+        Number of L-BFGS steps in all rounds. A round that begins at its minimum counts as one.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -172,7 +173,7 @@ class NeighborhoodRefinement(LinearMap):
         self.start_components_ = astype(to_device(matrix, samples.X), samples.dtype)
         self.mean_ = astype(to_device(mean, samples.X), samples.dtype)
         self.loss_curve_ = refined.losses
-        self.n_iter_ = sum(curve.size - 1 for curve in refined.losses)
+        self.n_iter_ = sum(max(1, curve.size - 1) for curve in refined.losses)
         return self
 
     def fit_many(
@@ -324,6 +325,10 @@ class NeighborhoodRefinement(LinearMap):
 
 def _split_pipeline(model: Any) -> tuple[Any, Any]:
     """Return the steps before the last, None if there are none, and the last."""
+    # Imported here, because importing mpda loads no more of scikit-learn than neighbours.
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
+
     while isinstance(model, FrozenEstimator):
         model = model.estimator
     if isinstance(model, Pipeline):
@@ -358,7 +363,10 @@ def _fit_starts(
     n_components: Sequence[int] | None,
 ) -> Iterator[ComponentPath]:
     """Yield the first maps, shared between parameter sets where the method can share work."""
-    if isinstance(start, Pipeline):
+    from sklearn.frozen import FrozenEstimator
+
+    earlier, last = _split_pipeline(start)
+    if earlier is not None:
         raise TypeError(
             "A search refines the last step of a pipeline: put the earlier steps of the estimator "
             "before the refinement, as in make_pipeline(StandardScaler(), "
@@ -366,7 +374,7 @@ def _fit_starts(
         )
     if isinstance(start, FrozenEstimator):
         for index in range(len(parameter_sets)):
-            yield ComponentPath(index, _read_map(start.estimator)[0])
+            yield ComponentPath(index, _read_map(last)[0])
         return
     if isinstance(start, LinearMap):
         start.set_params(n_components=None)

@@ -233,8 +233,10 @@ def find_choices(name: str) -> tuple[list[str], list[str]]:
 
     Returns
     -------
-    datasets, methods : list of str
-        Names for `ExperimentOptions`.
+    datasets : list of str
+        Names for ``ExperimentOptions.problems``.
+    methods : list of str
+        Names for ``ExperimentOptions.methods``.
     """
     if name == "keel":
         return list(read_keel()), list(KEEL_CONTENDERS)
