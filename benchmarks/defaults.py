@@ -160,7 +160,7 @@ def report(method: str, names: list[str], errors: Errors, n_splits: int) -> str:
     regret = errors / errors.min(axis=1, keepdims=True) - 1.0
     mean, worst = regret.mean(axis=0), regret.max(axis=0)
     order = np.argsort(mean, kind="stable")
-    kinds = {"paper": [], "KEEL": [], "embeddings": []}
+    kinds: dict[str, list[int]] = {"paper": [], "KEEL": [], "embeddings": []}
     for i, name in enumerate(names):
         kinds[
             "KEEL" if name.startswith("keel") else "embeddings" if name in _EMBEDDINGS else "paper"

@@ -68,8 +68,8 @@ class NeighborhoodRefinement(LinearMap):
     penalty : float, default=300.0
         Weight mu of the distance from the first map. It is divided by the number of samples.
     temperature : float, default=2.0
-        Temperature tau in units of the median squared distance to the nearest sample of the own class, in the
-        first map.
+        Temperature tau in units of the median squared distance to the nearest sample of the own
+        class, in the first map.
     n_rounds : int, default=5
         Number of times that candidates are searched. New ones join the earlier ones.
     max_iter : int, default=5

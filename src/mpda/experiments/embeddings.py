@@ -35,7 +35,7 @@ from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
-from mpda.experiments.task import N_FOLDS
+from mpda.experiments.protocol import N_FOLDS
 
 NUMBERS = (8, 16, 32, 64)
 NEIGHBORS = (1, 5)
