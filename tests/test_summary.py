@@ -17,6 +17,7 @@ from mpda.experiments.error_tables import (
     error_table,
     rank_methods,
     rank_table,
+    ratio_table,
     summary_csv,
 )
 from mpda.experiments.published import PublishedResult, find_published, read_published
@@ -140,6 +141,29 @@ def test_significant_differences_are_bold():
     text = difference_table(estimates, ["digits", "semeion"], ["MPDA", "LFDA", "LFDA ridge"])
     assert "| MPDA minus LFDA | **-4.00** |  |" in text
     assert "| MPDA minus LFDA ridge | +0.00 |  |" in text
+
+
+def test_ratios_to_the_best_method_without_refinement():
+    errors = {
+        "LDA": (2.0, 8.0, 9.0, 5.0),
+        "PCA": (4.0, 4.0, 10.0, 4.0),
+        "MPDA tuned refined": (1.0, 4.0, 18.0, 2.0),
+        "NCA from MPDA": (0.5, 1.0, 1.0),
+    }
+    problems = ["coil20", "face_detection", "face_detection_equalized", "vehicle"]
+    estimates = {
+        (problem, name): estimate([value, value])
+        for name, values in errors.items()
+        for problem, value in zip(problems, values, strict=False)
+    }
+    text = ratio_table(estimates, problems, [*errors])
+    assert "| best without refinement | LDA | PCA | LDA | PCA |  |" in text
+    # The faces count once, with sqrt(1 * 2): (0.5 * sqrt(2) * 0.5)^(1/3).
+    typical = (0.25 * 2**0.5) ** (1 / 3)
+    assert f"| MPDA tuned refined | 0.50 | 1.00 | 2.00 | 0.50 | {typical:.3f} (3) |" in text
+    assert "| NCA from MPDA | 0.25 | 0.25 | 0.11 |  | " in text
+    assert ratio_table(estimates, problems, ["LDA", "PCA"]) == ""
+    assert ratio_table(estimates, problems, ["NCA from MPDA"]) == ""
 
 
 def test_ranks_count_versions_of_one_data_set_once():

@@ -218,10 +218,12 @@ def select_minimum(
     Returns
     -------
     Selection
-        Of a refinement, that of the two stages of `DiscriminantSearchCV`.
+        Of a refinement, that of the two stages of `DiscriminantSearchCV`, unless there are only
+        numbers of components to select from.
     """
     assert contender.method is not None
-    if not contender.method.start:
+    has_one_stage = contender.dimensions is not None and not contender.grid
+    if not contender.method.start or has_one_stage:
         folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(X, y)
         return compute_scores(contender, contender.grid, X, y, list(folds)).select_best()
     search = _fit_search(contender, contender.grid, X, y, n_folds, seed)

@@ -33,9 +33,9 @@ from mpda.experiments import experiment
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
-from mpda.experiments.protocol import N_FOLDS
 
 NUMBERS = (8, 16, 32, 64)
 NEIGHBORS = (1, 5)

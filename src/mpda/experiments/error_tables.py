@@ -16,7 +16,7 @@ import numpy as np
 from mpda import assessment
 from mpda.assessment import ErrorEstimate
 from mpda.assessment.significance import RankComparison, compare_ranks
-from mpda.experiments.paper_methods import CONTENDERS, SAME_SEARCH
+from mpda.experiments.paper_methods import CONTENDERS, SAME_SEARCH, SECOND_STAGE
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.published import find_published
 from mpda.experiments.row_store import Row
@@ -174,6 +174,47 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
             bold = pair in comparisons and comparisons[pair].is_significant
             line.append(f"**{text}**" if bold else text)
     return format_markdown(["difference", *_titles(problems)], lines.values()) if lines else ""
+
+
+def ratio_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> str:
+    """Make the table of the errors of second stages over the best error without one.
+
+    Parameters
+    ----------
+    estimates : mapping of (problem, method) to ErrorEstimate
+        Errors of the splits.
+    problems, methods : sequence of str
+        Columns of the table, and the methods that are compared.
+
+    Returns
+    -------
+    str
+        Ratios of mean errors in Markdown, with the geometric mean over data sets; empty if there
+        is no second stage or nothing to compare it with. Problems of one data set count once in
+        the mean: their ratios are averaged.
+    """
+    refined = [name for name in methods if name in SECOND_STAGE]
+    means: dict[str, dict[str, float]] = {name: {} for name in refined}
+    best: dict[str, str] = {}
+    for problem in problems:
+        known = {m: estimates[problem, m].mean for m in methods if (problem, m) in estimates}
+        others = [name for name in known if name not in SECOND_STAGE]
+        if others:
+            best[problem] = min(others, key=lambda name: known[name])
+            for name in set(refined) & known.keys():
+                means[name][problem] = known[name] / known[best[problem]]
+    if not any(means.values()):
+        return ""
+    lines = [["best without refinement", *(best.get(problem, "") for problem in problems), ""]]
+    for name, ratios in means.items():
+        by_dataset: dict[str, list[float]] = {}
+        for problem, ratio in ratios.items():
+            by_dataset.setdefault(PROBLEMS[problem].dataset, []).append(np.log(ratio))
+        typical = np.exp(np.mean([np.mean(logs) for logs in by_dataset.values()] or [np.nan]))
+        cells = [f"{ratios[problem]:.2f}" if problem in ratios else "" for problem in problems]
+        lines.append([name, *cells, f"{typical:.3f} ({len(by_dataset)})" if ratios else ""])
+    header = ["ratio of mean errors", *_titles(problems), "geometric mean (data sets)"]
+    return format_markdown(header, lines)
 
 
 def rank_methods(

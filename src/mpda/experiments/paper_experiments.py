@@ -85,6 +85,8 @@ def _run_errors(name: str, default: Sequence[str], options: ExperimentOptions) -
     for reading, text in error_tables.READINGS.items():
         table = error_tables.difference_table(estimates[reading], problems, methods)
         sections[f"Differences of mean errors {text}"] = table
+    ratios = error_tables.ratio_table(estimates["cv"], problems, methods)
+    sections["Second stages: their error over the lowest without one, selected alike"] = ratios
     # The paper's errors are those at the best number of components on the test samples.
     comparison = error_tables.comparison_table(estimates["best"], problems, methods)
     sections["Comparison with the paper's numbers"] = comparison

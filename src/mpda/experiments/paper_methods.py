@@ -146,6 +146,12 @@ _CONTENDERS = (
         "components",
     ),
 )
+# Methods that refine the map of another one.
+SECOND_STAGE = tuple(
+    contender.name
+    for contender in _CONTENDERS
+    if contender.name.endswith("refined") or contender.name == "NCA from MPDA"
+)
 # Methods whose search has the same ridges, powers and numbers of components.
 SAME_SEARCH = tuple(contender.name for contender in _CONTENDERS if contender.name.endswith("tuned"))
 CONTENDERS = MappingProxyType({contender.name: contender for contender in _CONTENDERS})
