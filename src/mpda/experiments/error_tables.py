@@ -210,7 +210,8 @@ def ratio_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> s
         by_dataset: dict[str, list[float]] = {}
         for problem, ratio in ratios.items():
             by_dataset.setdefault(PROBLEMS[problem].dataset, []).append(np.log(ratio))
-        typical = np.exp(np.mean([np.mean(logs) for logs in by_dataset.values()] or [np.nan]))
+        logs = [np.mean(values) for values in by_dataset.values()]
+        typical = np.exp(np.mean(logs)) if logs else np.nan
         cells = [f"{ratios[problem]:.2f}" if problem in ratios else "" for problem in problems]
         lines.append([name, *cells, f"{typical:.3f} ({len(by_dataset)})" if ratios else ""])
     header = ["ratio of mean errors", *_titles(problems), "geometric mean (data sets)"]

@@ -21,7 +21,7 @@ from mpda._lib.arrays import (
     take,
     to_device,
 )
-from mpda._lib.threads import map_threads
+from mpda._lib.threads import BlockMap, map_serially
 
 # Distances that are computed at a time: 32 MB. Smaller blocks make slower matrix products.
 _SEARCH_ENTRIES = 4_000_000
@@ -36,7 +36,7 @@ def search_candidates(
     queries: Sequence[Ints],
     n_own: int,
     n_all: int,
-    n_jobs: int | None = None,
+    map_blocks: BlockMap = map_serially,
 ) -> Array:
     """Find the candidates of the query samples in the current map.
 
@@ -52,8 +52,8 @@ def search_candidates(
         Number of neighbours in the own class, k_own.
     n_all : int
         Number of neighbours among all samples, k_all.
-    n_jobs : int, default=None
-        Number of threads on the host.
+    map_blocks : callable, default=map_serially
+        Applies a function to blocks of queries, perhaps in threads. Used on the host only.
 
     Returns
     -------
@@ -63,13 +63,13 @@ def search_candidates(
     """
     xp = array_namespace(Z)
     every_query = to_device(np.concatenate(queries), Z)
-    nearest = _search_nearest(Z, every_query, n_all, n_jobs)
+    nearest = _search_nearest(Z, every_query, n_all, map_blocks)
     own = []
     for class_members, class_queries in zip(members, queries, strict=True):
         if class_queries.size:
             rows = to_device(class_members, Z)
             places = to_device(np.searchsorted(class_members, class_queries), Z)
-            nearest_own = _search_nearest(take(Z, rows), places, n_own, n_jobs)
+            nearest_own = _search_nearest(take(Z, rows), places, n_own, map_blocks)
             own.append(take(rows, nearest_own))
     return xp.concat([xp.concat(own), nearest], axis=1)
 
@@ -102,7 +102,7 @@ def merge_candidates(queries: Array, *candidates: Array) -> Array:
     return xp.where(joined < behind, joined, queries[:, None])
 
 
-def _search_nearest(Z: Array, queries: Array, k: int, n_jobs: int | None) -> Array:
+def _search_nearest(Z: Array, queries: Array, k: int, map_blocks: BlockMap) -> Array:
     """Find the k + 1 nearest samples of Z for each query (q, k + 1), filled with the query.
 
     The query itself is among them, unless it has k + 1 copies.
@@ -118,7 +118,7 @@ def _search_nearest(Z: Array, queries: Array, k: int, n_jobs: int | None) -> Arr
     blocks = iter_slices(queries.shape[0], block_entries(Z, _SEARCH_ENTRIES) // n)
     if is_numpy(Z):
         search = partial(_search_block, Z, queries, np.ascontiguousarray(others), n_found)
-        nearest = xp.concat(map_threads(search, blocks, n_jobs))
+        nearest = xp.concat(map_blocks(search, blocks))
     else:
         found = []
         for block in blocks:

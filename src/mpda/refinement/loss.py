@@ -27,10 +27,12 @@ from mpda._lib.arrays import (
     take,
     zeros,
 )
-from mpda._lib.threads import map_threads
+from mpda._lib.threads import BlockMap, map_serially
 
 # Coordinates of candidates that are compared at a time: 2 MB, which stay in the cache.
 _BLOCK_ENTRIES = 250_000
+# Below this share of the own class the exponentials of its candidates lose digits.
+_SMALLEST_SHARE = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +83,8 @@ class RefinementLoss:
         tau, in the units of squared distances.
     penalty : float
         mu.
-    n_jobs : int, default=None
-        Number of threads on the host.
+    map_blocks : callable, default=map_serially
+        Applies a function to blocks of queries, perhaps in threads.
     """
 
     X: Array
@@ -90,7 +92,7 @@ class RefinementLoss:
     start: Array
     temperature: float
     penalty: float
-    n_jobs: int | None = None
+    map_blocks: BlockMap = map_serially
 
     def __call__(self, T: Array) -> tuple[float, Array]:
         """Evaluate the loss.
@@ -121,9 +123,7 @@ class RefinementLoss:
         """Return the sum of the first term over queries, and Lap(W) Z (n, r)."""
         xp, sets = array_namespace(Z), self.sets
         blocks = _iter_blocks(Z, sets)
-        # Threads only on the host: a device queues its work by itself.
-        n_jobs = self.n_jobs if is_numpy(Z) else 1
-        results = map_threads(partial(self._evaluate_block, Z), blocks, n_jobs)
+        results = self.map_blocks(partial(self._evaluate_block, Z), blocks)
         losses, weights, own_forces = zip(*results, strict=True)
         forces = self._sum_by_candidate(xp.concat(weights), Z)
         # Summed in the order of the blocks, so that the number of threads changes nothing.
@@ -133,16 +133,10 @@ class RefinementLoss:
         """Return the loss of a block of queries, V (b, K), and sum_j V_ij (z_i - z_j) (b, r)."""
         xp, sets = array_namespace(Z), self.sets
         gaps = _gaps(Z, sets, block)
-        logits = xp.sum(gaps * gaps, axis=2) * (-1.0 / self.temperature)
+        logits = _squares(gaps) * (-1.0 / self.temperature)
         logits = xp.where(sets.is_filling[block, :], -xp.inf, logits)
-        is_own = sets.is_own[block, :]
-        log_all, p = _log_sum(logits)
-        log_own, q = _log_sum(xp.where(is_own, logits, -xp.inf))
-        # A sample that is alone in its class adds nothing.
-        has_own = xp.any(is_own, axis=1)
-        loss = float(xp.sum(xp.where(has_own, log_all - log_own, 0.0)))
-        v = xp.where(has_own[:, None], q - p, 0.0)
-        return loss, v, (xp.matrix_transpose(gaps) @ v[:, :, None])[:, :, 0]
+        losses, v = _compare(logits, sets.is_own[block, :])
+        return float(xp.sum(losses)), v, (v[:, None, :] @ gaps)[:, 0, :]
 
     def _sum_by_candidate(self, V: Array, Z: Array) -> Array:
         """Return sum_i V_ij (z_j - z_i) for every sample j (n, r)."""
@@ -183,8 +177,8 @@ def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
     squares = []
     for block in _iter_blocks(Z, sets):
         gaps = _gaps(Z, sets, block)
-        distances = xp.sum(gaps * gaps, axis=2)
-        squares.append(xp.min(xp.where(sets.is_own[block, :], distances, xp.inf), axis=1))
+        distances = xp.where(sets.is_own[block, :], _squares(gaps), xp.inf)
+        squares.append(xp.min(distances, axis=1))
     return xp.concat(squares)
 
 
@@ -197,6 +191,33 @@ def _iter_blocks(Z: Array, sets: CandidateSets) -> Iterator[slice]:
 def _gaps(Z: Array, sets: CandidateSets, block: slice) -> Array:
     """Return z_i - z_j for the candidates j of a block of queries i (b, K, r)."""
     return take(Z, sets.queries[block])[:, None, :] - take(Z, sets.candidates[block, :])
+
+
+def _squares(gaps: Array) -> Array:
+    """Return the squared lengths (b, K) of gaps (b, K, r)."""
+    if is_numpy(gaps):  # in a third of the time, without a copy
+        return np.asarray(np.einsum("bkr,bkr->bk", gaps, gaps))
+    return array_namespace(gaps).sum(gaps * gaps, axis=2)
+
+
+def _compare(logits: Array, is_own: Array) -> tuple[Array, Array]:
+    """Return log sum over all - log sum over the own class (b,), and V = Q - P (b, K).
+
+    A sample that is alone in its class adds nothing.
+    """
+    xp = array_namespace(logits)
+    log_all, p = _log_sum(logits)
+    own = xp.where(is_own, p, 0.0)
+    shares = xp.sum(own, axis=1)
+    has_own = xp.any(is_own, axis=1)
+    if bool(xp.any(has_own & (shares < _SMALLEST_SHARE))):
+        log_own, q = _log_sum(xp.where(is_own, logits, -xp.inf))
+        losses = log_all - log_own
+    else:
+        shares = xp.where(has_own, shares, 1.0)
+        losses, q = -xp.log(shares), own / shares[:, None]
+    v = xp.where(has_own[:, None], q - p, 0.0)
+    return xp.where(has_own, losses, 0.0), v
 
 
 def _log_sum(logits: Array) -> tuple[Array, Array]:

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from mpda._lib.array_types import Array, Floats, Ints, Labels
-from mpda._lib.arrays import array_namespace, astype, take, to_device, to_host
+from mpda._lib.arrays import array_namespace, astype, is_numpy, take, to_device, to_host
+from mpda._lib.threads import BlockMap, map_serially, open_threads
 from mpda.refinement.candidates import merge_candidates, search_candidates
 from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squares
 
@@ -84,6 +85,21 @@ def refine_map(
     RefinedMap
         The map with its losses.
     """
+    if not is_numpy(X):  # a device queues its work by itself
+        return _refine_in_rounds(X, codes, queries, start, settings, map_serially)
+    # Each product is small, so threads work on blocks of samples and not inside BLAS.
+    with open_threads(settings.n_jobs) as map_blocks:
+        return _refine_in_rounds(X, codes, queries, start, settings, map_blocks)
+
+
+def _refine_in_rounds(
+    X: Array,
+    codes: Labels,
+    queries: Ints,
+    start: Array,
+    settings: RefinementSettings,
+    map_blocks: BlockMap,
+) -> RefinedMap:
     xp = array_namespace(X)
     size = float(xp.sqrt(xp.sum(start * start)))
     members = _group_by_class(np.arange(len(codes)), codes)
@@ -101,7 +117,7 @@ def refine_map(
             class_queries,
             settings.n_own_neighbors,
             settings.n_candidates,
-            settings.n_jobs,
+            map_blocks,
         )
         candidates = [merge_candidates(rows, *candidates, found)]
         is_own = take(device_codes, candidates[0]) == take(device_codes, rows)[:, None]
@@ -110,7 +126,7 @@ def refine_map(
             temperature = settings.temperature * _typical_square(Z, sets)
             if not temperature > 0.0:  # no sample has another one of its class apart from it
                 return RefinedMap(start, [], math.nan)
-        loss = RefinementLoss(X, sets, start, temperature, settings.penalty, settings.n_jobs)
+        loss = RefinementLoss(X, sets, start, temperature, settings.penalty, map_blocks)
         components, curve = _minimize(loss, components, size, settings)
         losses.append(curve)
         if not (np.isfinite(curve).all() and bool(xp.all(xp.isfinite(components)))):
