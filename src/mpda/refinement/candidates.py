@@ -11,11 +11,12 @@ from functools import partial
 
 import numpy as np
 
-from mpda._lib.array_types import Array, Floats, Ints
+from mpda._lib.array_types import Array, Ints
 from mpda._lib.arrays import (
     argsmallest,
     array_namespace,
     block_entries,
+    is_cupy,
     is_numpy,
     iter_slices,
     take,
@@ -53,7 +54,7 @@ def search_candidates(
     n_all : int
         Number of neighbours among all samples, k_all.
     map_blocks : callable, default=map_serially
-        Applies a function to blocks of queries, perhaps in threads. Used on the host only.
+        Applies a function to blocks of queries, perhaps in threads.
 
     Returns
     -------
@@ -116,8 +117,8 @@ def _search_nearest(Z: Array, queries: Array, k: int, map_blocks: BlockMap) -> A
     others = xp.matrix_transpose(xp.concat([-2.0 * Z, norms[:, None]], axis=1))
     ones = xp.ones_like(norms[:1])[:, None]
     blocks = iter_slices(queries.shape[0], block_entries(Z, _SEARCH_ENTRIES) // n)
-    if is_numpy(Z):
-        search = partial(_search_block, Z, queries, np.ascontiguousarray(others), n_found)
+    if is_numpy(Z) or is_cupy(Z):
+        search = partial(_search_block, Z, queries, xp.ascontiguousarray(others), n_found)
         nearest = xp.concat(map_blocks(search, blocks))
     else:
         found = []
@@ -130,28 +131,30 @@ def _search_nearest(Z: Array, queries: Array, k: int, map_blocks: BlockMap) -> A
     return xp.concat([nearest, filling], axis=1)
 
 
-def _search_block(Z: Floats, queries: Ints, others: Floats, k: int, block: slice) -> Ints:
-    """Return the k nearest samples (b, k), in no order, for a block of queries on the host.
+def _search_block(Z: Array, queries: Array, others: Array, k: int, block: slice) -> Array:
+    """Return the k nearest samples (b, k), in no order, for a block of queries.
 
-    ``np.argpartition`` of all distances would take longer than the product. Instead samples are
+    ``argpartition`` of all distances would take longer than the product. Instead samples are
     compared with a bound: the k-th smallest of the minima of groups of samples.
     """
+    xp = array_namespace(Z)
     points = Z[queries[block]]
-    distances = np.column_stack([points, np.ones_like(points[:, :1])]) @ others
+    distances = xp.concatenate([points, xp.ones_like(points[:, :1])], axis=1) @ others
     b, n = distances.shape
     n_groups = min(n, _GROUPS_PER_NEIGHBOR * k)
     grouped = n - n % n_groups
     # A group is every n_groups-th sample, so that minima are taken over rows of memory.
     minima = distances[:, :grouped].reshape(b, -1, n_groups).min(axis=1)
-    minima = np.concatenate([minima, distances[:, grouped:]], axis=1)
-    bounds = np.partition(minima, k - 1, axis=1)[:, k - 1]
+    minima = xp.concatenate([minima, distances[:, grouped:]], axis=1)
+    bounds = xp.partition(minima, k - 1, axis=1)[:, k - 1]
     # In one dimension, where NumPy finds them several times faster than in two.
-    positions = np.flatnonzero(distances <= bounds[:, None])
-    rows, samples = np.divmod(positions, n)
-    counts = np.bincount(rows, minlength=b)
-    columns = np.arange(positions.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    near = np.full((b, counts.max()), np.inf, dtype=distances.dtype)
+    positions = xp.flatnonzero(distances <= bounds[:, None])
+    rows = positions // n
+    counts = xp.bincount(rows, minlength=b)
+    starts = xp.cumsum(counts) - counts
+    columns = xp.arange(positions.size) - starts[rows]
+    near = xp.full((b, int(counts.max())), xp.inf, dtype=distances.dtype)
     near[rows, columns] = distances.ravel()[positions]
-    indices = np.zeros(near.shape, dtype=np.intp)
-    indices[rows, columns] = samples
-    return np.take_along_axis(indices, argsmallest(near, k), axis=1)
+    indices = xp.zeros(near.shape, dtype=positions.dtype)
+    indices[rows, columns] = positions - rows * n
+    return xp.take_along_axis(indices, argsmallest(near, k), axis=1)

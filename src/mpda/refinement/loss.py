@@ -150,12 +150,13 @@ class RefinementLoss:
             return degrees[:, None] * Z - matrix @ Z_queries
         order, segments = sets.by_candidate
         values = take(xp.reshape(V, (-1,)), order)
-        degrees, sums = (astype(zeros(shape, Z), Z.dtype) for shape in ((n,), Z.shape))
+        # A column of ones gives the degrees along with the sums.
+        Z_queries = xp.concat([Z_queries, xp.ones_like(Z_queries[:, :1])], axis=1)
+        sums = astype(zeros((n, Z_queries.shape[1]), Z), Z.dtype)
         for block in iter_slices(order.shape[0], block_entries(Z, _BLOCK_ENTRIES) // Z.shape[1]):
             points = take(Z_queries, order[block] // width)
-            degrees = add_segments(degrees, segments[block], values[block])
             sums = add_segments(sums, segments[block], values[block][:, None] * points)
-        return degrees[:, None] * Z - sums
+        return sums[:, -1:] * Z - sums[:, :-1]
 
 
 def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
