@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from scipy.special import logsumexp
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -230,6 +231,46 @@ def test_search_refuses_a_pipeline_inside():
     inside = NeighborhoodRefinement(make_pipeline(StandardScaler(), MPDA()))
     with pytest.raises(TypeError, match="before the refinement"):
         DiscriminantSearchCV(inside, {"penalty": [300.0]}).fit(X[:200], y[:200])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("entries", [1, 300, 10_000])
+def test_converged_map_does_not_depend_on_blocks_and_threads(monkeypatch, entries, n_jobs):
+    X, y, _ = problem(n=151)
+    X, y = X[:-1], y[:-1]
+    options = {"n_rounds": 2, "max_iter": 2000, "tol": 1e-9}
+    expected = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=1, **options).fit(X, y)
+    monkeypatch.setattr("mpda.refinement.loss._BLOCK_ENTRIES", entries)
+    monkeypatch.setattr("mpda.refinement.candidates._SEARCH_ENTRIES", entries)
+    model = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=n_jobs, **options).fit(X, y)
+    size = np.abs(expected.components_).max()
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-5 * size)
+    losses = [curve[-1] for curve in model.loss_curve_]
+    reference = [curve[-1] for curve in expected.loss_curve_]
+    np.testing.assert_allclose(losses, reference, rtol=1e-8)
+
+
+def test_far_own_samples_keep_their_digits():
+    # The nearest sample of the own class is 50,000 tau farther than one of another class: the
+    # exponentials of the own class underflow.
+    X = np.array([[0.0], [0.1], [1.0], [1.1], [500.0], [500.1]])
+    y = np.array([0, 1, 1, 0, 0, 1])
+    rows = np.arange(6)
+    candidates = np.array([[j for j in rows if j != i] for i in rows])
+    sets = CandidateSets(rows, candidates, y[candidates] == y[:, None])
+    T = np.ones((1, 1))
+    value, gradient = RefinementLoss(X, sets, T, 5.0, 0.0)(T)
+    squares = (X - X.T) ** 2 / 5.0
+    expected = 0.0
+    for i in rows:
+        others = [j for j in rows if j != i]
+        own = [j for j in others if y[j] == y[i]]
+        expected += logsumexp(-squares[i, others]) - logsumexp(-squares[i, own])
+    assert value == pytest.approx(expected / 6, rel=1e-12)
+    assert value > 1e3
+    step = 1e-6
+    slope = (RefinementLoss(X, sets, T, 5.0, 0.0)(T + step)[0] - value) / step
+    assert gradient[0, 0] == pytest.approx(slope, rel=1e-4)
 
 
 @pytest.mark.parametrize("value", [object(), -3, np.nan])
