@@ -133,7 +133,9 @@ def test_automatic_choice_is_reported(table, capsys):
     assert {row[0] for row in rows} == {"PCA", "shrinkage LDA", "LFDA", "MPDA"}
     assert winner[1].removesuffix(" refined") == best[0] == rows[0][0]
     assert winner[1].endswith("refined") == (float(best[2]) < float(best[1]))
-    assert "iris.csv: auto" in Path("r.html").read_text()
+    page = Path("r.html").read_text()
+    assert "iris.csv: auto" in page
+    assert "<dt>error of auto</dt>" in page
     assert any("each refined or not" in text for text in read_results("r.json")["summary"])
     assert call("fit", table, "--label", "species", "--method", "auto", "--set", "alpha=1") == 2
     assert "--method auto compares several" in capsys.readouterr().err
@@ -143,6 +145,9 @@ def test_refined_method_takes_parameters_of_both_stages(table, capsys):
     values = ("--set", "estimator__alpha=0.3", "--set", "penalty=100", "--components", "2")
     words = ("--method", "mpda-refined", "--report", "m.html", "--out", "m.mpda")
     assert call("fit", table, "--label", "species", *words, *values) == 0
+    page = Path("m.html").read_text()
+    assert "<dt>error of MPDA refined</dt>" in page
+    assert 'id="patches"' in page
     fitted = load("m.mpda")["mpda_refined"]
     assert (fitted.penalty, fitted.estimator_.alpha) == (100, 0.3)
     assert call("evaluate", "m.mpda", table) == 0
@@ -422,7 +427,7 @@ def test_output_of_a_method_does_not_enter_the_json(table, capsys):
     words = ("--method", "nca", "--set", "verbose=1", "--json")
     assert call("fit", table, *QUICK, *words) == 0
     streams = capsys.readouterr()
-    assert json.loads(streams.out)["model"]["method"] == "NeighborhoodComponentsAnalysis"
+    assert json.loads(streams.out)["model"]["method"] == "NCA"
     assert "NeighborhoodComponentsAnalysis" in streams.err
 
 

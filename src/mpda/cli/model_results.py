@@ -116,10 +116,12 @@ class MeasuredModel:
         sections = collect_model_sections(
             self.selected.model, table, Z, self._predict(), caption, self.image_shape
         )
+        sections["model"]["method"] = self.method  # as in the comparison, not the name of the class
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)
         # The patches were cut in the space after scaling and PCA, so that space is drawn.
         projection = mapping.steps[-1][1]
+        projection = getattr(projection, "estimator_", projection)  # the start of a refinement
         if hasattr(projection, "patch_labels_"):
             X = mapping[:-1].transform(table.to_frame()) if len(mapping.steps) > 1 else table.X
             sections["partition"] = collect.collect_partition(
