@@ -18,6 +18,8 @@ if TYPE_CHECKING:
         NeighborhoodRefinement as NeighborhoodRefinement,
     )
     from mpda.estimators._pmpda import PMPDA as PMPDA
+    from mpda.estimators._tangent_embedding import PFE as PFE
+    from mpda.estimators._tangent_embedding import TSIMR as TSIMR
     from mpda.io.model_files import load as load
     from mpda.io.model_files import save as save
 
@@ -37,7 +39,9 @@ _MODULES = {
     "MPDA": "mpda.estimators._mpda",
     "ManifoldPartition": "mpda.estimators._manifold_partition",
     "NeighborhoodRefinement": "mpda.estimators._neighborhood_refinement",
+    "PFE": "mpda.estimators._tangent_embedding",
     "PMPDA": "mpda.estimators._pmpda",
+    "TSIMR": "mpda.estimators._tangent_embedding",
     "load": "mpda.io.model_files",
     "save": "mpda.io.model_files",
 }

@@ -13,7 +13,7 @@ from typing import Any
 # scikit-learn move between versions.
 _ESTIMATORS = {
     "mpda": "GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA ManifoldPartition "
-    "NeighborhoodRefinement PMPDA",
+    "NeighborhoodRefinement PFE PMPDA TSIMR",
     "mpda.model_selection": "DiscriminantSearchCV",
     "sklearn.cluster": "AgglomerativeClustering Birch BisectingKMeans DBSCAN HDBSCAN KMeans "
     "MeanShift MiniBatchKMeans SpectralClustering",
