@@ -290,6 +290,12 @@ def check_laws(model: Any, X: Any, y: Any) -> None:
         return
     is_single = not isinstance(X, list) and np.asarray(X).dtype == np.float32
     dtype = np.float32 if is_single else np.float64
+    if hasattr(model, "embedding_"):
+        Z = model.transform(X)
+        assert Z.dtype == model.embedding_.dtype == dtype
+        assert Z.shape == (n, len(model.get_feature_names_out())) == (n, model.n_components)
+        assert np.isfinite(Z).all(), "the embedding is not finite"
+        return
     components = model.components_
     r = len(components)
     assert components.shape == (r, d), f"components have shape {components.shape}"

@@ -36,7 +36,7 @@ def make_small(kind):
 METHODS = [
     make_small(kind)
     for kind in (getattr(mpda, name) for name in mpda.__all__)
-    if inspect.isclass(kind) and hasattr(kind, "transform")
+    if inspect.isclass(kind) and hasattr(kind, "inverse_transform")  # linear ones
 ]
 MAPS = [
     *METHODS,

@@ -24,7 +24,7 @@ MIN_CHECKS = {
 # Fewer starts and folds run the same code in less time.
 QUICK = {"LSDR": {"init": "pca", "n_folds": 2}}
 # The checks draw blobs that are far apart; with fewer neighbours their graph has several parts.
-QUICK |= dict.fromkeys(("TSIMR", "PFE"), {"n_neighbors": 25})
+QUICK |= {name: {"n_neighbors": 25} for name in ("TSIMR", "PFE")}
 ESTIMATORS = [
     getattr(mpda, name)(**QUICK.get(name, {}))
     for name in mpda.__all__

@@ -15,7 +15,16 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
-from mpda._lib.validation import check_count, check_number, check_option
+from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
+from mpda._lib.validation import (
+    check_count,
+    check_not_constant,
+    check_number,
+    check_option,
+    feature_range,
+    refuse_dask,
+    scale_exponent,
+)
 from mpda.discriminant.block_rows import build_block_rows
 from mpda.discriminant.eigenproblem import fix_signs
 from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patch_tangents
@@ -60,8 +69,17 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         r, k = (check_count(name, getattr(self, name)) for name in ("n_components", "n_neighbors"))
         m = check_count("tangent_dimension", self.tangent_dimension or r)
+        refuse_dask(self, X)
+        if is_dispatched(X):
+            name = type(self).__name__
+            raise TypeError(f"{name} works on NumPy arrays: give X as a NumPy array.")
+        refuse_accelerator(X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=3)
-        points = ClassPoints(X.astype(np.float64))
+        low, high = feature_range(X)
+        check_not_constant(low, high)
+        # Scaled by a power of two: squares of the largest floats would overflow.
+        exponent = scale_exponent(low, high)
+        points = ClassPoints(np.ldexp(X.astype(np.float64), -exponent))
         n, d = points.X.shape
         if m > min(k, d, n - 1):
             raise ValueError(
@@ -73,14 +91,19 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         _check_connected(embedded, k)
         self.patch_labels_ = patches = self._find_patches(points.X)
         tangents = _find_tangents(points.X, patches, neighbors, m)
+        if not tangents.mask.any():
+            raise ValueError(
+                "There is no tangent vector: all samples and their neighbours are copies of each "
+                "other."
+            )
         form = build_within_form(embedded, patches, tangents)
         K = sample_block(embedded, patches, tangents)
         edges = embedded.graph.edges
         L = csr_array(graph_laplacian(edges, np.ones(len(edges)), n))
         embedding, fields, self.eigenvalues_ = self._solve(L, K, form)
-        self.embedding_ = embedding.astype(X.dtype)
+        self.embedding_ = np.ldexp(embedding, exponent).astype(X.dtype)
         self.tangent_bases_, self.fields_ = tangents.bases, fields
-        self._X = X
+        self._X, self._exponent = X, exponent
         return self
 
     def fit_transform(self, X: ArrayLike, y: Any = None) -> Floats:
@@ -115,8 +138,9 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         check_is_fitted(self, "embedding_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        search = NearestNeighbors(n_neighbors=1).fit(self._X)
-        nearest = search.kneighbors(X, return_distance=False)[:, 0]
+        points, queries = (np.ldexp(values, -self._exponent) for values in (self._X, X))
+        search = NearestNeighbors(n_neighbors=1).fit(points)
+        nearest = search.kneighbors(queries, return_distance=False)[:, 0]
         patches = self.patch_labels_[nearest]
         offsets = X.astype(np.float64) - self._X[nearest]
         local = np.einsum("nd,ndm->nm", offsets, self.tangent_bases_[patches])
