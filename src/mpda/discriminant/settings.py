@@ -70,7 +70,7 @@ class ClassSettings:
     partition_neighbors : int
         k' of the neighbour lists that the partition uses.
     anchors : bool
-        True if W joins the means of patches instead of samples.
+        True if W joins samples to the means of their patches, and these means to each other.
     """
 
     n_neighbors: int

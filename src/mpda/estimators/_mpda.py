@@ -95,7 +95,8 @@ class MPDA(LinearMap):
         Pairs with an affinity: neighbours, as in the paper, or all pairs of a class, as in the
         authors' program.
     anchors : bool, default=False
-        If True, W joins the means of patches instead of samples: faster and less accurate.
+        If True, W joins each sample to the mean of its patch, and these means to their nearest
+        ones, instead of samples to samples. Less accurate, and not faster.
     neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
         Search for neighbours inside a class. "auto" and "exact" compare all pairs. "faiss" (the
         extra ``mpda[faiss]``) is approximate in classes of more than 20,000 samples. A neighbours
