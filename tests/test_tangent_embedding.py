@@ -3,43 +3,18 @@
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
+from command_calls import call
 from mpda import PFE, TSIMR, ManifoldPartition
 from mpda.discriminant.block_rows import build_block_rows
 from mpda.discriminant.tangents import TangentBases
 from mpda.discriminant.within_form import build_within_form, sample_block
 from mpda.estimators._tangent_embedding import _find_tangents
+from mpda.experiments.fields import affine_residual, draw_swiss_roll, rigid_residual
 from mpda.neighbors.graph import EmbeddedGraph, graph_laplacian, symmetric_graph
 from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
-
-LENGTH, HEIGHT = 90.0, 21.0
-
-
-def swiss_roll(n, seed, hole=False):
-    """Draw samples of a sheet (arc length, height) and roll it up."""
-    rng = np.random.default_rng(seed)
-    sheet = rng.uniform(size=(4 * n, 2)) * [LENGTH, HEIGHT]
-    if hole:
-        inside = np.abs(sheet - [LENGTH / 2, HEIGHT / 2]) < [12.0, 4.0]
-        sheet = sheet[~inside.all(axis=1)]
-    sheet = sheet[:n]
-    angles = np.linspace(1.5 * np.pi, 4.5 * np.pi, 20_001)
-    arcs = 0.5 * (angles * np.sqrt(1 + angles**2) + np.arcsinh(angles))
-    t = np.interp(sheet[:, 0], arcs - arcs[0], angles)
-    return np.column_stack([t * np.cos(t), sheet[:, 1], t * np.sin(t)]), sheet
-
-
-def rigid_residual(sheet, embedding):
-    """Return the share of the variance that no rotation of the embedding explains."""
-    A, B = sheet - sheet.mean(axis=0), embedding - embedding.mean(axis=0)
-    u, _, v = np.linalg.svd(B.T @ A)
-    return ((A - B @ u @ v) ** 2).sum() / (A**2).sum()
-
-
-def affine_residual(sheet, embedding):
-    A, B = sheet - sheet.mean(axis=0), embedding - embedding.mean(axis=0)
-    return ((A - B @ np.linalg.lstsq(B, A, rcond=None)[0]) ** 2).sum() / (A**2).sum()
 
 
 def small_problem(n_patches):
@@ -114,7 +89,7 @@ def test_linear_functions_on_flat_data_have_no_energy(partition):
 @pytest.mark.parametrize("hole", [False, True])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_swiss_roll_is_unrolled(seed, hole):
-    X, sheet = swiss_roll(1000, seed, hole)
+    X, sheet = draw_swiss_roll(1000, seed, hole=hole)
     assert rigid_residual(sheet, PFE(2).fit_transform(X)) < 1e-3
     assert rigid_residual(sheet, PFE(2, partition="auto").fit_transform(X)) < 3e-3
     assert affine_residual(sheet, TSIMR(2).fit_transform(X)) < 1e-2
@@ -123,7 +98,7 @@ def test_swiss_roll_is_unrolled(seed, hole):
 
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_patches_of_one_sample_equal_the_form_of_samples(kind):
-    X, _ = swiss_roll(300, 0)
+    X, _ = draw_swiss_roll(300, 0)
     alone = kind(2).fit(X)
     patches = kind(2, partition=ManifoldPartition(max_patch_size=1)).fit(X)
     assert len(np.unique(patches.patch_labels_)) == 300
@@ -134,7 +109,7 @@ def test_patches_of_one_sample_equal_the_form_of_samples(kind):
 
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_new_samples_are_expanded_at_the_nearest_one(kind):
-    X, sheet = swiss_roll(1200, 2)
+    X, sheet = draw_swiss_roll(1200, 2)
     model = kind(2).fit(X[:1000])
     np.testing.assert_allclose(model.transform(X[:1000]), model.embedding_)
     mapped = model.transform(X[1000:])
@@ -148,7 +123,7 @@ def test_new_samples_are_expanded_at_the_nearest_one(kind):
 
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_single_precision_is_kept(kind):
-    X, _ = swiss_roll(200, 0)
+    X, _ = draw_swiss_roll(200, 0)
     model = kind(2).fit(X.astype(np.float32))
     assert model.embedding_.dtype == model.transform(X.astype(np.float32)).dtype == np.float32
 
@@ -182,8 +157,38 @@ def test_errors_say_what_to_do(kind):
         TSIMR(2, gamma=-1.0).fit(X)
 
 
+def test_residuals_of_known_maps():
+    rng = np.random.default_rng(0)
+    sheet = rng.normal(size=(100, 2))
+    turned = sheet @ np.array([[0.6, -0.8], [0.8, 0.6]]) + 3.0
+    assert rigid_residual(sheet, turned) < 1e-20
+    stretched = turned * [1.0, 2.0]
+    assert affine_residual(sheet, stretched) < 1e-20 < 0.1 < rigid_residual(sheet, stretched)
+    noise = rng.normal(size=(100, 2))
+    assert affine_residual(sheet, noise) > 0.9
+
+
+def test_command_writes_both_tables(tmp_path, monkeypatch):
+    words = ("--data", tmp_path / "none", "--out", tmp_path / "out", "--quiet")
+    assert call("reproduce", "fields", "--datasets", "coil20", *words) == 1
+    X, y = load_digits(return_X_y=True)
+    load = "mpda.experiments.fields.load_samples"
+    monkeypatch.setattr(load, lambda problem, directory: (X[:300], y[:300]))
+    words = ("--datasets", "swiss-roll", "coil20", "--data", tmp_path, "--out", tmp_path / "out")
+    assert call("reproduce", "fields", *words, "--splits", "1", "--quiet") == 0
+    text = (tmp_path / "out" / "fields.md").read_text()
+    rows = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if "|" in line}
+    residuals = [float(cell) for cell in rows["PFE, every sample"].split(" | ")[1:3]]
+    X, sheet = draw_swiss_roll(1000, 0)
+    Z = PFE(2).fit_transform(X)
+    expected = [rigid_residual(sheet, Z), affine_residual(sheet, Z)]
+    np.testing.assert_allclose(residuals, expected, atol=2e-5)
+    assert set(rows) >= {"Isomap", "LTSA", "TSIMR, patches"}
+    assert text.count("| COIL20, ") == 4
+
+
 def test_large_gamma_of_curved_data_leaves_the_laplacian():
-    X, _ = swiss_roll(300, 0)
+    X, _ = draw_swiss_roll(300, 0)
     rigid = TSIMR(1, gamma=1e8, n_neighbors=8, tangent_dimension=2).fit(X)
     edges = symmetric_graph(find_neighbors(ClassPoints(X), 8)).edges
     L = graph_laplacian(edges, np.ones(len(edges)), 300)

@@ -23,6 +23,7 @@ from mpda.experiments.embeddings import (
     run_embeddings,
 )
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
+from mpda.experiments.fields import FIELD_SETS, run_fields
 from mpda.experiments.keel import KEEL_CONTENDERS, run_keel
 from mpda.experiments.keel import read_published as read_keel
 from mpda.experiments.paper_methods import CONTENDERS, SAME_SEARCH
@@ -222,6 +223,7 @@ EXPERIMENTS: Mapping[str, Callable[[ExperimentOptions], ExperimentResult]] = {
     "partition": _run_partition,
     "keel": run_keel,
     "embeddings": run_embeddings,
+    "fields": run_fields,
 }
 
 
@@ -244,6 +246,8 @@ def find_choices(name: str) -> tuple[list[str], list[str]]:
         return list(read_keel()), list(KEEL_CONTENDERS)
     if name == "embeddings":
         return list(EMBEDDING_SETS), list(EMBEDDING_CONTENDERS)
+    if name == "fields":
+        return list(FIELD_SETS), []
     return list(PROBLEMS), list(CONTENDERS)
 
 
