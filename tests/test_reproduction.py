@@ -12,10 +12,10 @@ from sklearn.pipeline import Pipeline
 
 from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, datasets, split
 from mpda.experiments.paper_experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, make_variants
-from mpda.experiments.paper_methods import SAME_SEARCH
+from mpda.experiments.paper_methods import SAME_SEARCH, select_contenders
 from mpda.experiments.protocol import equalize_histograms
 from mpda.experiments.published import read_published
-from mpda.experiments.task import Task, measure_errors
+from mpda.experiments.task import Task, measure_errors, run_task
 from mpda.model_selection import classification_curve
 
 DIGITS = PROBLEMS["digits"]
@@ -61,6 +61,29 @@ def test_usps_has_a_hundred_images_of_each_digit_in_two_classes(tmp_path, monkey
             np.testing.assert_array_equal(np.bincount(digits), 100)
             np.testing.assert_array_equal(y_half, [int(d in first_class) for d in digits])
         assert not {row.tobytes() for row in samples.X} & {row.tobytes() for row in samples.X_test}
+
+
+def test_usps_is_run_with_and_without_pca(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(10), 250)
+    X = rng.normal(size=(2500, 5)) @ rng.normal(size=(5, 110)) + 0.1 * rng.normal(size=(2500, 110))
+    monkeypatch.setattr(datasets, "load", lambda name, directory: (X, y))
+    lengths = {}
+    for name in ("usps_eo", "usps_eo_raw"):
+        row = run_task(Task(PROBLEMS[name], CONTENDERS["PCA"], 1, name), tmp_path)
+        lengths[name] = max(row["dimensions"])
+    assert lengths["usps_eo"] < 10
+    assert lengths["usps_eo_raw"] == 110
+
+
+def test_pmpda_has_a_smaller_grid_on_usps():
+    (small,) = select_contenders(["PMPDA"], ["usps_eo", "usps_sl_raw"])
+    (full,) = select_contenders(["PMPDA"], ["usps_eo", "semeion"])
+    assert full is CONTENDERS["PMPDA"]
+    assert small.name == "PMPDA"
+    for name, values in small.grid.items():
+        assert set(values) <= set(full.grid[name])
+    assert set(small.grid["n_neighbors"]) < set(full.grid["n_neighbors"])
 
 
 def test_histograms_are_equalized_as_in_a_textbook():

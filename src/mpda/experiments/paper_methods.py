@@ -7,6 +7,7 @@ contender of its own.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -146,6 +147,33 @@ _CONTENDERS = (
         "components",
     ),
 )
+# A smaller grid where the full one would take hours for a split: large classes of USPS.
+_USPS_GRIDS = {
+    "PMPDA": {"n_neighbors": (10, 20), "gamma": (0.1, 1.0), "alpha": method("PMPDA").grid["alpha"]}
+}
+
+
+def select_contenders(names: Sequence[str], problems: Sequence[str]) -> list[Contender]:
+    """Return contenders with the grids that they have on these problems.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Keys of ``CONTENDERS``.
+    problems : sequence of str
+        Names of problems.
+
+    Returns
+    -------
+    list of Contender
+        With a smaller grid for PMPDA if all problems are those of USPS.
+    """
+    chosen = [CONTENDERS[name] for name in names]
+    if not all(problem.startswith("usps") for problem in problems):
+        return chosen
+    return [replace(c, grid=_USPS_GRIDS.get(c.name, c.grid)) for c in chosen]
+
+
 # Methods that refine the map of another one.
 SECOND_STAGE = tuple(
     contender.name

@@ -68,8 +68,11 @@ class Task:
         # Rows of files are found by this hash: renaming a key, or a field of Problem, would orphan
         # every row that was ever stored. The keys are therefore older than some of the names.
         method = self.contender.method
+        problem = {**asdict(self.problem), "classes": sorted(self.problem.classes)}
+        if self.problem.reduced:  # younger than the first rows
+            del problem["reduced"]
         content = {
-            "problem": {**asdict(self.problem), "classes": sorted(self.problem.classes)},
+            "problem": problem,
             "data": self.data,
             "name": self.contender.name,
             "path": method.path if method else None,
@@ -157,7 +160,7 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", category)
         raw = samples = split(task.problem, directory, task.seed)
-        energy = default_pca_energy(raw.X.shape[1])
+        energy = default_pca_energy(raw.X.shape[1]) if task.problem.reduced else None
         steps = make_preprocessing(scaled=False, energy=energy)
         if contender.method is not None:
             samples = preprocess(raw, steps)
