@@ -43,7 +43,7 @@ def test_experiments_write_tables_and_figures(tmp_path):
     )
     for name, files in (
         ("table2", {"table2.md", "table2.csv"}),
-        ("dimension", {"dimension.png", "dimension.svg"}),
+        ("dimension", {f"dimension{end}" for end in (".png", ".svg", "-paper.png", "-paper.svg")}),
         ("table1", {"table1.md"}),
         ("partition", {"partition.png", "partition.svg", "partition.md"}),
     ):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # The parser needs the names before the module of the experiments is imported.
 ExperimentName = StrEnum(
     "ExperimentName",
-    "TABLE1 TABLE2 DIMENSION RANKS SENSITIVITY USPS PARTITION KEEL EMBEDDINGS FIELDS",
+    "TABLE1 TABLE2 DIMENSION RANKS SENSITIVITY USPS PARTITION KEEL EMBEDDINGS FIELDS CLAIMS",
 )
 ExperimentName.__doc__ = "Experiments of the paper."
 
