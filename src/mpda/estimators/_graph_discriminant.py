@@ -80,8 +80,7 @@ class GraphDiscriminant(LinearMap):
         effect.
     exponential : bool, default=False
         If True, exp(X'L_b X / s) t = lambda exp(X'L_w X / s) t is solved, the exponential framework
-        of Wang et al. Its denominator is never singular, so ``alpha`` has no effect. A ridge is
-        usually as good.
+        of Wang et al. Its denominator is never singular, so ``alpha`` has no effect.
     exponential_scale : float, default=1.0
         The scale s in units of the mean diagonal of X'L_w X. A large one gives the directions of
         X'(L_b - L_w)X.

@@ -96,7 +96,7 @@ class MPDA(LinearMap):
         authors' program.
     anchors : bool, default=False
         If True, W joins each sample to the mean of its patch, and these means to their nearest
-        ones, instead of samples to samples. Less accurate, and not faster.
+        ones, instead of samples to samples.
     neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
         Search for neighbours inside a class. "auto" and "exact" compare all pairs. "faiss" (the
         extra ``mpda[faiss]``) is approximate in classes of more than 20,000 samples. A neighbours
