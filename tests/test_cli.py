@@ -1,5 +1,6 @@
 """Commands on tables and models as users run them: results, files, notes, mistakes, exit codes."""
 
+import io
 import json
 import os
 import pty
@@ -474,3 +475,61 @@ def test_fit_imports_neither_experiments_nor_drawing_packages(table):
     modules = set(done.stdout.splitlines()[-1].split())
     assert "mpda.assessment" in modules
     assert not modules & {"mpda.experiments", "matplotlib", "plotly", "onnx", "dask"}
+
+
+def test_predictions_are_those_of_the_nearest_samples(table, capsys):
+    frame = pd.read_csv(table)
+    train, test = frame.iloc[::2], frame.iloc[1::2].assign(name=lambda f: f.index)
+    train.to_csv("train.csv", index=False)
+    test.drop(columns="species").to_csv("new.csv", index=False)
+    assert call("fit", "train.csv", *QUICK, "--out", "m.mpda") == 0
+    capsys.readouterr()
+    assert call("predict", "m.mpda", "new.csv", "--k", "3", "--drop", "name") == 0
+    streams = capsys.readouterr()
+    found = pd.read_csv(io.StringIO(streams.out))
+    assert list(found.columns) == ["predicted", "distance", "agreement"]
+    model = load("m.mpda")
+    Z, Z_new = (
+        model[:-1].transform(f.drop(columns=["species"])) for f in (train, test[train.columns])
+    )
+    distances = np.linalg.norm(Z[:, None] - Z_new[None], axis=2)
+    for i, row in found.iterrows():
+        order = distances[:, i].argsort(kind="stable")
+        labels = train["species"].to_numpy()[order]
+        names, counts = np.unique(labels[:3], return_counts=True)
+        best = names[counts == counts.max()]
+        assert row["predicted"] == next(label for label in labels if label in best)
+        assert row["distance"] == pytest.approx(distances[order[0], i])
+        assert row["agreement"] == pytest.approx(np.mean(labels[:5] == row["predicted"]))
+    assert "75 samples" in streams.err
+
+
+def test_predictions_are_written_next_to_other_columns(table, capsys):
+    assert call("fit", table, *QUICK, "--out", "m.mpda") == 0
+    assert call("predict", "m.mpda", table, "--label", "species", "--out", "p.parquet") == 0
+    frame = pd.read_parquet("p.parquet")
+    assert list(frame.columns) == ["species", "predicted", "distance", "agreement"]
+    assert (frame["species"] == frame["predicted"]).all()  # the samples of the fit
+    np.testing.assert_allclose(frame["distance"], 0.0, atol=1e-6)
+    capsys.readouterr()
+    assert call("predict", "m.mpda", table, "--out", "p.csv", "--json") == 0
+    results = json.loads(capsys.readouterr().out)
+    assert sum(results["counts"].values()) == results["n_samples"] == 150
+    assert call("predict", "m.mpda", table, "--json") == 2
+    assert "--json needs --out" in capsys.readouterr().err
+    assert call("predict", "m.mpda", table, "--out", "p.npy") == 2
+    assert call("fit", table, *QUICK, "--no-neighbors", "--out", "n.mpda") == 0
+    assert call("predict", "n.mpda", table) == 1
+    assert "keeps no samples to compare with" in capsys.readouterr().err
+
+
+def test_mapped_samples_go_to_standard_output(table, capsys):
+    assert call("fit", table, *QUICK, "--out", "m.mpda") == 0
+    capsys.readouterr()
+    assert call("transform", "m.mpda", table, "--label", "species") == 0
+    streams = capsys.readouterr()
+    frame = pd.read_csv(io.StringIO(streams.out))
+    features = pd.read_csv(table).drop(columns="species")
+    expected = load("m.mpda")[:-1].transform(features)
+    np.testing.assert_allclose(frame.drop(columns="species"), expected, rtol=1e-9)
+    assert "150 samples" in streams.err

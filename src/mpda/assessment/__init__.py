@@ -20,7 +20,7 @@ from mpda.assessment.error_statistics import (
     find_best_methods,
     find_best_unpaired,
 )
-from mpda.assessment.evaluation import Evaluation, evaluate_model
+from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
 from mpda.assessment.nested_cv import (
     Assessment,
     AssessmentProtocol,
@@ -38,6 +38,7 @@ __all__ = [
     "BASELINE",
     "Assessment",
     "AssessmentProtocol",
+    "Classification",
     "Contender",
     "ErrorComparison",
     "ErrorCurve",
@@ -48,6 +49,7 @@ __all__ = [
     "SelectedModel",
     "Split",
     "assess_methods",
+    "classify_samples",
     "compare_errors",
     "compare_ranks",
     "compute_error_curves",

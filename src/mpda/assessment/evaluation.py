@@ -109,6 +109,58 @@ def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
     return Evaluation(Z, y, predicted, False, is_training_sample, unknown)
 
 
+@dataclass(frozen=True)
+class Classification:
+    """Labels of new samples by their nearest neighbours in the space of a model.
+
+    Parameters
+    ----------
+    labels : array of shape (n_samples,)
+        Predicted labels.
+    distances : array of shape (n_samples,)
+        Distances of the nearest training samples.
+    agreement : array of shape (n_samples,)
+        Shares of the nearest training samples that have the predicted label.
+    """
+
+    labels: Labels
+    distances: Array
+    agreement: Array
+
+
+def classify_samples(model: Any, X: Any, n_votes: int, n_compared: int) -> Classification:
+    """Classify samples by the nearest training samples that a model keeps.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted pipeline that ends in a nearest-neighbour classifier.
+    X : array or data frame of shape (n_samples, n_features)
+        Samples.
+    n_votes : int
+        Number of neighbours that vote. Of labels with equally many votes the nearest one wins.
+    n_compared : int
+        Number of neighbours among which agreement is counted, at least ``n_votes``.
+
+    Returns
+    -------
+    Classification
+        Labels with distances and agreement. There are no more neighbours than training samples.
+    """
+    classifier = model.steps[-1][1]
+    Z = np.asarray(model[:-1].transform(X))
+    n_fit = classifier.n_samples_fit_
+    n_compared, n_votes = min(n_compared, n_fit), min(n_votes, n_fit)
+    distances, nearest = classifier.kneighbors(Z, n_neighbors=n_compared)
+    # scikit-learn has no public name for the labels of the samples.
+    codes = np.asarray(classifier._y)[nearest]
+    votes = [(codes[:, :n_votes] == codes[:, [j]]).sum(axis=1) for j in range(n_votes)]
+    winner = np.argmax(votes, axis=0)  # the first of the largest, hence the nearest
+    chosen = codes[np.arange(len(codes)), winner]
+    agreement = (codes == chosen[:, None]).mean(axis=1)
+    return Classification(classifier.classes_[chosen], distances[:, 0], agreement)
+
+
 def _find_training_samples(classifier: KNeighborsClassifier, X: Any, Z: Array) -> Bools:
     """Return True (n,) for samples X, mapped to Z, that the model was fitted to."""
     fingerprints = getattr(classifier, FINGERPRINTS, None)

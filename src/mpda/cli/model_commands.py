@@ -1,4 +1,4 @@
-"""``mpda transform``, ``evaluate`` and ``export``: uses of a model file."""
+"""``mpda transform``, ``predict``, ``evaluate`` and ``export``: uses of a model file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import messages
+from mpda.cli import messages, options
 from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
 from mpda.cli.options import ResultFiles
 from mpda.cli.table_source import TableSource, check_outputs
@@ -22,8 +22,12 @@ if TYPE_CHECKING:
     from mpda.io.tables import Table
 
 
+# Neighbours among which agreement is counted, where fewer classify.
+_AGREEMENT_NEIGHBORS = 5
+
+
 def transform(
-    terminal: Terminal, model: Path, source: TableSource, out: Annotated[Path, typer.Option()]
+    terminal: Terminal, model: Path, source: TableSource, out: Path | None = None
 ) -> None:
     """Map the samples of a table by a model. Columns that are not features are copied.
 
@@ -35,15 +39,14 @@ def transform(
         Model file written by mpda fit.
     source : TableSource
         The samples.
-    out : Path
-        Table to write: CSV, TSV, Parquet, Arrow or .npy.
+    out : Path, default=None
+        Table to write: CSV, TSV, Parquet, Arrow or .npy. Default: CSV on standard output.
     """
     import numpy as np
 
-    from mpda.io.table_files import check_output, write_table
+    from mpda.io.table_files import write_table
 
-    check_output(out)
-    check_outputs([source.data, model], out)
+    _check_table_output(terminal, [source.data, model], out)
     pipeline, _ = _load(model)
     table, mapping = _read_table(terminal, pipeline, source), remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.to_frame()))
@@ -51,7 +54,61 @@ def transform(
     write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
-    terminal.finish(numbers, [], notes, [out])
+    terminal.finish(numbers, [], notes, [] if out is None else [out])
+
+
+def predict(
+    terminal: Terminal,
+    model: Path,
+    source: TableSource,
+    k: options.Count = 1,
+    out: Path | None = None,
+) -> None:
+    """Classify the samples of a table by the samples of the fit that are nearest to them.
+
+    Writes the columns of the table that are not features, and three new ones: the predicted class,
+    the distance of the nearest sample of the fit, and the share of the five nearest ones, or of K
+    if that is more, that have the predicted class.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    model : Path
+        Model file written by mpda fit.
+    source : TableSource
+        The samples.
+    k : int, default=1
+        Number of nearest samples that vote. Of classes with equally many the nearest one wins.
+    out : Path, default=None
+        Table to write: CSV, TSV, Parquet or Arrow. Default: CSV on standard output.
+    """
+    import numpy as np
+
+    from mpda.assessment import classify_samples
+    from mpda.io.table_files import write_table
+
+    _check_table_output(terminal, [source.data, model], out)
+    if out is not None and out.suffix.lower() == ".npy":
+        stop("mpda: predict --out needs a format with named columns, such as .csv.", 2)
+    pipeline, _ = _load(model)
+    if not hasattr(pipeline.steps[-1][1], "kneighbors"):
+        raise TableError(f"{model} keeps no samples to compare with: fit without --no-neighbors.")
+    table = _read_table(terminal, pipeline, source)
+    found = classify_samples(pipeline, table.to_frame(), k, max(k, _AGREEMENT_NEIGHBORS))
+    labels = {} if table.y is None or table.label is None else {table.label: table.y}
+    numbers = np.column_stack([found.distances, found.agreement])
+    others = {**table.others, **labels, "predicted": found.labels}
+    write_table(out, numbers, ["distance", "agreement"], others)
+    classes, counts = np.unique(found.labels, return_counts=True)
+    results = {
+        "data": table.name,
+        "n_samples": len(found.labels),
+        "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
+        "mean_agreement": float(found.agreement.mean()),
+    }
+    notes = [messages.describe_table(table)]
+    terminal.finish(results, [], notes, [] if out is None else [out])
 
 
 def evaluate(
@@ -138,6 +195,17 @@ def export(
     files = [] if onnx is None else [export_onnx(pipeline, onnx, neighbors=neighbors)]
     files += [] if matrix is None else export_matrix(pipeline, matrix)
     terminal.finish({}, files=files)
+
+
+def _check_table_output(terminal: Terminal, inputs: list[Path], out: Path | None) -> None:
+    """Stop if a table cannot be written to this file, or to standard output next to JSON."""
+    from mpda.io.table_files import check_output
+
+    if out is None and terminal.as_json:
+        stop("mpda: --json needs --out FILE, because standard output has one of the two only.", 2)
+    if out is not None:
+        check_output(out)
+    check_outputs(inputs, out)
 
 
 def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:

@@ -20,9 +20,12 @@ from mpda.cli.command_factory import DocumentedCommand, make_command
 from mpda.cli.data_commands import compare, partition
 from mpda.cli.experiment_commands import ExperimentName, datasets, demo, report, reproduce
 from mpda.cli.fit_command import fit
-from mpda.cli.model_commands import evaluate, export, transform
+from mpda.cli.model_commands import evaluate, export, predict, transform
 
-COMMANDS = (fit, transform, evaluate, compare, partition, report, export, datasets, reproduce, demo)
+COMMANDS = (
+    *(fit, predict, evaluate, transform, export),
+    *(compare, partition, report, datasets, reproduce, demo),
+)
 # Building the commands takes a tenth of a second, which tests that run many would notice.
 _get_command = cache(get_command)
 # Options that accept several words: --datasets a b.

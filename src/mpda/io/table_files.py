@@ -5,6 +5,7 @@
 
 import csv
 import gzip
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -199,13 +200,14 @@ def check_output(path: Path) -> None:
         raise TableError(f"--out {path}: files that can be written end in {endings}.")
 
 
-def write_table(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
+def write_table(path: Path | None, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
     """Write samples with named columns.
 
     Parameters
     ----------
-    path : Path
-        Target file; its suffix selects the format. An .npy file holds only ``Z``.
+    path : Path or None
+        Target file; its suffix selects the format. An .npy file holds only ``Z``. None writes CSV
+        to standard output.
     Z : ndarray of shape (n_samples, n_components)
         Transformed samples.
     names : sequence of str
@@ -220,14 +222,18 @@ def write_table(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -
     OSError
         If the file cannot be written. An existing file is left as it was.
     """
-    check_output(path)
+    if path is not None:
+        check_output(path)
     repeated = sorted(set(names) & set(others))
-    if repeated and path.suffix.lower() != ".npy":
+    if repeated and (path is None or path.suffix.lower() != ".npy"):
         raise TableError(f"The data already have a column {repeated[0]!r}: rename it.")
     import pandas as pd
 
     columns = {name: np.asarray(column) for name, column in others.items()}
     frame = pd.DataFrame(columns | {name: Z[:, i] for i, name in enumerate(names)})
+    if path is None:
+        frame.to_csv(sys.stdout, index=False)
+        return
     with atomic_path(path) as temporary:
         match path.suffix.lower():
             case ".npy":
