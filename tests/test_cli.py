@@ -533,3 +533,37 @@ def test_mapped_samples_go_to_standard_output(table, capsys):
     expected = load("m.mpda")[:-1].transform(features)
     np.testing.assert_allclose(frame.drop(columns="species"), expected, rtol=1e-9)
     assert "150 samples" in streams.err
+
+
+def test_groups_are_never_divided(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), 4)
+    X = 5.0 * rng.normal(size=(30, 3))[groups] + 0.1 * rng.normal(size=(120, 3))
+    kinds = np.array(["a", "b"])[rng.integers(0, 2, size=30)[groups]]
+    frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(kind=kinds, patient=groups)
+    frame.to_csv("t.csv", index=False)
+    words = ("t.csv", "--label", "kind", "--folds", "3", "--json")
+    errors = {}
+    for title, more in (("alone", ["--drop", "patient"]), ("grouped", ["--groups", "patient"])):
+        assert call("fit", *words, *more, "--out", "m.mpda") == 0
+        results = json.loads(capsys.readouterr().out)
+        assert load("m.mpda").n_features_in_ == 3
+        rows = {r["method"]: r["error"] for r in results["comparison"]["problems"][0]["rows"]}
+        errors[title] = rows["1-NN"], rows["MPDA"]
+    assert max(errors["alone"]) < 5.0  # the nearest sample is of the same patient
+    assert min(errors["grouped"]) > 20.0
+    assert call("compare", *words[:-1], "--groups", "patient", "--methods", "lda", "mpda") == 0
+    assert "there are 30 groups" in capsys.readouterr().err
+    assert call("fit", *words, "--groups", "patents") == 1
+    assert "Did you mean patient?" in capsys.readouterr().err
+    frame.assign(patient=groups % 2).to_csv("two.csv", index=False)
+    assert call("fit", "two.csv", *words[1:], "--groups", "patient") == 1
+    assert "3 folds are too many" in capsys.readouterr().err
+    frame.loc[3, "patient"] = np.nan
+    frame.to_csv("missing.csv", index=False)
+    assert call("fit", "missing.csv", *words[1:], "--groups", "patient") == 1
+    assert "1 rows have no group in 'patient', the first is row 4" in capsys.readouterr().err
+    np.savez("t.npz", X=X, y=kinds, patient=groups)
+    assert call("fit", "t.npz", "--folds", "3", "--groups", "patient") == 0
+    assert call("fit", "t.npz", "--folds", "3", "--groups", "doctor") == 1

@@ -14,6 +14,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     ParameterGrid,
     RepeatedStratifiedKFold,
     StratifiedKFold,
@@ -26,6 +27,7 @@ from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscrimin
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.model_selection.grid import build_grid
+from mpda.model_selection.search_cv import split_groups
 from mpda.model_selection.selection_rules import RULES, GridSelection
 
 # Folds of small data have small classes, and LSDR has five iterations; both warnings are tested
@@ -403,3 +405,34 @@ def test_score_is_that_of_scoring():
         fitted = DiscriminantSearchCV(MPDA(), {"alpha": [0.2]}, scoring=name).fit(X, y)
         assert fitted.score(X_new, y_new) == metric(y_new, fitted.predict(X_new))
     assert fitted.set_params(scoring=lambda y, p: 7.0).score(X_new, y_new) == 7.0
+
+
+def grouped_samples():
+    """Return samples near the centre of their group; the groups have random classes."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 5)
+    X = 5.0 * rng.normal(size=(40, 4))[groups] + 0.1 * rng.normal(size=(200, 4))
+    return X, rng.integers(0, 2, size=40)[groups], groups
+
+
+def test_groups_are_never_divided():
+    X, y, groups = grouped_samples()
+    for train, test in split_groups(y, groups, 4, seed=0, n_repeats=2):
+        assert not set(groups[train]) & set(groups[test])
+        assert set(y[test]) == {0, 1}
+    search = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=4)
+    assert search.fit(X, y).best_score_ > 0.95  # the group of a sample tells its class
+    assert search.fit(X, y, groups=groups).best_score_ < 0.8
+    names = np.array([f"patient {group}" for group in groups])
+    by_name = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=4).fit(X, y, groups=names)
+    assert by_name.best_score_ < 0.8
+    with pytest.raises(ValueError, match="4 folds need as many groups, but there are 3"):
+        search.fit(X, y, groups=groups % 3)
+    with pytest.raises(ValueError, match="inconsistent"):
+        search.fit(X, y, groups=groups[:-1])
+
+
+def test_splitter_gets_the_groups():
+    X, y, groups = grouped_samples()
+    search = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=GroupKFold(4))
+    assert search.fit(X, y, groups=groups).best_score_ < 0.8

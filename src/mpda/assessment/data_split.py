@@ -41,12 +41,15 @@ class Split:
         Test samples.
     y_test : array of shape (n_test_samples,)
         Their labels.
+    groups : array of shape (n_training_samples,) or None, default=None
+        Groups of the training samples, which folds do not divide.
     """
 
     X: Floats
     y: Labels
     X_test: Floats
     y_test: Labels
+    groups: Labels | None = None
 
 
 def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:

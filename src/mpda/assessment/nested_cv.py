@@ -28,6 +28,7 @@ from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection.search_cv import split_groups
 from mpda.parallel import map_ordered
 
 
@@ -149,6 +150,7 @@ def assess_methods(
     contenders: Sequence[Contender],
     protocol: AssessmentProtocol,
     *,
+    groups: Labels | None = None,
     n_jobs: int | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Assessment:
@@ -164,6 +166,8 @@ def assess_methods(
         Methods.
     protocol : AssessmentProtocol
         Settings.
+    groups : array of shape (n_samples,) or None, default=None
+        Group of each sample. No fold divides a group.
     n_jobs : int or None, default=None
         Number of worker processes.
     progress : callable or None, default=None
@@ -174,9 +178,10 @@ def assess_methods(
     Assessment
         Rows in the order of the contenders.
     """
-    folds = _stratified_folds(y, protocol.n_folds, protocol.seed)
+    folds = _stratified_folds(y, protocol.n_folds, protocol.seed, groups)
+    known = [None if groups is None else groups[train] for train, _ in folds]
     arguments = (
-        (Split(X[train], y[train], X[test], y[test]), contender, number, protocol)
+        (Split(X[train], y[train], X[test], y[test], known[number]), contender, number, protocol)
         for contender in contenders
         for number, (train, test) in enumerate(folds)
     )
@@ -301,8 +306,10 @@ def _select_parameters(
         return Selection({}, n_components)
     # StratifiedKFold refuses more folds than the largest class has samples.
     n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
+    if samples.groups is not None:
+        n_inner = min(n_inner, len(np.unique(samples.groups)))
     if not contender.method.is_ours:
-        folds = _stratified_folds(y, n_inner, protocol.seed)
+        folds = _stratified_folds(y, n_inner, protocol.seed, samples.groups)
         table = compute_scores(contender, contender.grid, X, y, folds)
         return table.select_best(n_components).limit(limit)
     dimensions = tuple(r for r in contender.dimensions or () if r <= limit)
@@ -313,7 +320,7 @@ def _select_parameters(
         n_components=[n_components] if n_components is not None else dimensions or "all",
         refit=False,
         random_state=protocol.seed,
-    ).fit(X, y)
+    ).fit(X, y, groups=samples.groups)
     prefix = contender.prefix
     parameters = {k.removeprefix(prefix): value for k, value in search.best_params_.items()}
     n_components = parameters.pop("n_components")
@@ -357,7 +364,13 @@ class SelectedModel:
 
 
 def select_model(
-    X: Any, y: Labels, contender: Contender, protocol: AssessmentProtocol, *, neighbors: bool = True
+    X: Any,
+    y: Labels,
+    contender: Contender,
+    protocol: AssessmentProtocol,
+    *,
+    groups: Labels | None = None,
+    neighbors: bool = True,
 ) -> SelectedModel:
     """Choose parameters by cross-validation and fit a pipeline to all samples.
 
@@ -371,6 +384,8 @@ def select_model(
         Method.
     protocol : AssessmentProtocol
         Settings.
+    groups : array of shape (n_samples,) or None, default=None
+        Group of each sample. No fold divides a group.
     neighbors : bool, default=True
         True appends a 1-NN classifier, which keeps the mapped samples and their labels.
 
@@ -382,7 +397,7 @@ def select_model(
     values = np.asarray(X)
     with _ignore_fit_warnings():
         steps = protocol.preprocessing(values, y)
-        raw = Split(values, y, values[:0], y[:0])
+        raw = Split(values, y, values[:0], y[:0], groups)
         for _, step in steps:
             values = step.fit_transform(values)
         choices: tuple[Choice, ...] = ()
@@ -411,8 +426,12 @@ def select_model(
         return SelectedModel(model, selection, contender.name, choices)
 
 
-def _stratified_folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
+def _stratified_folds(
+    y: Labels, n_folds: int, seed: int, groups: Labels | None = None
+) -> list[tuple[Ints, Ints]]:
     check_count("n_folds", n_folds, least=2)
+    if groups is not None:
+        return split_groups(y, groups, n_folds, seed)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     # scikit-learn warns of classes smaller than the number of folds.
     with _ignore_fit_warnings():

@@ -50,7 +50,7 @@ def compare(
     contenders = [assessment.make_contender(name, search=search) for name in names]
     files = ResultFiles(out / "results.json", out / "report.html")
     source.check(files.results, files.report)
-    table = source.read(terminal)
+    table = source.read(terminal, groups=measurement.groups)
     notes = check_classes(table, measurement.folds)
     measured = model_results.measure_errors(terminal, table, contenders, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
@@ -67,7 +67,9 @@ def compare(
         # A method may have fewer components than the user asked for.
         counts = [row["cv_dimension"] for row in rows if row["method"] == best]
         protocol = replace(protocol, n_components=min(protocol.n_components, *counts))
-    selected = assessment.select_model(table.to_frame(), table.labels, candidates[best], protocol)
+    selected = assessment.select_model(
+        table.to_frame(), table.labels, candidates[best], protocol, groups=table.groups
+    )
     model = model_results.MeasuredModel(table, best, selected, rows)
     caveat = (
         f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "

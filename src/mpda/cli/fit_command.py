@@ -79,8 +79,9 @@ def fit(
     saved: dict[str, Any] = {"label": source.label, "method": contender.name}
     saved["command"] = terminal.command
     if measurement.scheduler is not None:
-        if measurement.search or protocol.scaled or files != ResultFiles():
-            excluded = "--search, --scale standard, --report or --results"
+        grouped = measurement.groups is not None
+        if measurement.search or protocol.scaled or grouped or files != ResultFiles():
+            excluded = "--search, --scale standard, --groups, --report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
         save(pipeline, out, notes=saved)
@@ -90,7 +91,7 @@ def fit(
         lines = [f"{source.data.name}: {size}; {advice}"]
         terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
         return
-    table = source.read(terminal)
+    table = source.read(terminal, groups=measurement.groups)
     notes = check_classes(table, measurement.folds)
     if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
         size = f"{table.X.shape[1]} features"
@@ -98,7 +99,7 @@ def fit(
     # The fit comes first: if it fails, the user learns that before the measurement.
     with terminal.progress(1, f"fitting {contender.name}"), redirect_stdout(sys.stderr):
         X, y = table.to_frame(), table.labels
-        selected = select_model(X, y, contender, protocol, neighbors=neighbors)
+        selected = select_model(X, y, contender, protocol, groups=table.groups, neighbors=neighbors)
     measured = Assessment([], {})
     if measurement.folds:
         others = [name for name in (BASELINE, "LDA") if name != contender.name]

@@ -52,7 +52,9 @@ def measure_errors(
     # A method may print messages of its own; standard output is for results.
     with redirect_stdout(sys.stderr), connect(settings.scheduler), progress as step:
         X, y = table.X, table.labels
-        return assess_methods(X, y, contenders, protocol, n_jobs=jobs, progress=step)
+        return assess_methods(
+            X, y, contenders, protocol, groups=table.groups, n_jobs=jobs, progress=step
+        )
 
 
 @dataclass(frozen=True)

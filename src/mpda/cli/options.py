@@ -44,6 +44,9 @@ class MeasurementOptions:
         100 features, otherwise no PCA.
     folds : int, default=5
         Number of folds that measure the error.
+    groups : str, default=None
+        Column that names the group of each sample, for example a patient or a speaker. Samples of
+        one group are never in two folds. It is no feature.
     seed : int, default=0
         Seed of the random folds.
     jobs : int, default=1
@@ -57,6 +60,7 @@ class MeasurementOptions:
     scale: FeatureScaling = FeatureScaling.AUTO
     pca: Annotated[str, typer.Option(metavar="auto|none|SHARE")] = "auto"
     folds: Annotated[int, typer.Option(min=0)] = 5
+    groups: Annotated[str | None, typer.Option(metavar="COLUMN")] = None
     seed: Annotated[int, typer.Option(min=0)] = 0
     jobs: Count = 1
     scheduler: str | None = None

@@ -57,7 +57,12 @@ class TableSource:
             columns = describe_columns(self.data)
             stop(f"mpda: --label is missing; it names the classes. {self.data} has {columns}.", 2)
 
-    def read(self, terminal: Terminal, features: Sequence[str] | None = None) -> Table:
+    def read(
+        self,
+        terminal: Terminal,
+        features: Sequence[str] | None = None,
+        groups: str | None = None,
+    ) -> Table:
         """Read the table.
 
         Parameters
@@ -66,6 +71,8 @@ class TableSource:
             Shows a progress bar meanwhile.
         features : sequence of str, default=None
             Columns that are features, in this order. None takes all columns that are left.
+        groups : str, default=None
+            Column of the groups.
 
         Returns
         -------
@@ -76,7 +83,7 @@ class TableSource:
 
         read = partial(read_table, self.data, label=self.label, drop=self.drop or ())
         with terminal.progress(1, f"reading {self.data.name}"):
-            return read(features=features, skip_missing=self.skip_missing)
+            return read(features=features, skip_missing=self.skip_missing, groups=groups)
 
 
 def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
@@ -109,13 +116,13 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
     Returns
     -------
     list of str
-        Notes on small classes and on duplicates.
+        Notes on groups, on small classes and on duplicates.
 
     Raises
     ------
     TableError
-        If there are fewer than two classes, if no class has two samples, if all samples are equal
-        or if no class has a sample for every fold.
+        If there are fewer than two classes, if no class has two samples, if all samples are equal,
+        if no class has a sample for every fold or if there are fewer groups than folds.
     """
     import numpy as np
 
@@ -136,6 +143,12 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
         advice = "Use fewer folds, or --folds 0 to measure no error."
         raise TableError(f"--folds {n_folds}: the largest class has {largest} samples. {advice}")
     notes = []
+    if table.groups is not None:
+        n_groups = len(np.unique(table.groups))
+        if n_groups < max(n_folds, 2):
+            reason = f"the folds divide no group, and there are {n_groups}"
+            raise TableError(f"--groups: {max(n_folds, 2)} folds are too many: {reason}.")
+        notes.append(f"all samples of a group are in one fold; there are {n_groups} groups")
     # A class needs one sample in each fold; without folds, two samples for a scatter.
     n_required = max(n_folds, 2)
     small_classes = classes[counts < n_required]

@@ -40,6 +40,8 @@ class Table:
         Number of each sample in the file, from 1.
     others : dict
         Columns that are neither features nor labels.
+    groups : ndarray of shape (n_samples,) or None
+        Group of each sample, as text.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Table:
     features: tuple[str, ...] | None
     rows: Ints
     others: dict[str, Any]
+    groups: Labels | None = None
 
     @property
     def labels(self) -> Labels:
@@ -79,6 +82,7 @@ def read_table(
     drop: Names = (),
     features: Names | None = None,
     skip_missing: bool = False,
+    groups: str | None = None,
 ) -> Table:
     """Read the samples of a file.
 
@@ -95,6 +99,8 @@ def read_table(
         Columns that are features, in this order. None takes all other columns.
     skip_missing : bool, default=False
         Leave out rows with missing values instead of refusing them.
+    groups : str, default=None
+        Column, or array of an .npz file, that names the group of each sample. It is no feature.
 
     Returns
     -------
@@ -111,7 +117,10 @@ def read_table(
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if drop and not is_frame:
             raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
-        table = _from_frame(path, label, drop, features) if is_frame else _from_arrays(path, label)
+        if is_frame:
+            table = _from_frame(path, label, drop, features, groups)
+        else:
+            table = _from_arrays(path, label, groups)
         table = _skip_missing(table) if skip_missing else table
         if table.X.size == 0:
             lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
@@ -120,11 +129,18 @@ def read_table(
     return table
 
 
-def _from_frame(path: Path, label: str | None, drop: Names, features: Names | None) -> Table:
+def _from_frame(
+    path: Path, label: str | None, drop: Names, features: Names | None, groups: str | None
+) -> Table:
     frame = table_files.read_frame(path, label, drop, features)
     names = list(frame.columns)
     drop = split_names(drop, names)
-    for option, columns in (("--label", [label]), ("--drop", drop), ("the model", features or ())):
+    for option, columns in (
+        ("--label", [label]),
+        ("--groups", [groups]),
+        ("--drop", drop),
+        ("the model", features or ()),
+    ):
         for name in columns:
             if name is not None and name not in names:
                 raise TableError(
@@ -132,12 +148,27 @@ def _from_frame(path: Path, label: str | None, drop: Names, features: Names | No
                     f"{suggest_name(name, names)}"
                 )
     if features is None:
-        features = [name for name in names if name != label and name not in drop]
+        features = [name for name in names if name not in {label, groups, *drop}]
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
     is_text = table_files.table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
     X = _numeric_matrix(frame[list(features)])
-    return Table(path.name, X, y, label, tuple(features), np.arange(1, len(X) + 1), others)
+    ids = None if groups is None else _group_labels(frame[groups], groups)
+    rows = np.arange(1, len(X) + 1)
+    return Table(path.name, X, y, label, tuple(features), rows, others, ids)
+
+
+def _group_labels(column: Any, name: str) -> Labels:
+    """Return the groups of the samples as text; a missing one is refused."""
+    import pandas as pd
+
+    missing = np.flatnonzero(pd.isna(column))
+    if missing.size:
+        raise TableError(
+            f"--groups: {missing.size} rows have no group in {name!r}, the first is row "
+            f"{missing[0] + 1}. Name their groups, or leave these rows out."
+        )
+    return np.asarray(column).astype(str)
 
 
 def split_names(names: Iterable[str], columns: Names) -> list[str]:
@@ -188,7 +219,7 @@ def _numeric_matrix(frame: Any) -> Array:
     return np.asarray(numeric.to_numpy(np.float32 if is_single else np.float64, na_value=np.nan))
 
 
-def _from_arrays(path: Path, label: str | None) -> Table:
+def _from_arrays(path: Path, label: str | None, groups: str | None) -> Table:
     arrays = table_files.read_arrays(path)
     if path.suffix.lower() == ".npy" and label is not None:
         arrays = _split_label(arrays["X"], label)
@@ -213,7 +244,12 @@ def _from_arrays(path: Path, label: str | None) -> Table:
         raise TableError(f"{label} has the shape {y.shape}, but {name} has {len(X)} samples.")
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     labels = None if y is None else class_labels(y.ravel(), str(label))
-    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), {})
+    ids = None
+    if groups is not None:
+        if groups not in arrays or arrays[groups].shape != (len(X),):
+            raise TableError(f"--groups: {path} has no array {groups!r} with a value per sample.")
+        ids = _group_labels(arrays[groups], groups)
+    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), {}, ids)
 
 
 def _split_label(X: Array, label: str) -> dict[str, Array]:
@@ -234,7 +270,9 @@ def _skip_missing(table: Table) -> Table:
         complete &= ~_is_none(y)
         y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
     others = {name: column[complete] for name, column in table.others.items()}
-    return replace(table, X=table.X[complete], y=y, rows=table.rows[complete], others=others)
+    groups = None if table.groups is None else table.groups[complete]
+    rows = table.rows[complete]
+    return replace(table, X=table.X[complete], y=y, rows=rows, others=others, groups=groups)
 
 
 def _is_none(y: Labels) -> Bools:

@@ -14,9 +14,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
-from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold, check_cv
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d, indexable
+from sklearn.utils import (
+    assert_all_finite,
+    check_consistent_length,
+    check_random_state,
+    column_or_1d,
+    indexable,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
@@ -211,7 +217,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Search, select, and refit the selected parameters to all samples.
 
         Parameters
@@ -220,6 +226,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             Training samples.
         y : array-like of shape (n_samples,)
             Class labels.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each sample, for example a patient. Folds never divide a group. Where ``cv``
+            is a splitter, it is given to its ``split``.
 
         Returns
         -------
@@ -239,7 +248,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         n_components = check_n_components(self.n_components)
         X, labels = self._validate(X, y)
         self.classes_ = group_by_class(labels)[0]
-        folds = self._folds(X, labels)
+        groups = _check_groups(groups, labels)
+        folds = self._folds(X, labels, groups)
         self.n_splits_ = len(folds)
         search = partial(self._search_grid, estimator, X, labels)
         table, self.best_index_ = search(folds, grid, n_components)
@@ -249,7 +259,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             numbers = nearby_numbers(chosen, _scored_numbers(table, grid.prefix))
             # The start was selected for its scores on the first folds, which are therefore too
             # good to compare refined maps with.
-            folds = self._folds(X, labels, stage=1)
+            folds = self._folds(X, labels, groups, stage=1)
             grid = build_grid(estimator, stages.second_stage(best))
             second, index = search(folds, grid, numbers)
             self.best_index_ = len(table["params"]) + index
@@ -409,17 +419,20 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         name = check_option("scoring", self.scoring, tuple(SCORERS), also=", or a callable")
         return SCORERS[name]
 
-    def _folds(self, X: Any, y: Labels, stage: int = 0) -> list[tuple[Ints, Ints]]:
+    def _folds(
+        self, X: Any, y: Labels, groups: Labels | None, stage: int = 0
+    ) -> list[tuple[Ints, Ints]]:
         """Return the folds of a stage; those that are drawn here differ between stages."""
         cv: Any = self.cv
         if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
             # Shuffled, unlike the folds of check_cv: neighbouring rows of a file are often alike.
-            cv = RepeatedStratifiedKFold(
-                n_splits=check_count("cv", cv, least=2),
-                n_repeats=check_count("n_repeats", self.n_repeats),
-                random_state=_seed_of_stage(resolve_seed(self.random_state), stage),
-            )
-        folds = check_cv(cv, y, classifier=True).split(X, y)
+            n_folds = check_count("cv", cv, least=2)
+            n_repeats = check_count("n_repeats", self.n_repeats)
+            seed = _seed_of_stage(resolve_seed(self.random_state), stage)
+            if groups is not None:
+                return split_groups(y, groups, n_folds, seed, n_repeats)
+            cv = RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=n_repeats, random_state=seed)
+        folds = check_cv(cv, y, classifier=True).split(X, y, groups)
         return [(_indices(train), _indices(test)) for train, test in folds]
 
     def _score_folds(
@@ -470,6 +483,58 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             FitFailedWarning,
             stacklevel=3,
         )
+
+
+def split_groups(
+    y: Labels, groups: Labels, n_folds: int, seed: Any, n_repeats: int = 1
+) -> list[tuple[Ints, Ints]]:
+    """Divide samples into folds that are alike in their classes and divide no group.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        Class labels.
+    groups : array of shape (n_samples,)
+        Group of each sample.
+    n_folds : int
+        Number of folds.
+    seed : int or RandomState
+        Seed of the draw.
+    n_repeats : int, default=1
+        Number of draws.
+
+    Returns
+    -------
+    list of (train, test)
+        Indices of each fold.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer groups than folds.
+    """
+    n_groups = len(np.unique(groups))
+    if n_groups < n_folds:
+        raise ValueError(f"{n_folds} folds need as many groups, but there are {n_groups}.")
+    rng = check_random_state(seed)
+    folds = []
+    for _ in range(n_repeats):
+        splitter = StratifiedGroupKFold(
+            n_folds, shuffle=True, random_state=int(rng.randint(2**31 - 1))
+        )
+        # Very unequal groups may leave a fold empty.
+        drawn = splitter.split(np.zeros(len(y)), y, groups)
+        folds += [(train, test) for train, test in drawn if test.size]
+    return folds
+
+
+def _check_groups(groups: Any, y: Labels) -> Labels | None:
+    """Return groups as an array of the length of y, None if there are none."""
+    if groups is None:
+        return None
+    groups = column_or_1d(groups)
+    check_consistent_length(groups, y)
+    return groups
 
 
 def _indices(samples: Any) -> Ints:
