@@ -224,7 +224,7 @@ def test_evaluate_reports_errors_by_class_and_compares_with_a_limit(iris, capsys
     streams = capsys.readouterr()
     lines = [line.split() for line in streams.out.splitlines()]
     assert ["new", "25", "25", "100.00", "setosa"] in lines
-    assert "classes that the model does not know count as wrong: new" in streams.err
+    assert "have classes that the model does not know and count as wrong: new" in streams.err
     # One flower occurs twice, once in each half.
     assert "1 of 75 samples were used to fit the model; without them the error is" in streams.err
     assert Path("e.html").exists()
@@ -567,3 +567,35 @@ def test_groups_are_never_divided(capsys, tmp_path, monkeypatch):
     np.savez("t.npz", X=X, y=kinds, patient=groups)
     assert call("fit", "t.npz", "--folds", "3", "--groups", "patient") == 0
     assert call("fit", "t.npz", "--folds", "3", "--groups", "doctor") == 1
+
+
+def test_values_far_outside_the_fit_are_named(table, capsys):
+    assert call("fit", table, *QUICK, "--out", "m.mpda") == 0
+    frame = pd.read_csv(table)
+    features = [name for name in frame.columns if name != "species"]
+    scaled = frame.copy()
+    scaled[features] *= 1000.0
+    scaled.to_csv("scaled.csv", index=False)
+    one = frame.copy()
+    one.loc[7, features[1]] = 1e6
+    one.to_csv("one.csv", index=False)
+    capsys.readouterr()
+    for words in (("evaluate",), ("predict", "--out", "p.csv"), ("transform", "--out", "t.csv")):
+        assert call(words[0], "m.mpda", "scaled.csv", *words[1:]) == 0
+        note = "150 of 150 samples have values far outside the range of the fit"
+        assert note in capsys.readouterr().err
+        assert call(words[0], "m.mpda", "one.csv", *words[1:]) == 0
+        message = capsys.readouterr().err
+        assert "1 of 150 samples have values far outside" in message
+        assert f"in {features[1]!r};" in message
+        assert call(words[0], "m.mpda", table, *words[1:]) == 0
+        assert "far outside" not in capsys.readouterr().err
+
+
+def test_samples_of_unknown_classes_are_counted(table, capsys):
+    frame = pd.read_csv(table)
+    frame[frame["species"] != "virginica"].to_csv("two.csv", index=False)
+    assert call("fit", "two.csv", *QUICK, "--out", "m.mpda") == 0
+    capsys.readouterr()
+    assert call("evaluate", "m.mpda", table) == 0
+    assert "50 of 150 samples have classes that the model does not know" in capsys.readouterr().err

@@ -108,6 +108,7 @@ def fit(
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     model = MeasuredModel(table, contender.name, selected, measured.rows, shape)
     saved |= {"label": table.label, "n_samples": len(table.X)}
+    saved["feature_range"] = [table.X.min(axis=0).tolist(), table.X.max(axis=0).tolist()]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]

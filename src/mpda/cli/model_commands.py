@@ -47,13 +47,15 @@ def transform(
     from mpda.io.table_files import write_table
 
     _check_table_output(terminal, [source.data, model], out)
-    pipeline, _ = _load(model)
+    pipeline, saved = _load(model)
     table, mapping = _read_table(terminal, pipeline, source), remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.to_frame()))
     labels = {} if table.y is None or table.label is None else {table.label: table.y}
     write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
+    notes += _describe_far_values(table, saved)
+    numbers["notes"] = notes[1:]
     terminal.finish(numbers, [], notes, [] if out is None else [out])
 
 
@@ -91,7 +93,7 @@ def predict(
     _check_table_output(terminal, [source.data, model], out)
     if out is not None and out.suffix.lower() == ".npy":
         stop("mpda: predict --out needs a format with named columns, such as .csv.", 2)
-    pipeline, _ = _load(model)
+    pipeline, saved = _load(model)
     if not hasattr(pipeline.steps[-1][1], "kneighbors"):
         raise TableError(f"{model} keeps no samples to compare with: fit without --no-neighbors.")
     table = _read_table(terminal, pipeline, source)
@@ -101,13 +103,14 @@ def predict(
     others = {**table.others, **labels, "predicted": found.labels}
     write_table(out, numbers, ["distance", "agreement"], others)
     classes, counts = np.unique(found.labels, return_counts=True)
-    results = {
+    results: dict[str, Any] = {
         "data": table.name,
         "n_samples": len(found.labels),
         "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
         "mean_agreement": float(found.agreement.mean()),
     }
-    notes = [messages.describe_table(table)]
+    results["notes"] = warnings = _describe_far_values(table, saved)
+    notes = [messages.describe_table(table), *warnings]
     terminal.finish(results, [], notes, [] if out is None else [out])
 
 
@@ -145,7 +148,8 @@ def evaluate(
     table = _read_table(terminal, pipeline, source)
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
     table, Z = replace(table, y=evaluation.y), evaluation.Z
-    error, notes = _describe_error(evaluation), _describe_problems(evaluation)
+    notes = [*_describe_far_values(table, saved), *_describe_problems(evaluation)]
+    error = _describe_error(evaluation)
     caption = f"{len(table.X)} samples of {table.name}"
     sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption)
     title, summary = f"{table.name}: error", [error, *map(messages.make_sentence, notes)]
@@ -233,6 +237,8 @@ def _read_table(terminal: Terminal, pipeline: Pipeline, source: TableSource) -> 
 
 def _describe_problems(evaluation: Evaluation) -> list[str]:
     """Return notes on samples of the fit and on unknown classes."""
+    import numpy as np
+
     n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
     notes = []
     if n_known:
@@ -242,8 +248,37 @@ def _describe_problems(evaluation: Evaluation) -> list[str]:
         notes.append(f"{n_known} of {n_samples} samples were used to fit the model; {error}")
     if evaluation.unknown_labels.size:
         labels = messages.list_labels(evaluation.unknown_labels)
-        notes.append(f"classes that the model does not know count as wrong: {labels}")
+        n_unknown = int(np.isin(evaluation.y, evaluation.unknown_labels).sum())
+        notes.append(
+            f"{n_unknown} of {n_samples} samples have classes that the model does not know and "
+            f"count as wrong: {labels}"
+        )
     return notes
+
+
+def _describe_far_values(table: Table, saved: dict[str, Any]) -> list[str]:
+    """Return a note if values are outside the range of the fit by more than its width."""
+    import numpy as np
+
+    from mpda.io.error_text import join_names
+
+    if "feature_range" not in saved:  # a model of another program, or of mpda.save
+        return []
+    low, high = np.array(saved["feature_range"], dtype=float)
+    # A feature that was constant has no width; rounding is no change of it.
+    width = np.maximum(high - low, 1e-6 * np.maximum(np.abs(low), np.abs(high)))
+    is_far = (low - width > table.X) | (high + width < table.X)
+    counts = is_far.sum(axis=0)
+    n_samples = int(is_far.any(axis=1).sum())
+    if not n_samples:
+        return []
+    worst = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    names = table.features or [f"column {i}" for i in range(table.X.shape[1])]
+    columns = join_names([names[i] for i in worst.tolist()], quoted=table.features is not None)
+    return [
+        f"{n_samples} of {len(table.X)} samples have values far outside the range of the fit, in "
+        f"{columns}; are the columns and their units the same?"
+    ]
 
 
 def _describe_error(evaluation: Evaluation) -> str:
