@@ -599,3 +599,15 @@ def test_samples_of_unknown_classes_are_counted(table, capsys):
     capsys.readouterr()
     assert call("evaluate", "m.mpda", table) == 0
     assert "50 of 150 samples have classes that the model does not know" in capsys.readouterr().err
+
+
+def test_precision_of_an_exported_graph(table, capsys):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    frame = pd.read_csv(table)
+    frame.insert(0, "time", 1.7e9 + 60.0 * frame["petal length (cm)"])
+    frame[["time", "sepal width (cm)", "species"]].to_csv("t.csv", index=False)
+    assert call("fit", "t.csv", *QUICK, "--out", "m.mpda") == 0
+    assert call("export", "m.mpda", "--onnx", "m.onnx") == 1
+    assert "--precision double" in capsys.readouterr().err
+    assert call("export", "m.mpda", "--onnx", "m.onnx", "--precision", "double") == 0
+    assert Path("m.onnx").exists()

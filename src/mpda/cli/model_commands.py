@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
     from mpda.assessment import Evaluation
     from mpda.io.tables import Table
+
+
+class OnnxPrecision(StrEnum):
+    """Precision of an ONNX file."""
+
+    MIXED = "mixed"
+    DOUBLE = "double"
+    SINGLE = "single"
 
 
 # Neighbours among which agreement is counted, where fewer classify.
@@ -172,6 +181,7 @@ def export(
     model: Path,
     onnx: Path | None = None,
     neighbors: Annotated[bool, typer.Option("--neighbors")] = False,
+    precision: OnnxPrecision = OnnxPrecision.MIXED,
     matrix: Path | None = None,
 ) -> None:
     """Write a model for use without this package: an ONNX graph, or a matrix and a mean.
@@ -186,6 +196,8 @@ def export(
         ONNX file to write.
     neighbors : bool, default=False
         Add the 1-NN classifier to the ONNX file.
+    precision : OnnxPrecision, default="mixed"
+        Numbers of the ONNX file. mixed: float32 outside, double precision inside.
     matrix : Path, default=None
         File to write with the matrix, .npy; the mean is written next to it.
     """
@@ -196,7 +208,9 @@ def export(
     from mpda.io import export_matrix, export_onnx
 
     pipeline, _ = _load(model)
-    files = [] if onnx is None else [export_onnx(pipeline, onnx, neighbors=neighbors)]
+    files = []
+    if onnx is not None:
+        files = [export_onnx(pipeline, onnx, neighbors=neighbors, precision=precision.value)]
     files += [] if matrix is None else export_matrix(pipeline, matrix)
     terminal.finish({}, files=files)
 
