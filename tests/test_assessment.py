@@ -30,7 +30,7 @@ from mpda.assessment import (
     make_contender,
     select_model,
 )
-from mpda.assessment.parameter_scores import ScoreTable, Selection
+from mpda.assessment.parameter_scores import ScoreTable
 from mpda.io import load, save
 from mpda.model_selection.methods import method
 
@@ -134,11 +134,30 @@ def test_search_opens_the_parameter_grid():
     assert parameters.items() <= selected.model["lfda"].get_params().items()
 
 
+def test_fewest_components_within_one_standard_error():
+    table = ScoreTable([{}], np.arange(1, 5), np.array([[0.80, 0.88, 0.91, 0.93]]), 0.03)
+    assert table.select_best().n_components == 4
+    chosen = table.select_best(fewest=True)
+    assert (chosen.n_components, chosen.score) == (3, 0.91)
+
+
+@pytest.mark.parametrize("name", ["MPDA", "PCA"])
+def test_rule_for_the_number_of_components(wine, name):
+    contender = make_contender(name, search=False)
+    numbers = {}
+    for fewest in (True, False):
+        selected = select_model(*wine, contender, AssessmentProtocol(fewest=fewest))
+        numbers[fewest] = selected.selection
+    assert numbers[True].n_components < numbers[False].n_components
+    assert 0.9 < numbers[True].score < 1.0
+
+
 def test_fewer_components_win_a_tie():
     scores = np.array([[0.5, 0.9, np.nan], [0.7, 0.8, 0.9]])
     table = ScoreTable([{"alpha": 0.1}, {"alpha": 1.0}], np.array([1, 2, 5]), scores)
-    assert table.select_best() == Selection({"alpha": 0.1}, 2)
-    assert table.select_best(1) == Selection({"alpha": 1.0}, 1)
+    best, restricted = table.select_best(), table.select_best(1)
+    assert (best.parameters, best.n_components) == ({"alpha": 0.1}, 2)
+    assert (restricted.parameters, restricted.n_components) == ({"alpha": 1.0}, 1)
 
 
 def test_automatic_choice_has_the_best_score(wine):

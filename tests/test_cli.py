@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris
 
 from command_calls import call
 from mpda import LFDA, MPDA, ManifoldPartition, load
-from mpda.cli import run
+from mpda.cli import model_results, run
 from mpda.io import read_header
 from mpda.report import read_results
 
@@ -611,3 +611,29 @@ def test_precision_of_an_exported_graph(table, capsys):
     assert "--precision double" in capsys.readouterr().err
     assert call("export", "m.mpda", "--onnx", "m.onnx", "--precision", "double") == 0
     assert Path("m.onnx").exists()
+
+
+def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, monkeypatch):
+    words = ("fit", table, "--label", "species", "--folds", "3")
+    results = {}
+    for rule in ("fewest", "best"):
+        assert call(*words, "--select", rule, "--results", "r.json") == 0
+        out = " ".join(capsys.readouterr().out.split())
+        error = re.search(r"the folds that chose them have an error of (\d+\.\d\d) %", out)
+        results[rule] = read_results("r.json")["model"]["n_components"], float(error[1])
+        assert "This is optimistic." in out
+    assert results["fewest"][0] <= results["best"][0]
+    measure = model_results.measure_errors
+
+    def change(*arguments):
+        measured = measure(*arguments)
+        for row in measured.rows:
+            if row["method"] == "MPDA":
+                row["cv_dimension"] = max(row["dimensions"])
+        return measured
+
+    monkeypatch.setattr(model_results, "measure_errors", change)
+    assert call(*words, "--components", "1") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "The folds chose 4 to 4 components, the model has 1" in out
+    assert "optimistic" not in out  # nothing was chosen

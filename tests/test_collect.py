@@ -201,3 +201,50 @@ def test_variants_of_a_parameter_are_not_compared_with_methods(tmp_path):
     (problem,) = results["comparison"]["problems"]
     assert [row["method"] for row in problem["rows"]] == ["MPDA"]
     assert results["summary"][0].startswith("Problems: 1, methods: 1, splits: 1.")
+
+
+def rows_of(**methods):
+    """Return rows of five folds; methods are given by wrong samples of 500 and components."""
+    rows = []
+    for name, (n_wrong, size) in methods.items():
+        wrong = np.zeros(500, dtype=bool)
+        wrong[:n_wrong] = True  # the better method errs on a part of the samples
+        wrong = wrong.reshape(100, 5).T  # equally many in each fold
+        for fold, misclassified in enumerate(wrong):
+            count = int(misclassified.sum())
+            rows.append(
+                {
+                    "problem": "",
+                    "method": name.replace("_", "-"),
+                    "seed": fold,
+                    "dimensions": [size],
+                    "wrong": [count],
+                    "n_test": 100,
+                    "cv_dimension": size,
+                    "test_share": 0.25,
+                    "tested": fold + 5 * np.arange(100),
+                    "misclassified": misclassified,
+                }
+            )
+    for row in rows:
+        row["method"] = {"nearest": "1-NN"}.get(row["method"], row["method"])
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("mpda", "nearest", "lda", "advice"),
+    [
+        ((20, 5), (60, 30), (60, 2), "MPDA is worth using here: a lower error with 5 numbers"),
+        ((20, 5), (60, 30), (21, 2), "LDA does as well with 2 numbers: use --method lda"),
+        ((20, 2), (60, 30), (21, 9), "MPDA is worth using here: a lower error with 2 numbers"),
+        ((60, 5), (61, 30), (20, 2), "LDA has a lower error here: use --method lda"),
+        ((60, 5), (20, 30), (61, 9), "MPDA does not help here: 1-NN on the features has a lower"),
+        ((20, 5), (21, 30), (60, 2), "does not change the error, but a sample has 5 numbers"),
+        ((20, 25), (21, 30), (60, 2), "MPDA does not help here. Try --search"),
+    ],
+)
+def test_advice_follows_errors_and_sizes(mpda, nearest, lda, advice):
+    rows = rows_of(nearest=nearest, LDA=lda, MPDA=mpda)
+    sentences = collect.summarize_errors(rows, "MPDA", 30, mpda[1])
+    assert advice in sentences[-1]
+    assert sentences[-1].startswith("Next: ")

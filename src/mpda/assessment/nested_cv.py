@@ -52,6 +52,9 @@ class AssessmentProtocol:
         fewer components uses all it has.
     seed : int, default=0
         Seed of all folds.
+    fewest : bool, default=True
+        True keeps the fewest components within one standard error of the best score, False those
+        of the best score.
     """
 
     n_folds: int = 5
@@ -60,6 +63,7 @@ class AssessmentProtocol:
     energy: float | str | None = "auto"
     n_components: int | None = None
     seed: int = 0
+    fewest: bool = True
 
     def limit_components(self, contender: Contender, X: Floats, y: Labels) -> AssessmentProtocol:
         """Return the protocol with no more components than a map of scikit-learn has.
@@ -311,13 +315,14 @@ def _select_parameters(
     if not contender.method.is_ours:
         folds = _stratified_folds(y, n_inner, protocol.seed, samples.groups)
         table = compute_scores(contender, contender.grid, X, y, folds)
-        return table.select_best(n_components).limit(limit)
+        return table.select_best(n_components, fewest=protocol.fewest).limit(limit)
     dimensions = tuple(r for r in contender.dimensions or () if r <= limit)
     search = DiscriminantSearchCV(
         contender.estimator({}),
         {name: list(values) for name, values in contender.grid.items()},
         cv=n_inner,
         n_components=[n_components] if n_components is not None else dimensions or "all",
+        selection="one-standard-error" if protocol.fewest else "robust",
         refit=False,
         random_state=protocol.seed,
     ).fit(X, y, groups=samples.groups)

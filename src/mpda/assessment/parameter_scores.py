@@ -23,6 +23,7 @@ from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.model_selection.fold_scores import FoldTask, score_fold
 from mpda.model_selection.grid import build_grid
 from mpda.model_selection.search_cv import nearby_numbers
+from mpda.model_selection.selection_rules import GridScores
 
 Folds = list[tuple[Ints, Ints]]
 # Mean scores over folds that differ by less than this are equal up to rounding.
@@ -118,19 +119,24 @@ class ScoreTable:
         Numbers of components.
     scores : array of shape (n_points, n_dimensions)
         Mean accuracy over folds, nan where there is none.
+    standard_error : float, default=0.0
+        Standard error of a mean.
     """
 
     points: list[dict[str, Any]]
     dimensions: Ints
     scores: Floats
+    standard_error: float = 0.0
 
-    def select_best(self, n_components: int | None = None) -> Selection:
+    def select_best(self, n_components: int | None = None, *, fewest: bool = False) -> Selection:
         """Return the entry of the highest score, with fewer components on ties.
 
         Parameters
         ----------
         n_components : int or None, default=None
             Restricts the table to this number of components.
+        fewest : bool, default=False
+            If True, scores within one standard error of the highest count as ties.
 
         Returns
         -------
@@ -141,8 +147,10 @@ class ScoreTable:
         if n_components is not None:
             scores = np.where(self.dimensions == n_components, scores, -np.inf)
         # Ties go to the first column: fewer components are cheaper and no worse.
-        column = int(np.flatnonzero((scores >= scores.max() - _TIE).any(axis=0))[0])
-        return Selection(self.points[int(scores[:, column].argmax())], int(self.dimensions[column]))
+        tolerance = _TIE + (self.standard_error if fewest else 0.0)
+        column = int(np.flatnonzero((scores >= scores.max() - tolerance).any(axis=0))[0])
+        row = int(scores[:, column].argmax())
+        return Selection(self.points[row], int(self.dimensions[column]), float(scores[row, column]))
 
 
 def assess_split(
@@ -312,7 +320,8 @@ def _compute_scores_by_refitting(
     length = min(map(len, curves))
     dimensions = np.array(contender.dimensions or range(1, length + 1))[:length]
     scores = np.array([curve[:length] for curve in curves]).reshape(len(points), len(folds), -1)
-    return ScoreTable(points, dimensions, scores.mean(axis=1))
+    grid = GridScores(scores.swapaxes(0, 1), dimensions, [], np.empty(0), np.empty(0, dtype=int))
+    return ScoreTable(points, dimensions, scores.mean(axis=1), grid.standard_error)
 
 
 def _accuracy_curve(contender: Contender, point: dict[str, Any], split: Split) -> list[float]:

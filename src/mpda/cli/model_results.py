@@ -5,6 +5,7 @@ Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds th
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -89,7 +90,27 @@ class MeasuredModel:
         if not any(row["method"] == self.method for row in self.rows):
             return []
         n_components = self.selected.selection.n_components
-        return collect.summarize_errors(self.rows, self.method, self.table.X.shape[1], n_components)
+        d = self.table.X.shape[1]
+        sentences = collect.summarize_errors(self.rows, self.method, d, n_components)
+        return [*sentences[:2], *self._describe_choice(), *sentences[2:]]
+
+    def _describe_choice(self) -> list[str]:
+        """Say what error the saved settings have, and whether the folds chose other ones."""
+        selection, sentences = self.selected.selection, []
+        if not math.isnan(selection.score):
+            error = 100.0 * (1.0 - selection.score)
+            sentences.append(
+                f"With the settings that are saved, the folds that chose them have an error of "
+                f"{error:.2f} %. This is optimistic."
+            )
+        chosen = [row["cv_dimension"] for row in self.rows if row["method"] == self.method]
+        low, high, n = min(chosen), max(chosen), selection.n_components
+        if high > 2 * n or n > 2 * low:
+            sentences.append(
+                f"The folds chose {low} to {high} components, the model has {n}: how many are "
+                "needed is not certain."
+            )
+        return sentences
 
     def collect(self, title: str, command: str, summary: Sequence[str]) -> dict[str, Any]:
         """Collect everything that a report shows.

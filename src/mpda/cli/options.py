@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Count = Annotated[int, typer.Option(min=1)]
 FeatureScaling = StrEnum("FeatureScaling", "AUTO NONE STANDARD")
 FeatureScaling.__doc__ = "Values of ``--scale``."
+ComponentRule = StrEnum("ComponentRule", "FEWEST BEST")
+ComponentRule.__doc__ = "Values of ``--select``."
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,9 @@ class MeasurementOptions:
     ----------
     components : int, default=None
         Number of components. Default: selected by cross-validation.
+    select : ComponentRule, default="fewest"
+        Number of components. fewest: the fewest within one standard error of the lowest error on
+        the folds. best: those of the lowest error.
     search : bool, default=False
         Select the other parameters by cross-validation, too.
     scale : FeatureScaling, default="auto"
@@ -56,6 +61,7 @@ class MeasurementOptions:
     """
 
     components: Annotated[int | None, typer.Option(min=1)] = None
+    select: ComponentRule = ComponentRule.FEWEST
     search: Annotated[bool, typer.Option("--search")] = False
     scale: FeatureScaling = FeatureScaling.AUTO
     pca: Annotated[str, typer.Option(metavar="auto|none|SHARE")] = "auto"
@@ -82,7 +88,8 @@ class MeasurementOptions:
         share = None if self.pca == "none" else float(self.pca) if self.pca != "auto" else "auto"
         scaled = {"none": False, "standard": True}.get(self.scale)
         protocol = AssessmentProtocol(max(self.folds, 2), scaled=scaled, energy=share)
-        return replace(protocol, n_components=self.components, seed=self.seed)
+        fewest = self.select == ComponentRule.FEWEST
+        return replace(protocol, n_components=self.components, seed=self.seed, fewest=fewest)
 
 
 @dataclass(frozen=True)

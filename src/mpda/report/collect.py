@@ -345,15 +345,51 @@ def summarize_errors(
             "it decides. The second (corrected resampled t-test) asks whether fits to other "
             "samples would show the difference too; with few folds it misses most differences."
         )
-    # One reference that is significantly better is enough to advise against the method as it is.
-    # With ties only, the gain is that a sample has fewer numbers.
-    advice = f"Next: {method} is worth using here; measure it on new samples with mpda evaluate."
-    gaps = [c.difference for c in comparisons if c.is_significant]
-    if any(gap < 0 for gap in gaps):
-        advice = f"Next: tune {method} with --search, or try other methods with mpda compare."
-    elif comparisons and not gaps:
-        advice = f"Next: choose {method} if you need fewer numbers per sample, or try --search."
-    return [*sentences, advice]
+    known = dict(zip(others, comparisons, strict=True))
+    n_numbers = n_components if n_components is not None else estimate.dimensions.mean()
+    lda_size = estimates["LDA"].dimensions.mean() if "LDA" in estimates else None
+    return [*sentences, _advise(method, known, n_numbers, lda_size, n_features)]
+
+
+def _advise(
+    method: str,
+    comparisons: Mapping[str, ErrorComparison],
+    size: float,
+    lda_size: float | None,
+    n_features: int,
+) -> str:
+    """Say what to do next: by the significant differences first, then by the size of the maps."""
+
+    def sign(name: str) -> int:
+        """Return 1 if the reference errs more, -1 if it errs less, 0 if that may be chance."""
+        comparison = comparisons.get(name)
+        if comparison is None or not comparison.is_significant:
+            return 0
+        return 1 if comparison.difference > 0 else -1
+
+    numbers = f"{size:.3g} number{'' if size == 1 else 's'} instead of {n_features}"
+    if sign("LDA") < 0:
+        return "Next: LDA has a lower error here: use --method lda, or try --method auto."
+    if sign(BASELINE) < 0:
+        return (
+            f"Next: {method} does not help here: 1-NN on the features has a lower error. Try "
+            "--search, --method auto, or other features."
+        )
+    if "LDA" in comparisons and sign("LDA") == 0 and lda_size is not None and lda_size <= size:
+        return f"Next: LDA does as well with {lda_size:.3g} numbers: use --method lda."
+    if sign(BASELINE) > 0:
+        return (
+            f"Next: {method} is worth using here: a lower error with {numbers}. Measure it on new "
+            "samples with mpda evaluate."
+        )
+    if not comparisons:
+        return "Next: measure the error on new samples with mpda evaluate."
+    if size <= 0.5 * n_features:
+        return (
+            f"Next: {method} does not change the error, but a sample has {numbers}. Use it if that "
+            "helps, or try --method auto."
+        )
+    return f"Next: {method} does not help here. Try --search, --method auto, or other features."
 
 
 def _describe_difference(comparison: ErrorComparison) -> str:
