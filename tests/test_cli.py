@@ -637,3 +637,29 @@ def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, mo
     out = " ".join(capsys.readouterr().out.split())
     assert "The folds chose 4 to 4 components, the model has 1" in out
     assert "optimistic" not in out  # nothing was chosen
+
+
+def test_error_on_a_separate_table(table, capsys):
+    frame = pd.read_csv(table)
+    frame.iloc[::2].to_csv("train.csv", index=False)
+    # Columns in another order, and one that is no feature.
+    test = frame.iloc[1::2].assign(id=range(75))
+    test[test.columns[::-1]].to_csv("test.csv", index=False)
+    words = ("fit", "train.csv", *QUICK, "--test", "test.csv", "--results", "r.json")
+    assert call(*words, "--out", "m.mpda") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    model = load("m.mpda")
+    features = test[model.feature_names_in_]
+    n_wrong = int((model.predict(features) != test["species"]).sum())
+    text = "test.csv: The nearest neighbour among the samples of the fit has the wrong class for "
+    assert f"{text}{n_wrong} of 75 samples" in out
+    assert any(
+        text.startswith("test.csv: The nearest") for text in read_results("r.json")["summary"]
+    )
+    assert call("fit", "train.csv", *QUICK, "--test", "train.csv") == 0
+    assert "75 of 75 samples were used to fit the model" in capsys.readouterr().err
+    assert call("fit", "train.csv", *QUICK, "--test", "test.csv", "--no-neighbors") == 2
+    assert call("fit", "train.csv", *QUICK, "--test", "none.csv") == 1
+    test.drop(columns=model.feature_names_in_[0]).to_csv("short.csv", index=False)
+    assert call("fit", "train.csv", *QUICK, "--test", "short.csv") == 1
+    assert "has no column" in capsys.readouterr().err

@@ -18,12 +18,13 @@ from mpda.cli import messages, model_results, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import MeasurementOptions, ResultFiles
-from mpda.cli.table_source import TableSource, check_classes
+from mpda.cli.table_source import TableSource, check_classes, check_outputs
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
-    from mpda.assessment import Contender
+    from mpda.assessment import Contender, SelectedModel
+    from mpda.io.tables import Table
 
 
 def fit(
@@ -35,6 +36,7 @@ def fit(
     parameter: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     out: Path | None = None,
     neighbors: bool = True,
+    test: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     image: Annotated[str | None, typer.Option(metavar="ROWSxCOLUMNS")] = None,
 ) -> None:
     """Learn a map from the labelled samples of a table and write it to a model file.
@@ -62,6 +64,8 @@ def fit(
         Model file to write. Default: the name of DATA with .mpda.
     neighbors : bool, default=True
         Keep the mapped samples in the model, so that it can classify new samples.
+    test : Path, default=None
+        Table of samples that take no part in the fit; the error of the model on them is printed.
     image : str, default=None
         The features are pixels of images of this size; the report shows them as images.
     """
@@ -71,17 +75,21 @@ def fit(
 
     shape = options.parse_image_shape(image)
     out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
+    if test is not None and not neighbors:
+        stop("mpda: --test compares with the samples of the fit, which --no-neighbors drops.", 2)
     if measurement.folds == 1:
         stop("mpda: --folds 1 leaves no samples to train on; use 0, or 2 and more.", 2)
     protocol = measurement.make_protocol()
     contender = _make_contender(method, parameter, search=measurement.search)
     source.check(out, files.report, files.results)
+    check_outputs([] if test is None else [test], out, files.report, files.results)
     saved: dict[str, Any] = {"label": source.label, "method": contender.name}
     saved["command"] = terminal.command
     if measurement.scheduler is not None:
         grouped = measurement.groups is not None
-        if measurement.search or protocol.scaled or grouped or files != ResultFiles():
-            excluded = "--search, --scale standard, --groups, --report or --results"
+        with_samples = grouped or test is not None or files != ResultFiles()
+        if measurement.search or protocol.scaled or with_samples:
+            excluded = "--search, --scale standard, --groups, --test, --report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
         save(pipeline, out, notes=saved)
@@ -100,6 +108,8 @@ def fit(
     with terminal.progress(1, f"fitting {contender.name}"), redirect_stdout(sys.stderr):
         X, y = table.to_frame(), table.labels
         selected = select_model(X, y, contender, protocol, groups=table.groups, neighbors=neighbors)
+    saved["feature_range"] = [table.X.min(axis=0).tolist(), table.X.max(axis=0).tolist()]
+    tested = None if test is None else _evaluate(terminal, replace(source, data=test), selected)
     measured = Assessment([], {})
     if measurement.folds:
         others = [name for name in (BASELINE, "LDA") if name != contender.name]
@@ -108,7 +118,9 @@ def fit(
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     model = MeasuredModel(table, contender.name, selected, measured.rows, shape)
     saved |= {"label": table.label, "n_samples": len(table.X)}
-    saved["feature_range"] = [table.X.min(axis=0).tolist(), table.X.max(axis=0).tolist()]
+    outcome = [] if tested is None else [f"{tested[0]}: {tested[2]}"]
+    if tested is not None:
+        notes += [*messages.describe_far_values(tested[1], saved), *tested[3]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]
@@ -117,10 +129,28 @@ def fit(
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
-        summary = [*model.verdict, *chosen, *map(messages.make_sentence, notes)]
+        summary = [*model.verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
         collected = model.collect(f"{table.name}: {contender.name}", terminal.command, summary)
     paths = [out, *files.write(collected)]
-    terminal.finish(model_results.select_for_json(collected), _describe(model), notes, paths)
+    results = model_results.select_for_json(collected)
+    lines = [*_describe(model), *(["", *map(messages.wrap, outcome)] if outcome else [])]
+    terminal.finish(results, lines, notes, paths)
+
+
+def _evaluate(
+    terminal: Terminal, source: TableSource, selected: SelectedModel
+) -> tuple[str, Table, str, list[str]]:
+    """Return name and samples of a test table, the error of the model on it, and notes."""
+    from mpda.assessment import evaluate_model
+
+    names = getattr(selected.model, "feature_names_in_", None)
+    table = source.read(terminal, None if names is None else tuple(names.tolist()))
+    if table.X.shape[1] != selected.model.n_features_in_:
+        n = selected.model.n_features_in_
+        raise TableError(f"{source.data} has {table.X.shape[1]} features, but the fit has {n}.")
+    evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
+    text, notes = messages.describe_evaluation(evaluation), messages.describe_problems(evaluation)
+    return table.name, table, text, notes
 
 
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mpda._lib.array_types import Labels
-    from mpda.assessment import FoldResult, SelectedModel
+    from mpda.assessment import Evaluation, FoldResult, SelectedModel
     from mpda.io.tables import Table
 
 # Characters of a line of prose; short enough for a terminal next to an editor.
@@ -234,3 +234,97 @@ def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
 
     star = f"* lowest error, or not significantly higher ({SAMPLES_TEST})"
     return [*format_error_table(rows, "error"), star, "", wrap(f"{describe_folds(rows)}.")]
+
+
+def describe_evaluation(evaluation: Evaluation) -> str:
+    """Describe the error of a model on labelled samples.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Predictions for labelled samples.
+
+    Returns
+    -------
+    str
+        A sentence with the 95 % confidence interval.
+    """
+    neighbors = (
+        "the other samples of the file" if evaluation.leave_one_out else "the samples of the fit"
+    )
+    low, high = evaluation.interval
+    return (
+        f"The nearest neighbour among {neighbors} has the wrong class for {evaluation.n_wrong} of "
+        f"{len(evaluation.y)} samples: {evaluation.error:.2f} % (95 % confidence interval "
+        f"{low:.2f} to {high:.2f} %)."
+    )
+
+
+def describe_problems(evaluation: Evaluation) -> list[str]:
+    """Describe samples of the fit and unknown classes in an evaluation.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Predictions for labelled samples.
+
+    Returns
+    -------
+    list of str
+        Notes; none if there is nothing to say.
+    """
+    import numpy as np
+
+    n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
+    notes = []
+    if n_known:
+        error = f"without them the error is {evaluation.error_of_new:.2f} %"
+        if n_known == n_samples:
+            error = "the error says nothing about new ones"
+        notes.append(f"{n_known} of {n_samples} samples were used to fit the model; {error}")
+    if evaluation.unknown_labels.size:
+        labels = list_labels(evaluation.unknown_labels)
+        n_unknown = int(np.isin(evaluation.y, evaluation.unknown_labels).sum())
+        notes.append(
+            f"{n_unknown} of {n_samples} samples have classes that the model does not know and "
+            f"count as wrong: {labels}"
+        )
+    return notes
+
+
+def describe_far_values(table: Table, saved: Mapping[str, Any]) -> list[str]:
+    """Describe values that are outside the range of a fit by more than its width.
+
+    Parameters
+    ----------
+    table : Table
+        New samples.
+    saved : mapping
+        Notes of the model file.
+
+    Returns
+    -------
+    list of str
+        One note, or none.
+    """
+    import numpy as np
+
+    from mpda.io.error_text import join_names
+
+    if "feature_range" not in saved:  # a model of another program, or of mpda.save
+        return []
+    low, high = np.array(saved["feature_range"], dtype=float)
+    # A feature that was constant has no width; rounding is no change of it.
+    width = np.maximum(high - low, 1e-6 * np.maximum(np.abs(low), np.abs(high)))
+    is_far = (low - width > table.X) | (high + width < table.X)
+    counts = is_far.sum(axis=0)
+    n_samples = int(is_far.any(axis=1).sum())
+    if not n_samples:
+        return []
+    worst = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    names = table.features or [f"column {i}" for i in range(table.X.shape[1])]
+    columns = join_names([names[i] for i in worst.tolist()], quoted=table.features is not None)
+    return [
+        f"{n_samples} of {len(table.X)} samples have values far outside the range of the fit, in "
+        f"{columns}; are the columns and their units the same?"
+    ]

@@ -63,7 +63,7 @@ def transform(
     write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
-    notes += _describe_far_values(table, saved)
+    notes += messages.describe_far_values(table, saved)
     numbers["notes"] = notes[1:]
     terminal.finish(numbers, [], notes, [] if out is None else [out])
 
@@ -118,7 +118,7 @@ def predict(
         "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
         "mean_agreement": float(found.agreement.mean()),
     }
-    results["notes"] = warnings = _describe_far_values(table, saved)
+    results["notes"] = warnings = messages.describe_far_values(table, saved)
     notes = [messages.describe_table(table), *warnings]
     terminal.finish(results, [], notes, [] if out is None else [out])
 
@@ -157,8 +157,8 @@ def evaluate(
     table = _read_table(terminal, pipeline, source)
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
     table, Z = replace(table, y=evaluation.y), evaluation.Z
-    notes = [*_describe_far_values(table, saved), *_describe_problems(evaluation)]
-    error = _describe_error(evaluation)
+    notes = [*messages.describe_far_values(table, saved), *messages.describe_problems(evaluation)]
+    error = messages.describe_evaluation(evaluation)
     caption = f"{len(table.X)} samples of {table.name}"
     sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption)
     title, summary = f"{table.name}: error", [error, *map(messages.make_sentence, notes)]
@@ -247,65 +247,6 @@ def _read_table(terminal: Terminal, pipeline: Pipeline, source: TableSource) -> 
         raise TableError(f"{source.data} has {reason}.")
     # An array has no names, and a model without names takes columns in their order.
     return replace(table, features=features)
-
-
-def _describe_problems(evaluation: Evaluation) -> list[str]:
-    """Return notes on samples of the fit and on unknown classes."""
-    import numpy as np
-
-    n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
-    notes = []
-    if n_known:
-        error = f"without them the error is {evaluation.error_of_new:.2f} %"
-        if n_known == n_samples:
-            error = "the error says nothing about new ones"
-        notes.append(f"{n_known} of {n_samples} samples were used to fit the model; {error}")
-    if evaluation.unknown_labels.size:
-        labels = messages.list_labels(evaluation.unknown_labels)
-        n_unknown = int(np.isin(evaluation.y, evaluation.unknown_labels).sum())
-        notes.append(
-            f"{n_unknown} of {n_samples} samples have classes that the model does not know and "
-            f"count as wrong: {labels}"
-        )
-    return notes
-
-
-def _describe_far_values(table: Table, saved: dict[str, Any]) -> list[str]:
-    """Return a note if values are outside the range of the fit by more than its width."""
-    import numpy as np
-
-    from mpda.io.error_text import join_names
-
-    if "feature_range" not in saved:  # a model of another program, or of mpda.save
-        return []
-    low, high = np.array(saved["feature_range"], dtype=float)
-    # A feature that was constant has no width; rounding is no change of it.
-    width = np.maximum(high - low, 1e-6 * np.maximum(np.abs(low), np.abs(high)))
-    is_far = (low - width > table.X) | (high + width < table.X)
-    counts = is_far.sum(axis=0)
-    n_samples = int(is_far.any(axis=1).sum())
-    if not n_samples:
-        return []
-    worst = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    names = table.features or [f"column {i}" for i in range(table.X.shape[1])]
-    columns = join_names([names[i] for i in worst.tolist()], quoted=table.features is not None)
-    return [
-        f"{n_samples} of {len(table.X)} samples have values far outside the range of the fit, in "
-        f"{columns}; are the columns and their units the same?"
-    ]
-
-
-def _describe_error(evaluation: Evaluation) -> str:
-    """Return the error as a sentence."""
-    neighbors = (
-        "the other samples of the file" if evaluation.leave_one_out else "the samples of the fit"
-    )
-    low, high = evaluation.interval
-    return (
-        f"The nearest neighbour among {neighbors} has the wrong class for {evaluation.n_wrong} of "
-        f"{len(evaluation.y)} samples: {evaluation.error:.2f} % (95 % confidence interval "
-        f"{low:.2f} to {high:.2f} %)."
-    )
 
 
 def _summarize_classes(evaluation: Evaluation) -> list[dict[str, Any]]:
