@@ -116,7 +116,7 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
     Returns
     -------
     list of str
-        Notes on groups, on small classes and on duplicates.
+        Findings of the data check, and notes on groups, small classes and duplicates.
 
     Raises
     ------
@@ -125,6 +125,8 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
         if no class has a sample for every fold or if there are fewer groups than folds.
     """
     import numpy as np
+
+    from mpda.io.table_check import check_table
 
     classes, counts = np.unique(table.labels, return_counts=True)
     n_samples, largest = len(table.X), counts.max()
@@ -142,7 +144,7 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
     if n_folds > largest:
         advice = "Use fewer folds, or --folds 0 to measure no error."
         raise TableError(f"--folds {n_folds}: the largest class has {largest} samples. {advice}")
-    notes = []
+    notes = check_table(table)
     if table.groups is not None:
         n_groups = len(np.unique(table.groups))
         if n_groups < max(n_folds, 2):

@@ -42,6 +42,8 @@ class Table:
         Columns that are neither features nor labels.
     groups : ndarray of shape (n_samples,) or None
         Group of each sample, as text.
+    n_skipped : int
+        Number of rows that were left out because of missing values.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Table:
     rows: Ints
     others: dict[str, Any]
     groups: Labels | None = None
+    n_skipped: int = 0
 
     @property
     def labels(self) -> Labels:
@@ -271,8 +274,9 @@ def _skip_missing(table: Table) -> Table:
         y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
     others = {name: column[complete] for name, column in table.others.items()}
     groups = None if table.groups is None else table.groups[complete]
-    rows = table.rows[complete]
-    return replace(table, X=table.X[complete], y=y, rows=rows, others=others, groups=groups)
+    rows, n_skipped = table.rows[complete], int((~complete).sum())
+    table = replace(table, X=table.X[complete], y=y, rows=rows, others=others)
+    return replace(table, groups=groups, n_skipped=n_skipped)
 
 
 def _is_none(y: Labels) -> Bools:
