@@ -44,7 +44,7 @@ def check_table(table: Table) -> list[str]:
             found[kind].append(name)
     is_named = table.features is not None
     sentences = [
-        f"{join_names(found[kind], quoted=is_named)} {text}"
+        f"{join_names(found[kind], quoted=is_named)}: {text}"
         for kind, text in _FINDINGS.items()
         if found[kind]
     ]
@@ -57,13 +57,12 @@ def check_table(table: Table) -> list[str]:
 
 
 _FINDINGS = {
-    "copy": "has one value for each class: a copy of the label makes every method look perfect "
-    "(--drop)",
-    "subject": "looks like the number of a subject: each of its values belongs to one class "
-    "(--groups keeps a subject in one fold, --drop leaves the column out)",
-    "row": "numbers the rows and is probably no feature (--drop)",
-    "date": "looks like a date, which new samples will exceed (--drop)",
-    "constant": "is the same for all samples and has no effect",
+    "copy": "one value for each class; a copy of the label makes every method look perfect (--drop)",
+    "subject": "probably the number of a subject, since each value belongs to one class (--groups "
+    "keeps a subject in one fold, --drop leaves the column out)",
+    "row": "rows are numbered, which is probably no feature (--drop)",
+    "date": "probably a date, which new samples will exceed (--drop)",
+    "constant": "the same for all samples, without effect",
 }
 
 
