@@ -57,7 +57,7 @@ def check_table(table: Table) -> list[str]:
 
 
 _FINDINGS = {
-    "copy": "one value for each class; a copy of the label makes every method look perfect (--drop)",
+    "copy": "one value for each class; a copy of the label makes all methods look perfect (--drop)",
     "subject": "probably the number of a subject, since each value belongs to one class (--groups "
     "keeps a subject in one fold, --drop leaves the column out)",
     "row": "rows are numbered, which is probably no feature (--drop)",
