@@ -663,3 +663,14 @@ def test_error_on_a_separate_table(table, capsys):
     test.drop(columns=model.feature_names_in_[0]).to_csv("short.csv", index=False)
     assert call("fit", "train.csv", *QUICK, "--test", "short.csv") == 1
     assert "has no column" in capsys.readouterr().err
+
+
+def test_tables_with_decimal_commas(table, capsys):
+    frame = pd.read_csv(table)
+    frame.to_csv("comma.csv", sep=";", decimal=",", index=False, encoding="latin-1")
+    assert call("fit", "comma.csv", *QUICK) == 1
+    assert "--decimal ," in capsys.readouterr().err
+    words = ("--decimal", ",", "--encoding", "latin-1")
+    assert call("fit", "comma.csv", *QUICK, *words, "--out", "m.mpda") == 0
+    assert call("evaluate", "m.mpda", "comma.csv", *words) == 0
+    assert call("fit", "comma.csv", *QUICK, "--decimal", ";") == 2

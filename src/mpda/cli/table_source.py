@@ -34,6 +34,10 @@ class TableSource:
         Columns to leave out, separated by commas or spaces; can be repeated.
     skip_missing : bool, default=False
         Leave out rows with missing values.
+    decimal : str, default="."
+        Decimal separator of a CSV or TSV file: . or ,
+    encoding : str, default=None
+        Encoding of a CSV or TSV file, for example latin-1. Default: UTF-8.
     """
 
     data: Path
@@ -41,6 +45,8 @@ class TableSource:
     drop: list[str] | None = None
     # With its name, typer makes no second option --no-skip-missing.
     skip_missing: Annotated[bool, typer.Option("--skip-missing")] = False
+    decimal: Annotated[str, typer.Option(metavar=".|,")] = "."
+    encoding: str | None = None
 
     def check(self, *outputs: Path | None) -> None:
         """Stop if ``--label`` is missing, or if an output cannot be written.
@@ -81,7 +87,10 @@ class TableSource:
         """
         from mpda.io.tables import read_table
 
+        if self.decimal not in (".", ","):
+            stop(f"mpda: --decimal must be . or , and not {self.decimal!r}.", 2)
         read = partial(read_table, self.data, label=self.label, drop=self.drop or ())
+        read = partial(read, decimal=self.decimal, encoding=self.encoding)
         with terminal.progress(1, f"reading {self.data.name}"):
             return read(features=features, skip_missing=self.skip_missing, groups=groups)
 

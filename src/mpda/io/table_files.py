@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -71,7 +72,29 @@ def check_table_path(path: Path) -> str:
     return suffix
 
 
-def read_frame(path: Path, label: str | None, drop: Names, features: Names | None) -> Any:
+@dataclass(frozen=True)
+class TextFormat:
+    """Format of the numbers and letters of a CSV or TSV file.
+
+    Parameters
+    ----------
+    decimal : {".", ","}, default="."
+        Decimal separator. With "," columns are separated by semicolons or tabs.
+    encoding : str, default="utf-8-sig"
+        Encoding of the letters; UTF-8, with a byte order mark or without.
+    """
+
+    decimal: str = "."
+    encoding: str = "utf-8-sig"
+
+
+def read_frame(
+    path: Path,
+    label: str | None,
+    drop: Names,
+    features: Names | None,
+    text: TextFormat | None = None,
+) -> Any:
     """Read a table with named columns.
 
     Parameters
@@ -85,6 +108,8 @@ def read_frame(path: Path, label: str | None, drop: Names, features: Names | Non
         Columns that the caller leaves out. They are read, but may be row numbers.
     features : sequence of str or None
         Columns that are read as numbers; all others are words. None: all except the label.
+    text : TextFormat, default=None
+        Format of a CSV or TSV file. None stands for decimal points and UTF-8.
 
     Returns
     -------
@@ -95,7 +120,7 @@ def read_frame(path: Path, label: str | None, drop: Names, features: Names | Non
 
     suffix = table_suffix(path)
     if suffix in (".csv", ".tsv"):
-        frame = _read_text(path, label, drop, features)
+        frame = _read_text(path, label, drop, features, text or TextFormat())
     else:
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
     frame = frame.reset_index(drop=list(frame.index.names) == [None])
@@ -110,15 +135,18 @@ def _check_distinct(names: Collection[str], path: Path) -> None:
         raise TableError(f"{path} has more than one column {repeated[0]!r:.80}; rename them.")
 
 
-def _read_text(path: Path, label: str | None, drop: Names, features: Names | None) -> Any:
+def _read_text(
+    path: Path, label: str | None, drop: Names, features: Names | None, text: TextFormat
+) -> Any:
     """Read CSV or TSV; the separator of a .csv is the most frequent of comma, semicolon and tab."""
     import pandas as pd
 
     open_file = gzip.open if path.suffix.lower() == ".gz" else open
-    with open_file(path, "rt", encoding="utf-8-sig", newline="") as file:
+    separators = ";\t" if text.decimal == "," else ",;\t"
+    with open_file(path, "rt", encoding=text.encoding, newline="") as file:
         first_line = file.readline()
         # csv.Sniffer fails on tables of one column and takes letters for separators.
-        separator = "\t" if table_suffix(path) == ".tsv" else max(",;\t", key=first_line.count)
+        separator = "\t" if table_suffix(path) == ".tsv" else max(separators, key=first_line.count)
         file.seek(0)
         header = next(csv.reader(file, delimiter=separator), [])
     if not first_line.strip():
@@ -135,6 +163,7 @@ def _read_text(path: Path, label: str | None, drop: Names, features: Names | Non
     if pd.__version__ < "3":  # later versions convert decimals exactly by default
         options["float_precision"] = "round_trip"
     options["dtype"] = {name: str for name in names if name in words}
+    options |= {"decimal": text.decimal, "encoding": text.encoding}
     options["na_values"] = {name: list(_MISSING) for name in names if name not in words}
     with warnings.catch_warnings():
         # pandas cuts rows that are longer than the header, with this warning.

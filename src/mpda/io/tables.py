@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Array, Bools, Ints, Labels
+from mpda._lib.validation import check_option
 from mpda.exceptions import TableError
 from mpda.io import table_files
 from mpda.io.error_text import join_names, name_file_in_errors, one_line, suggest_name
-from mpda.io.table_files import FRAME_SUFFIXES, Names
+from mpda.io.table_files import FRAME_SUFFIXES, Names, TextFormat
 from mpda.io.table_labels import class_labels
 
 
@@ -86,6 +87,8 @@ def read_table(
     features: Names | None = None,
     skip_missing: bool = False,
     groups: str | None = None,
+    decimal: str = ".",
+    encoding: str | None = None,
 ) -> Table:
     """Read the samples of a file.
 
@@ -104,6 +107,11 @@ def read_table(
         Leave out rows with missing values instead of refusing them.
     groups : str, default=None
         Column, or array of an .npz file, that names the group of each sample. It is no feature.
+    decimal : {".", ","}, default="."
+        Decimal separator of a CSV or TSV file. With "," columns are separated by semicolons or
+        tabs.
+    encoding : str, default=None
+        Encoding of a CSV or TSV file, such as "latin-1". None stands for UTF-8.
 
     Returns
     -------
@@ -121,7 +129,9 @@ def read_table(
         if drop and not is_frame:
             raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
         if is_frame:
-            table = _from_frame(path, label, drop, features, groups)
+            check_option("decimal", decimal, (".", ","))
+            text = TextFormat(decimal, encoding or "utf-8-sig")
+            table = _from_frame(path, label, drop, features, groups, text)
         else:
             table = _from_arrays(path, label, groups)
         table = _skip_missing(table) if skip_missing else table
@@ -133,9 +143,24 @@ def read_table(
 
 
 def _from_frame(
-    path: Path, label: str | None, drop: Names, features: Names | None, groups: str | None
+    path: Path,
+    label: str | None,
+    drop: Names,
+    features: Names | None,
+    groups: str | None,
+    text: TextFormat,
 ) -> Table:
-    frame = table_files.read_frame(path, label, drop, features)
+    try:
+        frame = table_files.read_frame(path, label, drop, features, text)
+    except LookupError as error:
+        if "encoding" not in str(error):
+            raise
+        raise TableError(f"--encoding: there is no encoding {text.encoding!r}.") from error
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{path} is not in the encoding {text.encoding.removesuffix('-sig')} (byte "
+            f"{error.start + 1}). Files of older spreadsheets are often --encoding latin-1."
+        ) from error
     names = list(frame.columns)
     drop = split_names(drop, names)
     for option, columns in (
@@ -201,7 +226,7 @@ def _numeric_matrix(frame: Any) -> Array:
     """Convert columns to one array: float32 if all are float32, else float64."""
     import pandas as pd
 
-    columns, wrong = {}, []
+    columns, wrong, has_commas = {}, [], True
     for name, column in frame.items():
         is_numeric = pd.api.types.is_numeric_dtype(column)
         # As text first: to_numeric would turn dates into large integers.
@@ -209,8 +234,15 @@ def _numeric_matrix(frame: Any) -> Array:
         is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
         if is_wrong.any():
             row = int(np.argmax(is_wrong))
+            values = column[is_wrong].astype(str)
+            has_commas &= bool(values.str.fullmatch(r"\s*[-+]?[\d.\s]*,\d+\s*").all())
             wrong.append(f"{name!r:.80} (row {row + 1}: {one_line(column.iloc[row], 40)})")
         columns[name] = numbers
+    if wrong and has_commas:
+        raise TableError(
+            f"These columns have decimal commas: {join_names(wrong, quoted=False)}. Read them with "
+            "--decimal , (a comma); columns must then be separated by semicolons or tabs."
+        )
     if wrong:
         raise TableError(
             f"These columns are not numbers: {join_names(wrong, quoted=False)}. Leave them out "
