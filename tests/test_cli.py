@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris
 
 from command_calls import call
 from mpda import LFDA, MPDA, ManifoldPartition, load
-from mpda.cli import model_results, run
+from mpda.cli import fitting, run
 from mpda.io import read_header
 from mpda.report import read_results
 
@@ -446,7 +446,10 @@ def test_progress_is_drawn_on_a_terminal(table):
         pass
     os.close(reader)
     assert done.returncode == 0
-    assert "6/6" in shown.decode(errors="replace")
+    text = shown.decode(errors="replace")
+    assert "fitting MPDA" in text
+    assert "measuring the error" in text
+    assert "100%" in text
     assert b"MPDA" in done.stdout
 
 
@@ -623,7 +626,7 @@ def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, mo
         results[rule] = read_results("r.json")["model"]["n_components"], float(error[1])
         assert "This is optimistic." in out
     assert results["fewest"][0] <= results["best"][0]
-    measure = model_results.measure_errors
+    measure = fitting.measure_errors
 
     def change(*arguments):
         measured = measure(*arguments)
@@ -632,7 +635,7 @@ def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, mo
                 row["cv_dimension"] = max(row["dimensions"])
         return measured
 
-    monkeypatch.setattr(model_results, "measure_errors", change)
+    monkeypatch.setattr(fitting, "measure_errors", change)
     assert call(*words, "--components", "1") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "The folds chose 4 to 4 components, the model has 1" in out

@@ -1,6 +1,5 @@
 """DiscriminantSearchCV against refitting every grid point, and the input that it rejects."""
 
-import itertools
 import warnings
 from functools import partial
 
@@ -26,8 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
+from mpda.model_selection.folds import split_groups
 from mpda.model_selection.grid import build_grid
-from mpda.model_selection.search_cv import split_groups
 from mpda.model_selection.selection_rules import RULES, GridSelection
 
 # Folds of small data have small classes, and LSDR has five iterations; both warnings are tested
@@ -248,13 +247,21 @@ def test_grid_points_without_a_solution_are_left_out():
 
 
 def test_progress_is_printed_for_folds_and_grid_points(capsys, monkeypatch):
-    # Grid points are reported only in folds that take seconds, so the clock is replaced.
-    clock = itertools.count(step=0.7)
-    monkeypatch.setattr("mpda.model_selection.fold_scores.time.perf_counter", lambda: next(clock))
+    # Grid points are reported only in folds that take seconds.
+    monkeypatch.setattr("mpda.model_selection.grid_search._REPORT_INTERVAL", 0.0)
     search({"alpha": [0.1, 0.2, 0.3]}, verbose=1)
     output = capsys.readouterr().err
     assert "DiscriminantSearchCV, 3 grid points: 3/3 folds" in output
     assert "fold 2: 3/3 grid points" in output
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_goes_to_a_callable_as_a_share(n_jobs):
+    shares = []
+    search({"alpha": [0.1, 0.2, 0.3]}, verbose=shares.append, n_jobs=n_jobs)
+    assert shares == sorted(shares)
+    assert 0.0 < shares[0] <= 1 / 3
+    assert shares[-1] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ from mpda.assessment.nested_cv import (
     AssessmentProtocol,
     SelectedModel,
     assess_methods,
-    count_steps,
     select_model,
+    time_selection,
 )
 from mpda.assessment.parameter_scores import FoldResult
 from mpda.assessment.significance import RankComparison, compare_ranks
@@ -54,7 +54,6 @@ __all__ = [
     "compare_ranks",
     "compute_error_curves",
     "compute_fit_costs",
-    "count_steps",
     "default_pca_energy",
     "estimate_errors",
     "evaluate_model",
@@ -63,4 +62,5 @@ __all__ = [
     "format_error_table",
     "make_contender",
     "select_model",
+    "time_selection",
 ]

@@ -79,6 +79,15 @@ class Contender:
     shares_pca: bool = False
 
     @property
+    def work(self) -> float:
+        """Work of a fold, roughly, as a multiple of that of 1-NN on the features."""
+        if self.choices:
+            return sum(choice.work for choice in self.choices)
+        if self.method is None:
+            return 1.0
+        return (30.0 if self.method.start else 10.0) if self.method.is_ours else 3.0
+
+    @property
     def prefix(self) -> str:
         """Prefix of the names of parameters in the results of a search."""
         return f"{_METHOD_STEP}__" if self.steps else ""

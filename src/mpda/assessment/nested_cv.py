@@ -7,6 +7,7 @@ with all samples and fits the model that is kept.
 
 from __future__ import annotations
 
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,10 +27,22 @@ from mpda.assessment import data_split
 from mpda.assessment.contender import SPARSE_DIMENSIONS, Contender, Step
 from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
-from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
+from mpda.assessment.parameter_scores import (
+    FoldResult,
+    Selection,
+    assess_features,
+    assess_selection,
+    compute_scores,
+)
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.model_selection.search_cv import split_groups
+from mpda.model_selection.folds import split_groups, stratified_order
+from mpda.model_selection.halving import FoldSubsets
 from mpda.parallel import map_ordered
+
+# Folds that are measured however little time there is: one has no variance.
+_MIN_FOLDS = 2
+# Training samples by which the maps of folds are aligned.
+_MAX_ANCHORS = 1000
 
 
 @dataclass(frozen=True)
@@ -55,6 +68,11 @@ class AssessmentProtocol:
     fewest : bool, default=True
         True keeps the fewest components within one standard error of the best score, False those
         of the best score.
+    max_samples : int or None, default=10000
+        Samples that choose parameters and the number of components, a stratified subset of the
+        training samples. None takes all.
+    max_tests : int or None, default=4000
+        Test samples of an outer fold, a stratified subset. None takes all.
     """
 
     n_folds: int = 5
@@ -64,6 +82,23 @@ class AssessmentProtocol:
     n_components: int | None = None
     seed: int = 0
     fewest: bool = True
+    max_samples: int | None = 10_000
+    max_tests: int | None = 4000
+
+    def count_choosing(self, n_samples: int) -> int:
+        """Return how many samples choose settings.
+
+        Parameters
+        ----------
+        n_samples : int
+            Training samples.
+
+        Returns
+        -------
+        int
+            At most ``max_samples``.
+        """
+        return n_samples if self.max_samples is None else min(n_samples, self.max_samples)
 
     def limit_components(self, contender: Contender, X: Floats, y: Labels) -> AssessmentProtocol:
         """Return the protocol with no more components than a map of scikit-learn has.
@@ -130,24 +165,6 @@ class Assessment:
     failed: dict[str, str]
 
 
-def count_steps(contenders: Sequence[Contender], protocol: AssessmentProtocol) -> int:
-    """Return the number of calls of ``progress`` in `assess_methods`.
-
-    Parameters
-    ----------
-    contenders : sequence of Contender
-        Methods.
-    protocol : AssessmentProtocol
-        Settings.
-
-    Returns
-    -------
-    int
-        Number of contenders times number of outer folds.
-    """
-    return len(contenders) * protocol.n_folds
-
-
 def assess_methods(
     X: Floats,
     y: Labels,
@@ -156,7 +173,8 @@ def assess_methods(
     *,
     groups: Labels | None = None,
     n_jobs: int | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[Contender], None] | None = None,
+    deadline: float | None = None,
 ) -> Assessment:
     """Measure the 1-NN error of several methods by nested cross-validation.
 
@@ -175,27 +193,46 @@ def assess_methods(
     n_jobs : int or None, default=None
         Number of worker processes.
     progress : callable or None, default=None
-        Called with the name of the method after each fold.
+        Called with the method after each fold.
+    deadline : float or None, default=None
+        Value of ``time.monotonic()`` that should not pass: after two folds, no further one begins
+        that would take longer.
 
     Returns
     -------
     Assessment
-        Rows in the order of the contenders.
+        Rows in the order of the contenders, then of the folds.
     """
-    folds = _stratified_folds(y, protocol.n_folds, protocol.seed, groups)
+    folds = [
+        (train, _draw_tests(y, test, protocol))
+        for train, test in _stratified_folds(y, protocol.n_folds, protocol.seed, groups)
+    ]
     known = [None if groups is None else groups[train] for train, _ in folds]
+    # Fold by fold, so that all methods have the same folds if there is no time for all.
     arguments = (
         (Split(X[train], y[train], X[test], y[test], known[number]), contender, number, protocol)
-        for contender in contenders
         for number, (train, test) in enumerate(folds)
+        for contender in contenders
     )
-    rows = []
-    n_calls = count_steps(contenders, protocol)
-    for row in map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs):
-        row["tested"] = folds[row["seed"]][1]  # the fold number is the seed of the row
+    rows: list[FoldResult] = []
+    start = time.monotonic()
+    n_calls = len(contenders) * len(folds)
+    results = map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs)
+    for contender, row in zip(itertools.cycle(contenders), results, strict=False):
+        train, row["tested"] = folds[row["seed"]]  # the fold number is the seed of the row
+        row["test_share"] = (len(y) - train.size) / train.size
+        if "anchors" in row:
+            row["anchors"] = train[row["anchors"]]
         rows.append(row)
         if progress is not None:
-            progress(row["method"])
+            progress(contender)
+        n_folds, unfinished = divmod(len(rows), len(contenders))
+        if deadline is not None and not unfinished and n_folds >= _MIN_FOLDS:
+            now = time.monotonic()
+            if now + (now - start) / n_folds > deadline:
+                break
+    order = {contender.name: i for i, contender in enumerate(contenders)}
+    rows.sort(key=lambda row: order[row["method"]])
     # Reversed, so that the message of the first failing fold remains. Errors of the folds that
     # succeeded are left out: means over different folds cannot be compared.
     failed = {row["method"]: row["failure"] for row in reversed(rows) if "failure" in row}
@@ -205,8 +242,7 @@ def assess_methods(
 def _assess_fold(
     split: Split, contender: Contender, number: int, protocol: AssessmentProtocol
 ) -> FoldResult:
-    test_share = len(split.y_test) / len(split.y)
-    row = FoldResult(problem="", method=contender.name, seed=number, test_share=test_share)
+    row = FoldResult(problem="", method=contender.name, seed=number)
     try:
         with _ignore_fit_warnings():
             row.update(_measure_split(split, contender, protocol))
@@ -233,24 +269,29 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     # The choice of parameters sees the raw samples: inner test samples take no part in the scaler
     # and the PCA either.
     inner = replace(contender, steps=tuple(steps))
-    row = assess_split(
-        contender,
-        split,
-        lambda *_: selection or _select_parameters(inner, raw, split.X.shape[1], protocol),
-        SPARSE_DIMENSIONS,
-    )
+    start = time.perf_counter()
+    if contender.method is not None and selection is None:
+        selection = _select_parameters(inner, raw, split.X.shape[1], protocol)
+    seconds = time.perf_counter() - start
+    if selection is None:
+        row, Z, Z_test = assess_features(split), split.X, split.X_test
+    else:
+        row, Z, Z_test = assess_selection(contender, split, selection, SPARSE_DIMENSIONS)
+        row["search_seconds"] = round(seconds, 3)
     row["chosen"] = contender.name
-    if contender.method is not None:
-        # The errors come from a search, which shares work between grid points. A fit of its own
-        # gives the time that a user would wait, and the predictions.
-        start = time.perf_counter()
-        fitted = contender.estimator(row["parameters"], row["cv_dimension"]).fit(split.X, split.y)
-        row["fit_seconds"] = time.perf_counter() - start
-        Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
-        split = Split(Z, split.y, Z_test, split.y_test)
-    row["predicted"] = data_split.classify_test_samples(split)
+    row["predicted"] = data_split.classify_test_samples(Split(Z, split.y, Z_test, split.y_test))
     row["misclassified"] = row["predicted"] != split.y_test
+    drawn = np.linspace(0, len(Z) - 1, min(len(Z), _MAX_ANCHORS)).astype(np.intp)
+    row["projected"], row["anchors"], row["anchor_points"] = Z_test, drawn, Z[drawn]
     return row
+
+
+def _draw_tests(y: Labels, test: Ints, protocol: AssessmentProtocol) -> Ints:
+    """Return the test samples of a fold, of too many a stratified subset."""
+    if protocol.max_tests is None or test.size <= protocol.max_tests:
+        return test
+    order = stratified_order(y[test], 1, np.random.default_rng(protocol.seed))
+    return np.sort(test[order[: protocol.max_tests]])
 
 
 @dataclass(frozen=True)
@@ -270,11 +311,18 @@ class Choice:
 
 
 def _rank_choices(
-    contender: Contender, steps: list[Step], samples: Split, X: Floats, protocol: AssessmentProtocol
+    contender: Contender,
+    steps: list[Step],
+    samples: Split,
+    X: Floats,
+    protocol: AssessmentProtocol,
+    progress: Callable[[float], None] | None = None,
 ) -> list[Choice]:
     """Return the choices with a result by decreasing score; X are the preprocessed samples."""
     choices, failures = [], []
-    for choice in contender.choices:
+    for number, choice in enumerate(contender.choices):
+        if progress is not None:
+            progress(number / len(contender.choices))
         allowed = protocol.limit_components(choice, X, samples.y).n_components
         if allowed != protocol.n_components:
             failures.append(f"{choice.name} has at most {allowed} components here")
@@ -299,6 +347,7 @@ def _select_parameters(
     protocol: AssessmentProtocol,
     *,
     scored: bool = False,
+    progress: Callable[[float], None] | None = None,
 ) -> Selection:
     """Choose parameters and at most ``limit`` components by folds of the training samples.
 
@@ -314,6 +363,8 @@ def _select_parameters(
         n_inner = min(n_inner, len(np.unique(samples.groups)))
     if not contender.method.is_ours:
         folds = _stratified_folds(y, n_inner, protocol.seed, samples.groups)
+        if protocol.count_choosing(len(y)) < len(y):
+            folds = FoldSubsets(folds, y, protocol.seed).take(protocol.count_choosing(len(y)))
         table = compute_scores(contender, contender.grid, X, y, folds)
         return table.select_best(n_components, fewest=protocol.fewest).limit(limit)
     dimensions = tuple(r for r in contender.dimensions or () if r <= limit)
@@ -323,8 +374,10 @@ def _select_parameters(
         cv=n_inner,
         n_components=[n_components] if n_components is not None else dimensions or "all",
         selection="one-standard-error" if protocol.fewest else "robust",
+        max_samples=protocol.max_samples,
         refit=False,
         random_state=protocol.seed,
+        verbose=progress or 0,
     ).fit(X, y, groups=samples.groups)
     prefix = contender.prefix
     parameters = {k.removeprefix(prefix): value for k, value in search.best_params_.items()}
@@ -340,7 +393,10 @@ def _compare_with_start(search: DiscriminantSearchCV, prefix: str) -> tuple[floa
         return ()
     number, rounds = f"{prefix}n_components", f"{prefix}n_rounds"
     is_start = np.array([point.get(rounds) == 0 for point in table["params"]])
-    has_number = (table["stage"] == 2) & (table[f"param_{number}"] == best[number])
+    is_last = table["stage"] == 2
+    if "iter" in table:
+        is_last &= table["iter"] == table["iter"][search.best_index_]
+    has_number = is_last & (table[f"param_{number}"] == best[number])
     scores = (table["mean_test_score"][has_number & rows] for rows in (is_start, ~is_start))
     alone, refined = (float(np.nanmax(values)) for values in scores)
     return alone, refined if best.get(rounds) == 0 else search.best_score_
@@ -376,6 +432,7 @@ def select_model(
     *,
     groups: Labels | None = None,
     neighbors: bool = True,
+    progress: Callable[[float], None] | None = None,
 ) -> SelectedModel:
     """Choose parameters by cross-validation and fit a pipeline to all samples.
 
@@ -393,6 +450,8 @@ def select_model(
         Group of each sample. No fold divides a group.
     neighbors : bool, default=True
         True appends a 1-NN classifier, which keeps the mapped samples and their labels.
+    progress : callable or None, default=None
+        Called with the share of the choice that is done.
 
     Returns
     -------
@@ -403,11 +462,10 @@ def select_model(
     with _ignore_fit_warnings():
         steps = protocol.preprocessing(values, y)
         raw = Split(values, y, values[:0], y[:0], groups)
-        for _, step in steps:
-            values = step.fit_transform(values)
+        values = _fit_steps(steps, values)
         choices: tuple[Choice, ...] = ()
         if contender.choices:
-            choices = tuple(_rank_choices(contender, steps, raw, values, protocol))
+            choices = tuple(_rank_choices(contender, steps, raw, values, protocol, progress))
             contender = choices[0].contender
         # A comparison continues with fewer components. The model to keep must have the number that
         # was asked for.
@@ -417,9 +475,10 @@ def select_model(
             raise ValueError(f"{text}, not {protocol.n_components}.")
         inner = replace(contender, steps=tuple(steps))
         limit = values.shape[1]
-        selection = (
-            choices[0].selection if choices else _select_parameters(inner, raw, limit, protocol)
-        )
+        if choices:
+            selection = choices[0].selection
+        else:
+            selection = _select_parameters(inner, raw, limit, protocol, progress=progress)
         estimator = contender.estimator(selection.parameters, selection.n_components)
         steps.append((contender.name.lower().replace(" ", "_"), estimator))
         if neighbors:
@@ -429,6 +488,52 @@ def select_model(
         if neighbors:  # by which mpda evaluate recognises samples of the fit
             setattr(model.steps[-1][1], FINGERPRINTS, fingerprint_rows(X))
         return SelectedModel(model, selection, contender.name, choices)
+
+
+def _fit_steps(steps: Sequence[Step], X: Floats) -> Floats:
+    for _, step in steps:
+        X = step.fit_transform(X)
+    return X
+
+
+def time_selection(
+    X: Floats,
+    y: Labels,
+    contender: Contender,
+    protocol: AssessmentProtocol,
+    *,
+    groups: Labels | None = None,
+) -> float:
+    """Measure the time of the choice that `select_model` makes.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,)
+        Labels.
+    contender : Contender
+        Method.
+    protocol : AssessmentProtocol
+        Settings; ``max_samples`` is the number of samples that choose.
+    groups : array of shape (n_samples,) or None, default=None
+        Group of each sample.
+
+    Returns
+    -------
+    float
+        Seconds.
+    """
+    start = time.perf_counter()
+    with _ignore_fit_warnings():
+        steps = protocol.preprocessing(X, y)
+        samples = Split(X, y, X[:0], y[:0], groups)
+        if contender.choices:
+            _rank_choices(contender, steps, samples, _fit_steps(steps, X), protocol)
+        else:
+            inner = replace(contender, steps=tuple(steps))
+            _select_parameters(inner, samples, X.shape[1], protocol)
+    return time.perf_counter() - start
 
 
 def _stratified_folds(

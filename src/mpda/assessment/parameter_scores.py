@@ -20,14 +20,17 @@ from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples, preprocess
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
-from mpda.model_selection.fold_scores import FoldTask, score_fold
+from mpda.model_selection.fold_scores import FoldTask, score_fold, sparse_numbers
 from mpda.model_selection.grid import build_grid
+from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
 from mpda.model_selection.search_cv import nearby_numbers
 from mpda.model_selection.selection_rules import GridScores
 
 Folds = list[tuple[Ints, Ints]]
 # Mean scores over folds that differ by less than this are equal up to rounding.
 _TIE = 1e-12
+# Pairs of training and test samples up to which errors are counted for every number of components.
+_MAX_PAIRS = 10_000_000
 
 
 class FoldResult(TypedDict, total=False):
@@ -39,6 +42,8 @@ class FoldResult(TypedDict, total=False):
     training samples. ``test_share`` is the ratio of test to training samples, for folds that
     share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
     labels at the chosen number of components; ``misclassified`` is True where they are wrong.
+    ``projected`` are the mapped test samples, ``anchors`` the indices of some training samples and
+    ``anchor_points`` these mapped.
     ``chosen`` is the method that a contender with several chose.
     ``failure`` replaces all of it where a fit failed.
     """
@@ -55,6 +60,9 @@ class FoldResult(TypedDict, total=False):
     tested: Ints
     predicted: Labels
     misclassified: Bools
+    projected: Floats
+    anchors: Ints
+    anchor_points: Floats
     chosen: str
     search_seconds: float
     fit_seconds: float
@@ -176,14 +184,100 @@ def assess_split(
     FoldResult
         Errors for all numbers of components, at the selected parameters.
     """
-    n_test = len(split.y_test)
     if contender.method is None:
-        n_wrong = np.count_nonzero(classify_test_samples(split) != split.y_test)
-        d, wrong = split.X.shape[1], [int(n_wrong)]
-        return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
+        return assess_features(split)
     start = time.perf_counter()
     selection = select(contender, split.X, split.y)
     seconds = time.perf_counter() - start
+    row = _measure_curve(contender, split, selection, numbers)
+    return FoldResult(**row, search_seconds=round(seconds, 3))
+
+
+def assess_features(split: Split) -> FoldResult:
+    """Measure 1-NN on the features.
+
+    Parameters
+    ----------
+    split : Split
+        Training and test samples.
+
+    Returns
+    -------
+    FoldResult
+        The only number of components is the number of features.
+    """
+    d, n_test = split.X.shape[1], len(split.y_test)
+    wrong = [int(np.count_nonzero(classify_test_samples(split) != split.y_test))]
+    return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
+
+
+def assess_selection(
+    contender: Contender, split: Split, selection: Selection, numbers: Sequence[int] = ()
+) -> tuple[FoldResult, Floats, Floats]:
+    """Measure a contender with selected parameters, and return its map of the samples.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method.
+    split : Split
+        Training and test samples.
+    selection : Selection
+        Parameters and number of components.
+    numbers : sequence of int, default=()
+        As in `assess_split`.
+
+    Returns
+    -------
+    row : FoldResult
+        Errors for many numbers of components; "fit_seconds" is the time of one fit.
+    Z : array of shape (n_training_samples, n_components)
+        Training samples in the selected number of components.
+    Z_test : array of shape (n_test_samples, n_components)
+        Test samples.
+    """
+    assert contender.method is not None
+    # One fit serves all numbers of components where they are nested.
+    is_nested = contender.dimensions is None and not contender.method.start
+    r = selection.n_components
+    start = time.perf_counter()
+    fitted = contender.estimator(selection.parameters, None if is_nested else r)
+    fitted.fit(split.X, split.y)
+    seconds = time.perf_counter() - start
+    Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
+    if is_nested:
+        row = _curve_of_map(Split(Z, split.y, Z_test, split.y_test), selection)
+    else:
+        row = _measure_curve(contender, split, selection, numbers)
+    row["fit_seconds"] = seconds
+    return row, Z[:, :r], Z_test[:, :r]
+
+
+def _curve_of_map(split: Split, selection: Selection) -> FoldResult:
+    """Count the errors with the first components of mapped samples, for many numbers of them."""
+    # All numbers where it takes a second: then the curve has a value at each.
+    r = split.X.shape[1]
+    if len(split.X) * len(split.X_test) <= _MAX_PAIRS:
+        numbers = np.arange(1, r + 1)
+        nearest = nearest_by_dimension(split.X, split.X_test)
+    else:
+        numbers = np.union1d(sparse_numbers(r), [min(r, selection.n_components)])
+        nearest = nearest_by_numbers(split.X, split.X_test, numbers)
+    return FoldResult(
+        parameters=selection.parameters,
+        dimensions=numbers.tolist(),
+        wrong=np.count_nonzero(split.y[nearest] != split.y_test, axis=1).tolist(),
+        n_test=len(split.y_test),
+        cv_dimension=selection.n_components,
+    )
+
+
+def _measure_curve(
+    contender: Contender, split: Split, selection: Selection, numbers: Sequence[int]
+) -> FoldResult:
+    """Count the errors of fits with the selected parameters, for many numbers of components."""
+    assert contender.method is not None
+    n_test = len(split.y_test)
     if contender.method.start and contender.dimensions is None:
         nearby = nearby_numbers(selection.n_components, range(1, split.X.shape[1] + 1))
         contender = replace(contender, dimensions=tuple(sorted({*nearby, *numbers})))
@@ -201,7 +295,6 @@ def assess_split(
         wrong=np.rint((1.0 - table.scores[0][measured]) * n_test).astype(int).tolist(),
         n_test=n_test,
         cv_dimension=selection.n_components,
-        search_seconds=round(seconds, 3),
     )
 
 
@@ -253,6 +346,7 @@ def _fit_search(
         cv=folds,
         n_components=contender.dimensions or contender.max_components or "all",
         selection="minimum",
+        halving=False,
         refit=False,
         random_state=seed,
     ).fit(X, y)
@@ -297,16 +391,16 @@ def _compute_refined_scores(
     contender: Contender, grid: Mapping[str, tuple[Any, ...]], X: Floats, y: Labels, folds: Folds
 ) -> ScoreTable:
     """Score refined maps of ``contender.dimensions`` components, in one stage for all points."""
-    estimator = contender.estimator({})
-    points = build_grid(estimator, dict(grid))
+    estimator, numbers = contender.estimator({}), contender.dimensions
+    points = build_grid(estimator, dict(grid)).points
     tables = [
-        score_fold(FoldTask(estimator, X, y, *fold, 0, points, contender.dimensions, None, False))
+        score_fold(FoldTask(estimator, X, y, *fold, 0, points, numbers, None, None))
         for fold in folds
     ]
     width = min(table.scores.shape[1] for table in tables)
-    dimensions = np.array([r for r in contender.dimensions or range(1, width + 1) if r <= width])
+    dimensions = np.array([r for r in numbers or range(1, width + 1) if r <= width])
     scores = np.mean([table.scores[:, dimensions - 1] for table in tables], axis=0)
-    return ScoreTable(points.points, dimensions, scores)
+    return ScoreTable(points, dimensions, scores)
 
 
 def _compute_scores_by_refitting(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from mpda.cli import messages, model_results, options
+from mpda.cli import fitting, messages, model_results, options
 from mpda.cli.options import MeasurementOptions, ResultFiles
 from mpda.cli.table_source import TableSource, check_classes, check_outputs
 from mpda.cli.terminal import Terminal, stop
@@ -52,7 +52,14 @@ def compare(
     source.check(files.results, files.report)
     table = source.read(terminal, groups=measurement.groups)
     notes = check_classes(table, measurement.folds)
-    measured = model_results.measure_errors(terminal, table, contenders, measurement)
+    protocol = measurement.make_protocol()
+    total = (measurement.folds + 1) * sum(entry.work for entry in contenders)
+    with terminal.progress(total, "measuring the error") as progress:
+        slowest = max(contenders, key=lambda entry: entry.work)
+        if slowest.method is not None:
+            protocol = fitting.spend_budget(table, slowest, protocol, measurement)
+        measured = fitting.measure_errors(table, contenders, protocol, measurement, progress)
+    notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     excluded = (assessment.BASELINE, *measured.failed)
     candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
@@ -60,7 +67,7 @@ def compare(
         reason = messages.make_sentence(notes[-1] if notes else "only 1-NN was compared")
         raise TableError(f"No method has a result. {reason}")
     # The report has a model of the method with the lowest error.
-    rows, protocol = measured.rows, measurement.make_protocol()
+    rows = measured.rows
     estimates = assessment.estimate_errors(rows, "cv")
     best = min(candidates, key=lambda name: estimates["", name].mean)
     if protocol.n_components is not None:
@@ -70,7 +77,9 @@ def compare(
     selected = assessment.select_model(
         table.to_frame(), table.labels, candidates[best], protocol, groups=table.groups
     )
-    model = model_results.MeasuredModel(table, best, selected, rows)
+    model = model_results.MeasuredModel(
+        table, best, selected, rows, protocol.count_choosing(len(table.X))
+    )
     caveat = (
         f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "
         "errors, so its error on new samples is probably a little higher."

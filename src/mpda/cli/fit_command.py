@@ -6,15 +6,13 @@ by nested cross-validation next to 1-NN and LDA, write the model, print a summar
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import messages, model_results, options
+from mpda.cli import fitting, messages, model_results, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import MeasurementOptions, ResultFiles
@@ -70,7 +68,7 @@ def fit(
         The features are pixels of images of this size; the report shows them as images.
     """
     from mpda import save
-    from mpda.assessment import BASELINE, Assessment, make_contender, select_model
+    from mpda.assessment import BASELINE, Assessment, make_contender
     from mpda.report import to_json_types
 
     shape = options.parse_image_shape(image)
@@ -104,19 +102,24 @@ def fit(
     if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
         size = f"{table.X.shape[1]} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
-    # The fit comes first: if it fails, the user learns that before the measurement.
-    with terminal.progress(1, f"fitting {contender.name}"), redirect_stdout(sys.stderr):
-        X, y = table.to_frame(), table.labels
-        selected = select_model(X, y, contender, protocol, groups=table.groups, neighbors=neighbors)
+    names = [name for name in (BASELINE, "LDA") if name != contender.name]
+    others = [make_contender(name, search=False) for name in names]
+    compared = [*others, contender] if measurement.folds else []
+    total = contender.work + measurement.folds * sum(entry.work for entry in compared)
+    measured = Assessment([], {})
+    with terminal.progress(total, f"fitting {contender.name}") as progress:
+        protocol = fitting.spend_budget(table, contender, protocol, measurement)
+        # The fit comes first: if it fails, the user learns that before the measurement.
+        selected = fitting.fit_model(table, contender, protocol, progress, neighbors=neighbors)
+        if compared:
+            measured = fitting.measure_errors(table, compared, protocol, measurement, progress)
+    notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
     saved["feature_range"] = [table.X.min(axis=0).tolist(), table.X.max(axis=0).tolist()]
     tested = None if test is None else _evaluate(terminal, replace(source, data=test), selected)
-    measured = Assessment([], {})
-    if measurement.folds:
-        others = [name for name in (BASELINE, "LDA") if name != contender.name]
-        compared = [*(make_contender(name, search=False) for name in others), contender]
-        measured = model_results.measure_errors(terminal, table, compared, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
-    model = MeasuredModel(table, contender.name, selected, measured.rows, shape)
+    model = MeasuredModel(
+        table, contender.name, selected, measured.rows, protocol.count_choosing(len(table.X)), shape
+    )
     saved |= {"label": table.label, "n_samples": len(table.X)}
     outcome = [] if tested is None else [f"{tested[0]}: {tested[2]}"]
     if tested is not None:

@@ -1,4 +1,4 @@
-"""Errors of methods, and results of a model for a report, a JSON object and a model file.
+"""Results of a model for a report, a JSON object and a model file.
 
 Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds the single sections.
 """
@@ -6,56 +6,18 @@ Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds th
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mpda.cli.cluster_fit import connect
 from mpda.cli.messages import describe_folds
-from mpda.cli.options import MeasurementOptions
-from mpda.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-    from mpda._lib.array_types import Floats, Labels
-    from mpda.assessment import Assessment, Contender, FoldResult, SelectedModel
+    from mpda._lib.array_types import Floats
+    from mpda.assessment import FoldResult, SelectedModel
     from mpda.io.tables import Table
-
-
-def measure_errors(
-    terminal: Terminal, table: Table, contenders: Sequence[Contender], settings: MeasurementOptions
-) -> Assessment:
-    """Measure the errors of methods by nested cross-validation.
-
-    Parameters
-    ----------
-    terminal : Terminal
-        Shows the progress.
-    table : Table
-        The samples.
-    contenders : sequence of Contender
-        The methods.
-    settings : MeasurementOptions
-        Folds, preparation of the features and parallel work.
-
-    Returns
-    -------
-    Assessment
-        Errors of the methods that succeeded, messages of those that failed.
-    """
-    from mpda.assessment import assess_methods, count_steps
-
-    protocol, jobs = settings.make_protocol(), settings.jobs
-    progress = terminal.progress(count_steps(contenders, protocol), "measuring the error")
-    # A method may print messages of its own; standard output is for results.
-    with redirect_stdout(sys.stderr), connect(settings.scheduler), progress as step:
-        X, y = table.X, table.labels
-        return assess_methods(
-            X, y, contenders, protocol, groups=table.groups, n_jobs=jobs, progress=step
-        )
 
 
 @dataclass(frozen=True)
@@ -72,6 +34,8 @@ class MeasuredModel:
         Model fitted to all samples.
     rows : list of dict
         One row for every compared method and outer fold; empty if no error was measured.
+    n_choosing : int
+        Number of samples that chose the settings.
     image_shape : tuple of int, default=None
         Rows and columns, if the features are pixels.
     """
@@ -80,6 +44,7 @@ class MeasuredModel:
     method: str
     selected: SelectedModel
     rows: list[FoldResult]
+    n_choosing: int
     image_shape: tuple[int, int] | None = None
 
     @property
@@ -98,11 +63,13 @@ class MeasuredModel:
         """Say what error the saved settings have, and whether the folds chose other ones."""
         selection, sentences = self.selected.selection, []
         if not math.isnan(selection.score):
-            error = 100.0 * (1.0 - selection.score)
-            sentences.append(
-                f"With the settings that are saved, the folds that chose them have an error of "
-                f"{error:.2f} %. This is optimistic."
-            )
+            text = "With the settings that are saved, the folds that chose them have an error of "
+            text += f"{100.0 * (1.0 - selection.score):.2f} %."
+            if self.n_choosing == len(self.table.X):
+                text += " This is optimistic."
+            else:
+                text += f" Their fits are to fewer samples: {self.n_choosing:,} chose the settings."
+            sentences.append(text)
         chosen = [row["cv_dimension"] for row in self.rows if row["method"] == self.method]
         low, high, n = min(chosen), max(chosen), selection.n_components
         if high > 2 * n or n > 2 * low:
@@ -131,14 +98,29 @@ class MeasuredModel:
         """
         import numpy as np
 
+        from mpda.assessment.held_out import align_folds
         from mpda.report import collect
 
         table, mapping = self.table, remove_neighbors(self.selected.model)
         Z = np.asarray(mapping.transform(table.to_frame()))
+        rows = [row for row in self.rows if row["method"] == self.method]
+        drawn, predicted = table, None
         caption = f"{self.method}: the {len(Z)} samples of the fit; new samples scatter more"
+        if rows:
+            held_out = align_folds(rows, Z)
+            drawn, Z, predicted = (
+                table.select(held_out.indices),
+                held_out.points,
+                held_out.predicted,
+            )
+            caption = (
+                f"{self.method}: {len(Z)} samples, each mapped by a fit to other samples. The maps "
+                "of the folds are rotated onto the map of the model"
+            )
         sections = collect_model_sections(
-            self.selected.model, table, Z, self._predict(), caption, self.image_shape
+            self.selected.model, drawn, Z, predicted, caption, self.image_shape
         )
+        sections["data"] = collect.collect_data(table)
         sections["model"]["method"] = self.method  # as in the comparison, not the name of the class
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)
@@ -151,17 +133,6 @@ class MeasuredModel:
                 np.asarray(X), table.labels, projection.patch_labels_, projection.patch_linearity_
             )
         return collect.collect_results(title, command, summary, sections)
-
-    def _predict(self) -> Labels | None:
-        """Return the labels (n_samples,) that the outer folds predicted, None without folds."""
-        import numpy as np
-
-        rows = [row for row in self.rows if row["method"] == self.method]
-        if not rows:
-            return None
-        # Folds test the samples in another order than that of the table.
-        order = np.argsort(np.concatenate([row["tested"] for row in rows]))
-        return np.concatenate([row["predicted"] for row in rows])[order]
 
 
 def remove_neighbors(pipeline: Pipeline) -> Pipeline:

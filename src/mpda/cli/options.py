@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli.terminal import stop
+from mpda.cli.terminal import Progress, stop
 
 if TYPE_CHECKING:
     from mpda.assessment import AssessmentProtocol
 
+# Numbers in a table above which folds are computed in parallel: processes take seconds to start.
+_LARGE_TABLE = 200_000
 Count = Annotated[int, typer.Option(min=1)]
 FeatureScaling = StrEnum("FeatureScaling", "AUTO NONE STANDARD")
 FeatureScaling.__doc__ = "Values of ``--scale``."
@@ -54,8 +56,12 @@ class MeasurementOptions:
         one group are never in two folds. It is no feature.
     seed : int, default=0
         Seed of the random folds.
-    jobs : int, default=1
-        Number of folds computed in parallel.
+    jobs : int, default=None
+        Number of folds computed in parallel. Default: one for each core if the table has more than
+        200,000 numbers, otherwise 1.
+    time_budget : float, default=None
+        Seconds that the command should take: settings are selected on fewer samples, and the error
+        is measured on fewer folds, at least two. Results then depend on the speed of the machine.
     scheduler : str, default=None
         Compute on the Dask cluster with this scheduler, for example tcp://HOST:8786.
     """
@@ -68,7 +74,8 @@ class MeasurementOptions:
     folds: Annotated[int, typer.Option(min=0)] = 5
     groups: Annotated[str | None, typer.Option(metavar="COLUMN")] = None
     seed: Annotated[int, typer.Option(min=0)] = 0
-    jobs: Count = 1
+    jobs: Annotated[int | None, typer.Option(min=1)] = None
+    time_budget: Annotated[float | None, typer.Option(min=1, metavar="SECONDS")] = None
     scheduler: str | None = None
 
     def make_protocol(self) -> AssessmentProtocol:
@@ -90,6 +97,42 @@ class MeasurementOptions:
         protocol = AssessmentProtocol(max(self.folds, 2), scaled=scaled, energy=share)
         fewest = self.select == ComponentRule.FEWEST
         return replace(protocol, n_components=self.components, seed=self.seed, fewest=fewest)
+
+    def count_jobs(self, n_numbers: int) -> int:
+        """Return the number of folds to compute in parallel.
+
+        Parameters
+        ----------
+        n_numbers : int
+            Samples times features.
+
+        Returns
+        -------
+        int
+            The value of --jobs or its default.
+        """
+        if self.jobs is not None:
+            return self.jobs
+        if n_numbers <= _LARGE_TABLE:
+            return 1
+        from joblib import cpu_count
+
+        return int(cpu_count())
+
+    def deadline(self, progress: Progress) -> float | None:
+        """Return the time at which the command should be done.
+
+        Parameters
+        ----------
+        progress : Progress
+            Began with the command.
+
+        Returns
+        -------
+        float or None
+            Value of ``time.monotonic()``; None without --time-budget.
+        """
+        return None if self.time_budget is None else progress.start + self.time_budget
 
 
 @dataclass(frozen=True)

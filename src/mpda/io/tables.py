@@ -5,6 +5,8 @@ numbers in messages count the samples from 1, without the header line. Messages 
 the command line (``--label``, ``--drop``, ``--skip-missing``), which pass their values on to here.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,6 +58,28 @@ class Table:
     others: dict[str, Any]
     groups: Labels | None = None
     n_skipped: int = 0
+
+    def select(self, samples: Ints) -> Table:
+        """Return a table of some samples.
+
+        Parameters
+        ----------
+        samples : array of int
+            Indices.
+
+        Returns
+        -------
+        Table
+            Those samples in this order.
+        """
+        return replace(
+            self,
+            X=self.X[samples],
+            y=None if self.y is None else self.y[samples],
+            rows=self.rows[samples],
+            others={name: np.asarray(values)[samples] for name, values in self.others.items()},
+            groups=None if self.groups is None else self.groups[samples],
+        )
 
     @property
     def labels(self) -> Labels:
