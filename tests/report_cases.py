@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits, load_wine
 
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender, select_model
 from mpda.io.tables import Table
-from mpda.report import collect, to_json_types
+from mpda.report import collect, to_json_types, verdict
 
 COMMAND = "mpda fit wine.csv --label cultivar --out wine.mpda"
 
@@ -53,5 +53,5 @@ def _collect(table, image_shape=None):
         ),
         "confusion": collect.collect_confusion(table.y, predicted, "1-NN on samples left out"),
     }
-    summary = collect.summarize_errors(rows, "MPDA", table.X.shape[1], mpda.n_components)
+    summary = verdict.summarize_errors(rows, "MPDA", table.X.shape[1], mpda.n_components).sentences
     return to_json_types(collect.collect_results(f"{table.name}: MPDA", COMMAND, summary, sections))

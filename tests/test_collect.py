@@ -13,7 +13,7 @@ from mpda import LFDA, MPDA, ManifoldPartition
 from mpda.exceptions import ReportError
 from mpda.experiments.rows_report import load_results
 from mpda.io.tables import Table
-from mpda.report import collect
+from mpda.report import collect, verdict
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +55,33 @@ def test_comparison_has_means_intervals_and_curves():
 
 
 def test_summary_compares_with_all_features_and_lda():
-    sentences = collect.summarize_errors(ROWS, "MPDA", 4, 2)
-    assert sentences[0] == "MPDA maps 4 features to 2 components."
-    assert "5.33 ± 0.58 %" in sentences[1]
-    assert "5.67 points higher" in sentences[2]
-    assert "6.00 ± 2.00 %: 0.67 points higher, which may be chance (p = " in sentences[3]
-    assert "5.00 points lower" in collect.summarize_errors(ROWS, "1-NN", 4)[1]
+    summary = verdict.summarize_errors(ROWS, "MPDA", 4, 2)
+    assert summary.errors[0] == "MPDA maps 4 features to 2 components."
+    assert "5.33 ± 0.58 %" in summary.errors[1]  # an interval needs the predictions
+    assert "5.67 points higher" in summary.differences[0]
+    assert "6.00 ± 2.00 %: 0.67 points higher, which may be chance (p = " in summary.differences[1]
+    assert summary.sentences == [
+        *(summary.verdict, *summary.errors),
+        *(*summary.differences, summary.next_step),
+    ]
+    assert "5.00 points lower" in verdict.summarize_errors(ROWS, "1-NN", 4).differences[0]
     equal = [*ROWS[:3], *({**row, "method": "LDA"} for row in ROWS[:3])]
-    assert "the same" in collect.summarize_errors(equal, "LDA", 4)[1]
+    assert "the same" in verdict.summarize_errors(equal, "LDA", 4).differences[0]
+
+
+def test_error_has_the_interval_of_the_tested_samples():
+    rows = rows_of(nearest=(60, 30), MPDA=(20, 5))
+    summary = verdict.summarize_errors(rows, "MPDA", 30, 5)
+    # Wilson's interval of 20 errors among 500 samples.
+    assert "4.00 % (95 % interval 2.6 to 6.1 %)" in summary.errors[1]
+    assert "McNemar's test" in summary.differences[-1]
+    # All errors in two groups of 50: groups are what counts.
+    for row in rows:
+        row["groups"] = row["tested"] // 50
+        row["misclassified"] = (row["tested"] < 20) & (row["method"] == "MPDA")
+    summary = verdict.summarize_errors(rows, "MPDA", 30, 5)
+    assert "(95 % interval 0.0 to 13.0 %)" in summary.errors[1]
+    assert "a t-test over groups" in summary.differences[-1]
 
 
 def test_weights_are_those_of_the_pipeline_for_one_standard_deviation(table):
@@ -232,19 +251,26 @@ def rows_of(**methods):
 
 
 @pytest.mark.parametrize(
-    ("mpda", "nearest", "lda", "advice"),
+    ("mpda", "nearest", "lda", "expected"),
     [
-        ((20, 5), (60, 30), (60, 2), "MPDA is worth using here: a lower error with 5 numbers"),
-        ((20, 5), (60, 30), (21, 2), "LDA does as well with 2 numbers: use --method lda"),
-        ((20, 2), (60, 30), (21, 9), "MPDA is worth using here: a lower error with 2 numbers"),
-        ((60, 5), (61, 30), (20, 2), "LDA has a lower error here: use --method lda"),
-        ((60, 5), (20, 30), (61, 9), "MPDA does not help here: 1-NN on the features has a lower"),
+        ((20, 5), (60, 30), (60, 2), "MPDA helps here: its error is 8.00 points lower"),
+        ((20, 5), (60, 30), (21, 2), "LDA does as well with 2 numbers, MPDA has 5"),
+        ((20, 2), (60, 30), (21, 9), "MPDA helps here"),
+        ((60, 5), (61, 30), (20, 2), "LDA is better here: its error is 8.00 points lower"),
+        (
+            (60, 5),
+            (20, 30),
+            (61, 9),
+            "MPDA does not help here: the error of 1-NN",
+        ),
         ((20, 5), (21, 30), (60, 2), "does not change the error, but a sample has 5 numbers"),
-        ((20, 25), (21, 30), (60, 2), "MPDA does not help here. Try --search"),
+        ((20, 25), (21, 30), (60, 2), "MPDA does not help here: no difference to 1-NN"),
     ],
 )
-def test_advice_follows_errors_and_sizes(mpda, nearest, lda, advice):
+def test_verdict_follows_errors_and_sizes(mpda, nearest, lda, expected):
     rows = rows_of(nearest=nearest, LDA=lda, MPDA=mpda)
-    sentences = collect.summarize_errors(rows, "MPDA", 30, mpda[1])
-    assert advice in sentences[-1]
-    assert sentences[-1].startswith("Next: ")
+    summary = verdict.summarize_errors(rows, "MPDA", 30, mpda[1])
+    assert expected in summary.verdict
+    advice = "lda" if "LDA" in expected else "evaluate" if "helps" in expected else "--method auto"
+    assert advice in summary.next_step
+    assert summary.next_step.startswith("Next: ")

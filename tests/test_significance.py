@@ -125,3 +125,43 @@ def test_ranks_need_two_methods_and_two_problems():
         compare_ranks("ab", [[1.0, 2.0]])
     with pytest.raises(ValueError, match="finite"):
         compare_ranks("ab", [[1.0, np.nan], [1.0, 2.0]])
+
+
+def test_interval_of_an_error_is_that_of_wilson():
+    wrong = np.arange(50) < 4
+    z, p, n = 1.959963984540054, 0.08, 50
+    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    expected = [100 * (centre - half), 100 * (centre + half)]
+    np.testing.assert_allclose(significance.error_interval(wrong), expected, rtol=1e-10)
+    assert significance.error_interval(np.zeros(50, dtype=bool))[1] > 5.0
+
+
+def test_interval_with_groups_covers_the_error_of_new_groups():
+    # Errors come by groups: a third of the groups is wrong in half of its samples.
+    rng = np.random.default_rng(0)
+    groups, covered, naive = np.repeat(np.arange(40), 10), 0, 0
+    for _ in range(400):
+        bad = rng.random(40) < 1 / 3
+        wrong = (rng.random(400) < 0.5) & bad[groups]
+        low, high = significance.error_interval(wrong, groups)
+        covered += low <= 100 / 6 <= high
+        low, high = significance.error_interval(wrong)
+        naive += low <= 100 / 6 <= high
+    assert 0.9 <= covered / 400 <= 0.99
+    assert naive / 400 < 0.9  # samples of a group are not independent
+    assert significance.error_interval(wrong, np.zeros(400, dtype=int)) == (0.0, 100.0)
+
+
+def test_test_over_groups_keeps_its_level_where_mcnemar_does_not():
+    rng = np.random.default_rng(1)
+    groups, rejected, mcnemar = np.repeat(np.arange(30), 20), 0, 0
+    for _ in range(300):
+        # Two equally good methods: each is wrong in all samples of some groups.
+        first, second = (rng.random(30)[groups] < 0.2 for _ in range(2))
+        rejected += significance.group_t_test(first, second, groups) <= 0.05
+        mcnemar += significance.mcnemar_test(first, second) <= 0.05
+    assert rejected / 300 < 0.1
+    assert mcnemar / 300 > 0.3
+    one_sided = np.arange(600) < 300
+    assert significance.group_t_test(one_sided, np.zeros(600, dtype=bool), groups) < 0.001

@@ -19,6 +19,7 @@ from mpda.assessment.error_statistics import (
     estimate_errors,
     find_best_methods,
     find_best_unpaired,
+    name_deciding_test,
 )
 from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
 from mpda.assessment.nested_cv import (
@@ -61,6 +62,7 @@ __all__ = [
     "find_best_unpaired",
     "format_error_table",
     "make_contender",
+    "name_deciding_test",
     "select_model",
     "time_selection",
 ]

@@ -41,6 +41,8 @@ class ErrorEstimate:
     wrong : array of bool of shape (n_samples,), default=None
         Misclassified samples, where every sample was tested once. Equal indices of two methods are
         the same sample.
+    groups : array of int of shape (n_samples,), default=None
+        Group of each of these samples, where samples of a group are alike.
     """
 
     seeds: Ints
@@ -48,6 +50,7 @@ class ErrorEstimate:
     dimensions: Floats
     shared: float = 0.0
     wrong: Bools | None = None
+    groups: Ints | None = None
 
     @property
     def mean(self) -> float:
@@ -64,6 +67,11 @@ class ErrorEstimate:
         """Confidence interval (95 %) of the mean, nan for a single split."""
         half = compute_half_width(self.std, self.errors.size, self.shared)
         return self.mean - half, self.mean + half
+
+    @property
+    def sample_interval(self) -> tuple[float, float] | None:
+        """Confidence interval (95 %) from the tested samples, None where they are not known."""
+        return None if self.wrong is None else significance.error_interval(self.wrong, self.groups)
 
     def __str__(self) -> str:
         std = f" ± {self.std:.2f}" if self.errors.size > 1 else ""
@@ -119,21 +127,25 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
         split = (row["seed"], error, row["dimensions"][column], row.get("test_share", 0.0))
         groups[row["problem"], row["method"]].append(split)
         if selection == "cv" and "tested" in row:
-            predictions[row["problem"], row["method"]].append((row["tested"], row["misclassified"]))
+            groups_of_row = row.get("groups", np.full(len(row["tested"]), -1))
+            fold = row["tested"], row["misclassified"], groups_of_row
+            predictions[row["problem"], row["method"]].append(fold)
     estimates = {}
     for key, splits in groups.items():
         seeds, errors, dimensions, shared = np.array(sorted(splits), dtype=float).T
-        by_sample = _join_folds(predictions[key]) if key in predictions else None
+        by_sample = _join_folds(predictions[key]) if key in predictions else (None, None)
         share = float(shared.mean())
-        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, share, by_sample)
+        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, share, *by_sample)
     return estimates
 
 
-def _join_folds(folds: list[tuple[Ints, Bools]]) -> Bools | None:
-    """Return the misclassified samples in their order; None if one was tested twice."""
-    tested, wrong = (np.concatenate(columns) for columns in zip(*folds, strict=True))
+def _join_folds(folds: list[tuple[Ints, Bools, Ints]]) -> tuple[Bools | None, Ints | None]:
+    """Return misclassified samples in their order, and groups; None if one was tested twice."""
+    tested, wrong, groups = (np.concatenate(columns) for columns in zip(*folds, strict=True))
     order = np.argsort(tested)
-    return wrong[order] if np.all(np.diff(tested[order]) > 0) else None
+    if np.any(np.diff(tested[order]) == 0):
+        return None, None
+    return wrong[order], groups[order] if groups[0] >= 0 else None
 
 
 def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
@@ -199,8 +211,9 @@ class ErrorComparison:
         Corrected resampled t-test over splits, p-value: would other training sets show the
         difference too? It has little power with few splits. nan for a single split.
     p_samples : float or None
-        McNemar's test over samples, p-value: do the methods err on equally many of them, with the
-        training sets as they are? None where predictions are not known.
+        McNemar's test over samples, or with groups of like samples a t-test over groups, p-value:
+        do the methods err on equally many samples, with the training sets as they are? None where
+        predictions are not known.
     p_adjusted : float
         The p-value that decides, adjusted for the number of comparisons (Holm): ``p_samples``
         where it is known, else ``p_splits``.
@@ -215,6 +228,26 @@ class ErrorComparison:
     def is_significant(self) -> bool:
         """True if the adjusted p-value is at most 5 %."""
         return self.p_adjusted <= significance.LEVEL
+
+
+def name_deciding_test(estimates: Iterable[ErrorEstimate]) -> str:
+    """Return the name of the test by which `compare_errors` decides.
+
+    Parameters
+    ----------
+    estimates : iterable of ErrorEstimate
+        Errors of the methods that are compared.
+
+    Returns
+    -------
+    str
+        For legends.
+    """
+    estimates = list(estimates)
+    if any(estimate.wrong is None for estimate in estimates):
+        return significance.SPLITS_TEST
+    grouped = any(estimate.groups is not None for estimate in estimates)
+    return significance.GROUPS_TEST if grouped else significance.SAMPLES_TEST
 
 
 def compare_errors(
@@ -241,6 +274,8 @@ def compare_errors(
         by_splits.append(significance.corrected_t_test(gaps, max(first.shared, second.shared)))
         if first.wrong is None or second.wrong is None:
             by_samples.append(None)
+        elif first.groups is not None:
+            by_samples.append(significance.group_t_test(first.wrong, second.wrong, first.groups))
         else:
             by_samples.append(significance.mcnemar_test(first.wrong, second.wrong))
     deciding = [a if b is None else b for a, b in zip(by_splits, by_samples, strict=True)]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from mpda._lib.array_types import Array, Bools, Labels
 from mpda._lib.fingerprints import fingerprint_rows
+from mpda.assessment.significance import error_interval
 
 FINGERPRINTS = "sample_fingerprints_"
 """Attribute of a model's classifier: fingerprints (n_samples,) of the training samples."""
@@ -72,10 +72,7 @@ class Evaluation:
     @property
     def interval(self) -> tuple[float, float]:
         """Confidence interval (95 %, Wilson) of the error in per cent."""
-        # Unlike the normal approximation it has a positive width if no sample is wrong.
-        test = stats.binomtest(self.n_wrong, len(self.y))
-        interval = test.proportion_ci(method="wilson")
-        return 100.0 * float(interval.low), 100.0 * float(interval.high)
+        return error_interval(self.y != self.predicted)
 
 
 def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:

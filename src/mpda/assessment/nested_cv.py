@@ -208,6 +208,7 @@ def assess_methods(
         for train, test in _stratified_folds(y, protocol.n_folds, protocol.seed, groups)
     ]
     known = [None if groups is None else groups[train] for train, _ in folds]
+    codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
     # Fold by fold, so that all methods have the same folds if there is no time for all.
     arguments = (
         (Split(X[train], y[train], X[test], y[test], known[number]), contender, number, protocol)
@@ -221,6 +222,8 @@ def assess_methods(
     for contender, row in zip(itertools.cycle(contenders), results, strict=False):
         train, row["tested"] = folds[row["seed"]]  # the fold number is the seed of the row
         row["test_share"] = (len(y) - train.size) / train.size
+        if codes is not None:
+            row["groups"] = codes[row["tested"]]
         if "anchors" in row:
             row["anchors"] = train[row["anchors"]]
         rows.append(row)

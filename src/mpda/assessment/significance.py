@@ -10,8 +10,8 @@ Three questions, three tests. All are two-sided and use the 5 % level.
 2. Across data sets methods are compared by average ranks: Friedman's test in the form of Iman and
    Davenport, then all pairs with Holm's correction, or the critical difference of Nemenyi's test
    (Demsar, 2006).
-3. Predictions of two fitted methods for the same samples: McNemar's exact test. It takes the
-   training set as fixed.
+3. Predictions of two fitted methods for the same samples: McNemar's exact test, or a t-test over
+   groups where samples of a group are alike. Both take the training set as fixed.
 
 Depends on NumPy and SciPy only.
 """
@@ -22,9 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
-from scipy.special import stdtr
+from scipy.special import stdtr, stdtrit
 
-from mpda._lib.array_types import ArrayLike, Bools, Floats
+from mpda._lib.array_types import ArrayLike, Bools, Floats, Ints
 
 LEVEL = 0.05
 """Level of significance of all tests."""
@@ -32,6 +32,8 @@ SPLITS_TEST = "corrected resampled t-test, 5 %, Holm"
 """Short name of the test over splits, for legends."""
 SAMPLES_TEST = "McNemar's test on the same samples, 5 %, Holm"
 """Short name of the test over samples, for legends."""
+GROUPS_TEST = "t-test over groups of samples, 5 %, Holm"
+"""Short name of the test over groups of samples, for legends."""
 # Errors are multiples of 100 / n_test. Differences below this are rounding, for any data set that
 # fits into memory.
 _ROUNDING = 1e-9
@@ -90,6 +92,62 @@ def unpaired_t_test(first: ArrayLike, second: ArrayLike) -> float:
     if scale < _ROUNDING:
         return float(gap < _ROUNDING)
     return float(2.0 * stdtr(degrees, -gap / scale))
+
+
+def group_t_test(first_wrong: Bools, second_wrong: Bools, groups: Ints) -> float:
+    """Test whether two methods make errors on equally many samples, with groups of like samples.
+
+    Samples of a group, for example of one patient, are often wrong together, so that groups count
+    and not samples.
+
+    Parameters
+    ----------
+    first_wrong, second_wrong : array of bool of shape (n_samples,)
+        True where a method is wrong, for the same samples.
+    groups : array of int of shape (n_samples,)
+        Group of each sample.
+
+    Returns
+    -------
+    float
+        p-value of the t-test of the differences by group. The variation of training sets does not
+        enter. nan for one group.
+    """
+    gaps = np.subtract(first_wrong, second_wrong, dtype=float)
+    sums = np.bincount(np.unique(groups, return_inverse=True)[1], weights=gaps)
+    return corrected_t_test(sums, 0.0)
+
+
+def error_interval(wrong: Bools, groups: Ints | None = None) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a share of errors.
+
+    Parameters
+    ----------
+    wrong : array of bool of shape (n_samples,)
+        True where a sample is misclassified.
+    groups : array of int of shape (n_samples,), default=None
+        Group of each sample, where samples of a group are alike.
+
+    Returns
+    -------
+    tuple of float
+        In per cent, from 0 to 100: Wilson's interval, or with groups the t-interval of the ratio of
+        their errors to their sizes.
+    """
+    if groups is None:
+        # Unlike the normal approximation it has a positive width if no sample is wrong.
+        test = stats.binomtest(int(np.count_nonzero(wrong)), wrong.size)
+        interval = test.proportion_ci(method="wilson")
+        return 100.0 * float(interval.low), 100.0 * float(interval.high)
+    codes = np.unique(groups, return_inverse=True)[1]
+    sizes, errors = np.bincount(codes), np.bincount(codes, weights=wrong)
+    n, share = sizes.size, float(np.mean(wrong))
+    if n < 2:
+        return 0.0, 100.0
+    residuals = errors - share * sizes
+    scale = math.sqrt(n / (n - 1) * float(residuals @ residuals)) / wrong.size
+    half = float(stdtrit(n - 1, 0.975)) * scale
+    return 100.0 * max(share - half, 0.0), 100.0 * min(share + half, 1.0)
 
 
 def mcnemar_test(first_wrong: Bools, second_wrong: Bools) -> float:

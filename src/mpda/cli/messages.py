@@ -141,12 +141,14 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
         Sentences without a final full stop.
     """
     n_folds = len({row["seed"] for row in rows})
+    grouped = any("groups" in row for row in rows)
+    test = "The t-test over groups" if grouped else "McNemar's test"
     return (
         "Error: share of samples whose nearest neighbour has another class, measured by "
         f"{n_folds}-fold nested cross-validation: the samples that measure it took no part in "
         "fitting a method or in selecting its settings. ±: standard deviation over the folds. "
-        "McNemar's test asks whether two methods err on equally many of these samples. It takes "
-        "the fits as they are; fits to other samples vary, too"
+        f"{test} asks whether two methods err on equally many of these samples. It takes the fits "
+        "as they are; fits to other samples vary, too"
     )
 
 
@@ -229,10 +231,10 @@ def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
     list of str
         A table and an explanation of its numbers.
     """
-    from mpda.assessment import format_error_table
-    from mpda.assessment.significance import SAMPLES_TEST
+    from mpda.assessment import estimate_errors, format_error_table, name_deciding_test
 
-    star = f"* lowest error, or not significantly higher ({SAMPLES_TEST})"
+    test = name_deciding_test(estimate_errors(rows, "cv").values())
+    star = f"* lowest error, or not significantly higher ({test})"
     return [*format_error_table(rows, "error"), star, "", wrap(f"{describe_folds(rows)}.")]
 
 

@@ -50,14 +50,15 @@ class MeasuredModel:
     @property
     def verdict(self) -> list[str]:
         """Sentences that compare the error of the method with 1-NN and LDA."""
-        from mpda.report import collect
+        from mpda.report.verdict import summarize_errors
 
         if not any(row["method"] == self.method for row in self.rows):
             return []
         n_components = self.selected.selection.n_components
         d = self.table.X.shape[1]
-        sentences = collect.summarize_errors(self.rows, self.method, d, n_components)
-        return [*sentences[:2], *self._describe_choice(), *sentences[2:]]
+        summary = summarize_errors(self.rows, self.method, d, n_components)
+        errors = [*summary.errors, *self._describe_choice()]
+        return [summary.verdict, *errors, *summary.differences, summary.next_step]
 
     def _describe_choice(self) -> list[str]:
         """Say what error the saved settings have, and whether the folds chose other ones."""

@@ -21,7 +21,7 @@ from mpda.experiments.paper_figures import demo_figure, save_figure
 from mpda.experiments.protocol import PROBLEMS, SEEDS, split
 from mpda.experiments.row_store import Row
 from mpda.io.tables import Table
-from mpda.report import collect, write_page, write_results
+from mpda.report import collect, verdict, write_page, write_results
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA", "LFDA ridge", "MPDA")
 # Half of the paper's splits: the order of the methods is clear, and it takes half the time.
@@ -96,6 +96,6 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
         "partition": collect.collect_partition(samples.X, samples.y, *patches),
         "confusion": collect.collect_confusion(samples.y_test, predicted, f"1-NN: {caption}"),
     }
-    summary = collect.summarize_errors(rows, "MPDA", 64)
+    summary = verdict.summarize_errors(rows, "MPDA", 64).sentences
     title = "Handwritten digits: MPDA and other methods"
     return collect.collect_results(title, command, summary, sections)

@@ -1,12 +1,11 @@
 """Collect the sections of a report as dictionaries of plain values.
 
 Each function returns one section of the results dictionary that `mpda.report.render` draws.
-`collect_results` joins them, and `summarize_errors` says in sentences what they mean.
+`collect_results` joins them.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ import numpy as np
 from mpda import assessment
 from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
-from mpda.assessment import BASELINE, ErrorComparison, significance
+from mpda.assessment import BASELINE, name_deciding_test
 from mpda.io.affine_maps import affine_map
 from mpda.plotting.partition_plot import compute_principal_axes
 from mpda.report.results_file import FORMAT, VERSION
@@ -114,7 +113,7 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
         entries, lines = [], []
         for name, estimate in methods.items():
             # Student's intervals do not know that an error is between 0 and 100 %.
-            low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
+            low, high = np.clip(estimate.sample_interval or estimate.interval, 0.0, 100.0).tolist()
             entry = {
                 "method": name,
                 "error": estimate.mean,
@@ -135,8 +134,7 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
             mean = {"selected": entry["components"], "selected_error": estimate.mean}
             lines.append({"method": name, **curve, **mean})
         problems.append({"name": titles.get(problem, problem), "rows": entries, "curves": lines})
-    by_sample = all(estimate.wrong is not None for estimate in estimates.values())
-    test = significance.SAMPLES_TEST if by_sample else significance.SPLITS_TEST
+    test = name_deciding_test(estimates.values())
     return {"how": how, "test": test, "problems": problems}
 
 
@@ -300,111 +298,3 @@ def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
         return None
     counts = confusion_matrix(y, predicted, labels=labels)
     return {"how": how, "labels": labels.astype(str).tolist(), "counts": counts.tolist()}
-
-
-def summarize_errors(
-    rows: Rows, method: str, n_features: int, n_components: int | None = None
-) -> list[str]:
-    """Say in sentences how good a method is, and what to do next.
-
-    Parameters
-    ----------
-    rows : sequence of FoldResult
-        Results of the method, 1-NN and LDA on one problem.
-    method : str
-        Name of the method.
-    n_features : int
-        Number of features.
-    n_components : int or None, default=None
-        Number of components of the model that is kept. None if no model is kept.
-
-    Returns
-    -------
-    list of str
-        Sentences.
-    """
-    estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
-    estimate, sentences = estimates[method], []
-    mean = f"{estimate.dimensions.mean():.1f}".removesuffix(".0")
-    if n_components is not None:
-        size = f"{n_components} component{'' if n_components == 1 else 's'}"
-        sentences.append(f"{method} maps {n_features} features to {size}.")
-    sentences.append(
-        f"Error on samples left out of the fit: {estimate}. This is the share of samples whose "
-        f"nearest neighbour has another class, with {mean} components on average."
-    )
-    references = {BASELINE: f"1-NN on all {n_features} features", "LDA": "LDA"}
-    others = [name for name in references if name in estimates and name != method]
-    comparisons = assessment.compare_errors([(estimate, estimates[name]) for name in others])
-    for name, comparison in zip(others, comparisons, strict=True):
-        verdict = _describe_difference(comparison)
-        sentences.append(f"{references[name]} has an error of {estimates[name]}: {verdict}.")
-    if any(comparison.p_samples is not None for comparison in comparisons):
-        sentences.append(
-            "The first p-value is that of McNemar's test, adjusted for the number of comparisons; "
-            "it decides. The second (corrected resampled t-test) asks whether fits to other "
-            "samples would show the difference too; with few folds it misses most differences."
-        )
-    known = dict(zip(others, comparisons, strict=True))
-    n_numbers = n_components if n_components is not None else estimate.dimensions.mean()
-    lda_size = estimates["LDA"].dimensions.mean() if "LDA" in estimates else None
-    return [*sentences, _advise(method, known, n_numbers, lda_size, n_features)]
-
-
-def _advise(
-    method: str,
-    comparisons: Mapping[str, ErrorComparison],
-    size: float,
-    lda_size: float | None,
-    n_features: int,
-) -> str:
-    """Say what to do next: by the significant differences first, then by the size of the maps."""
-
-    def sign(name: str) -> int:
-        """Return 1 if the reference errs more, -1 if it errs less, 0 if that may be chance."""
-        comparison = comparisons.get(name)
-        if comparison is None or not comparison.is_significant:
-            return 0
-        return 1 if comparison.difference > 0 else -1
-
-    numbers = f"{size:.3g} number{'' if size == 1 else 's'} instead of {n_features}"
-    if sign("LDA") < 0:
-        return "Next: LDA has a lower error here: use --method lda, or try --method auto."
-    if sign(BASELINE) < 0:
-        return (
-            f"Next: {method} does not help here: 1-NN on the features has a lower error. Try "
-            "--search, --method auto, or other features."
-        )
-    if "LDA" in comparisons and sign("LDA") == 0 and lda_size is not None and lda_size <= size:
-        return f"Next: LDA does as well with {lda_size:.3g} numbers: use --method lda."
-    if sign(BASELINE) > 0:
-        return (
-            f"Next: {method} is worth using here: a lower error with {numbers}. Measure it on new "
-            "samples with mpda evaluate."
-        )
-    if not comparisons:
-        return "Next: measure the error on new samples with mpda evaluate."
-    if size <= 0.5 * n_features:
-        return (
-            f"Next: {method} does not change the error, but a sample has {numbers}. Use it if that "
-            "helps, or try --method auto."
-        )
-    return f"Next: {method} does not help here. Try --search, --method auto, or other features."
-
-
-def _describe_difference(comparison: ErrorComparison) -> str:
-    """Say how the other error lies relative to that of the method, with the p-values."""
-    gap = comparison.difference
-    if abs(gap) < 0.005:  # equal with two decimals
-        return "the same"
-    p_values = [f"p = {_format_p(comparison.p_adjusted)}"]
-    if comparison.p_samples is not None and not math.isnan(comparison.p_splits):
-        p_values.append(f"over training sets p = {_format_p(comparison.p_splits)}")
-    size = f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
-    if not comparison.is_significant:
-        size += ", which may be chance"
-    return f"{size} ({', '.join(p_values)})"
-
-
-def _format_p(p_value: float) -> str:
-    return f"{p_value:.3f}" if p_value >= 0.001 else "0.001 or less"

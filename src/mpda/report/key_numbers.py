@@ -1,7 +1,7 @@
 """The top of the page: errors in large numbers, and sentences.
 
 The numbers are from the comparison of methods, or from the confusion matrix if there is none. The
-sentences are those of `mpda.report.collect.summarize_errors`.
+sentences are those of `mpda.report.verdict.summarize_errors`.
 """
 
 from html import escape
@@ -55,7 +55,9 @@ def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def _make_card(caption: str, row: dict[str, Any]) -> str:
     error, note = row["error"], ""
-    if row.get("std") is not None:
+    if row.get("low") is not None:
+        note = f"95 % interval {row['low']:.1f} to {row['high']:.1f} %"
+    elif row.get("std") is not None:
         splits = f" over {row['n_splits']:g} splits" if row.get("n_splits") else ""
         note = f"± {row['std']:.2f}{splits}"
     # One decimal would turn an error of 0.04 % into none.
