@@ -158,7 +158,7 @@ def test_refined_method_takes_parameters_of_both_stages(table, capsys):
 
 def test_model_without_neighbours_is_evaluated_by_leaving_one_out(table, capsys):
     assert call("fit", table, *QUICK, "--no-neighbors") == 0
-    assert "%" not in capsys.readouterr().out
+    assert "Error on samples" not in capsys.readouterr().out
     assert not hasattr(load("iris.mpda").steps[-1][1], "kneighbors")
     assert call("evaluate", "iris.mpda", table) == 0
     assert "among the other samples of the file" in capsys.readouterr().out

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from mpda.assessment import significance
 from mpda.assessment.significance import (
     adjust_by_holm,
     compare_ranks,

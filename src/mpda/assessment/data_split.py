@@ -6,6 +6,7 @@ Standardisation is ours: it is decided by leave-one-out 1-NN on the training sam
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -127,8 +128,23 @@ def reduce_by_pca(split: Split) -> Split:
     return preprocess(split, make_preprocessing(scaled=False, energy=energy))
 
 
-def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
-    """Return True if leave-one-out 1-NN makes fewer errors on standardised features.
+class ScalingErrors(NamedTuple):
+    """Shares of errors of leave-one-out 1-NN.
+
+    Parameters
+    ----------
+    raw : float
+        On the features as they are.
+    scaled : float
+        On standardised features.
+    """
+
+    raw: float
+    scaled: float
+
+
+def measure_scaling(X: Floats, y: Labels, seed: int) -> ScalingErrors:
+    """Measure leave-one-out 1-NN on features as they are, and standardised.
 
     No method takes part in the decision, so all methods of a comparison get the same features.
 
@@ -143,8 +159,8 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
 
     Returns
     -------
-    bool
-        False on ties.
+    ScalingErrors
+        Both errors.
     """
     if len(X) > _MAX_JUDGES:
         drawn = np.sort(np.random.default_rng(seed).choice(len(X), _MAX_JUDGES, replace=False))
@@ -152,14 +168,15 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
     # A scaling by a power of two keeps squared distances in the floating-point range, without
     # rounding.
     X = np.ldexp(X, -scale_exponent(*feature_range(X)))
-    return _leave_one_out_errors(StandardScaler().fit_transform(X), y) < _leave_one_out_errors(X, y)
+    scaled = StandardScaler().fit_transform(X)
+    return ScalingErrors(_leave_one_out_error(X, y), _leave_one_out_error(scaled, y))
 
 
-def _leave_one_out_errors(X: Floats, y: Labels) -> int:
+def _leave_one_out_error(X: Floats, y: Labels) -> float:
     search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X)
     with one_blas_thread():
         nearest = search.kneighbors(return_distance=False)  # the sample itself is left out
-    return int(np.count_nonzero(y[nearest[:, 0]] != y))
+    return float(np.mean(y[nearest[:, 0]] != y))
 
 
 def classify_test_samples(split: Split) -> Labels:

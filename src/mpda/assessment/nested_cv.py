@@ -34,6 +34,7 @@ from mpda.assessment.parameter_scores import (
     assess_selection,
     compute_scores,
 )
+from mpda.assessment.preparation import Preparation, decide_preparation
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.folds import split_groups, stratified_order
 from mpda.model_selection.halving import FoldSubsets
@@ -58,8 +59,8 @@ class AssessmentProtocol:
     scaled : bool or None, default=None
         True standardises the features. None decides it on the training samples.
     energy : float, str or None, default="auto"
-        Share of the variance that PCA keeps before the method. ``"auto"`` is 0.95 above 100
-        features and no PCA otherwise; None is no PCA.
+        Share of the variance that PCA keeps before the method; None is no PCA. ``"auto"`` decides
+        above 100 features, on the training samples, between 0.95 and no PCA.
     n_components : int or None, default=None
         Number of components. None lets the inner folds choose. A method of scikit-learn that has
         fewer components uses all it has.
@@ -126,27 +127,24 @@ class AssessmentProtocol:
             limit = min(limit, len(np.unique(y)) - 1)
         return replace(self, n_components=min(self.n_components, limit))
 
-    def preprocessing(self, X: Floats, y: Labels) -> list[Step]:
-        """Return the preprocessing for training samples.
+    def prepare(self, contender: Contender, samples: Split) -> Preparation:
+        """Decide what happens to the features before a method.
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features)
-            Training samples.
-        y : array of shape (n_samples,)
-            Labels.
+        contender : Contender
+            Method.
+        samples : Split
+            Training samples; the test samples are not used.
 
         Returns
         -------
-        list of (str, transformer)
-            Not fitted yet.
+        Preparation
+            Steps and reasons.
         """
-        scaled, energy = self.scaled, self.energy
-        if scaled is None:
-            scaled = data_split.should_standardize(X, y, self.seed)
-        if isinstance(energy, str):
-            energy = data_split.default_pca_energy(X.shape[1])
-        return data_split.make_preprocessing(scaled=scaled, energy=energy)
+        return decide_preparation(
+            contender, samples, scaled=self.scaled, energy=self.energy, seed=self.seed
+        )
 
 
 @dataclass(frozen=True)
@@ -256,7 +254,7 @@ def _assess_fold(
 
 def _measure_split(split: Split, contender: Contender, protocol: AssessmentProtocol) -> FoldResult:
     """Return errors for all numbers of components, and predictions for the chosen one."""
-    steps = protocol.preprocessing(split.X, split.y)
+    steps = protocol.prepare(contender, split).make_steps()
     if contender.method is None:  # PCA belongs to the methods
         steps = [step for step in steps if step[0] != "pca"]
     raw, split = split, data_split.preprocess(split, steps)
@@ -417,6 +415,8 @@ class SelectedModel:
         Parameters and number of components.
     method : str
         Name of the method, which is the choice of a contender that has several.
+    preparation : Preparation
+        Steps before the method, and why.
     choices : tuple of Choice, default=()
         Those, by decreasing score.
     """
@@ -424,6 +424,7 @@ class SelectedModel:
     model: Pipeline
     selection: Selection
     method: str
+    preparation: Preparation
     choices: tuple[Choice, ...] = ()
 
 
@@ -463,8 +464,9 @@ def select_model(
     """
     values = np.asarray(X)
     with _ignore_fit_warnings():
-        steps = protocol.preprocessing(values, y)
         raw = Split(values, y, values[:0], y[:0], groups)
+        preparation = protocol.prepare(contender, raw)
+        steps = preparation.make_steps()
         values = _fit_steps(steps, values)
         choices: tuple[Choice, ...] = ()
         if contender.choices:
@@ -490,7 +492,7 @@ def select_model(
         model = Pipeline(steps).fit(X, y)
         if neighbors:  # by which mpda evaluate recognises samples of the fit
             setattr(model.steps[-1][1], FINGERPRINTS, fingerprint_rows(X))
-        return SelectedModel(model, selection, contender.name, choices)
+        return SelectedModel(model, selection, contender.name, preparation, choices)
 
 
 def _fit_steps(steps: Sequence[Step], X: Floats) -> Floats:
@@ -529,8 +531,8 @@ def time_selection(
     """
     start = time.perf_counter()
     with _ignore_fit_warnings():
-        steps = protocol.preprocessing(X, y)
         samples = Split(X, y, X[:0], y[:0], groups)
+        steps = protocol.prepare(contender, samples).make_steps()
         if contender.choices:
             _rank_choices(contender, steps, samples, _fit_steps(steps, X), protocol)
         else:

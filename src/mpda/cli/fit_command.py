@@ -192,6 +192,7 @@ def _describe(measured: MeasuredModel) -> list[str]:
         f"{measured.method}: {table.X.shape[1]} features to {size}",
         "    " + " -> ".join(" ".join(repr(step).split()) for step in steps),
     ]
+    lines += [f"    {reason}" for reason in measured.selected.preparation.reasons]
     lines += messages.describe_choices(measured.selected)
     if selection.parameters:
         values = ", ".join(f"{name}={value!r}" for name, value in selection.parameters.items())

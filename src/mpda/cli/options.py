@@ -47,8 +47,8 @@ class MeasurementOptions:
         Standardise the features. auto: only if that lowers the error of 1-NN on the training
         samples.
     pca : str, default="auto"
-        Apply PCA before the method and keep this share of the variance. auto: 0.95 for more than
-        100 features, otherwise no PCA.
+        Apply PCA before the method and keep this share of the variance. auto: for more than 100
+        features 0.95 or no PCA, whichever has the lower error in cross-validation.
     folds : int, default=5
         Number of folds that measure the error.
     groups : str, default=None
