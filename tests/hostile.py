@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
 import mpda
 from mpda.baselines.graph_methods import BETWEEN_GRAPHS, WITHIN_GRAPHS
-from mpda.exceptions import NumericalWarning, SmallClassWarning
+from mpda.exceptions import FeatureScaleWarning, NumericalWarning, SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
 
 # The same cases in every run, without a database of earlier failures.
@@ -218,7 +218,10 @@ def draw_case(draw: Any, name: str) -> tuple[Any, Recipe]:
     return estimator.set_params(**_FIXED.get(name, {}), **draw(_draw_some(limits, 3))), recipe
 
 
-_EXPECTED_WARNINGS = (SmallClassWarning, NumericalWarning, ConvergenceWarning, FitFailedWarning)
+_EXPECTED_WARNINGS = (
+    *(SmallClassWarning, FeatureScaleWarning, NumericalWarning),
+    *(ConvergenceWarning, FitFailedWarning),
+)
 # scikit-learn's warnings about labels; they are no fault of the estimator.
 _LABEL_WARNINGS = "The least populated class in y|The number of unique classes is greater"
 

@@ -6,14 +6,18 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import mpda
 import oracles
 from cases import apart, bent_classes, largest_angle, lda_subspace, same_rows, unequal_classes
-from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, MPDA, GraphDiscriminant
-from mpda.exceptions import SmallClassWarning
+from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, MPDA, PMPDA, GraphDiscriminant
+from mpda.exceptions import FeatureScaleWarning, SmallClassWarning
 from mpda.model_selection.methods import METHODS, method
 
 # Data and settings have small classes and few iterations on purpose; both warnings are tested
@@ -246,6 +250,28 @@ def test_no_method_allocates_a_matrix_of_all_pairs():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 0.6 * n * n * 8, type(estimator).__name__
+
+
+def test_features_of_very_different_scales_are_named_at_the_line_of_the_fit():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MPDA().fit(X, y)
+        MPDA().fit(X * [1.0, 1.0, 100.0, 1.0], y)
+    far = X * [1.0, 1.0, 1e4, 1.0]
+    message = r"petal length \(cm\) spread more than 1000 times as wide as those of feature petal"
+    with pytest.warns(FeatureScaleWarning, match=message) as caught:
+        MPDA(n_components=1).fit(far, y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with pytest.warns(FeatureScaleWarning, match="feature 2 spread more than 1000 times"):
+        PMPDA(n_components=1).fit(far.to_numpy(), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Constant features have no scale, and those of PCA, which are centred, are no units.
+        MPDA().fit(np.column_stack([X, np.ones(150)]), y)
+        MPDA(n_components=1).fit(PCA().fit_transform(far), y)
+        make_pipeline(StandardScaler(), MPDA()).fit(far, y)
 
 
 @pytest.mark.parametrize("estimator", [MPDA(), LFDA(), MFA(), LPFE(), GraphDiscriminant("local")])

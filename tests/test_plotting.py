@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA, ManifoldPartition
 from mpda.assessment.significance import RankComparison
+from mpda.exceptions import FeatureScaleWarning
 from mpda.model_selection import DiscriminantSearchCV
 
 pytest.importorskip("matplotlib", reason="needs mpda[plot]")
@@ -47,7 +49,10 @@ def pipeline():
 
 @pytest.fixture(scope="module")
 def search():
-    return DiscriminantSearchCV(MPDA(), {"n_neighbors": [5, 10], "alpha": [0.1, 1.0]}).fit(X, Y)
+    grid = {"n_neighbors": [5, 10], "alpha": [0.1, 1.0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FeatureScaleWarning)  # wine is not standardised here
+        return DiscriminantSearchCV(MPDA(), grid).fit(X, Y)
 
 
 def legend_texts(axis):

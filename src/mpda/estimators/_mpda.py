@@ -294,7 +294,7 @@ def fit_tangent_method(
     if is_dask_collection(X):
         samples = gather_classes(estimator, X, y, patches, settings)
     else:
-        samples = validate_labelled(estimator, X, y, devices=True)
+        samples = validate_labelled(estimator, X, y, devices=True, compare_scales=True)
     warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
     progress = type(estimator).__name__ if estimator.verbose else None
     classes = build_class_pool(samples, patches, estimator.n_jobs, progress)
