@@ -1,5 +1,6 @@
 """Nested cross-validation of methods, statistics of errors, model selection and evaluation."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -95,25 +96,25 @@ def prepare(X, y, name="MPDA", groups=None, **options):
     return AssessmentProtocol(**options).prepare(contender, samples)
 
 
-def test_features_are_standardised_if_that_helps_nearest_neighbours(wine):
+@pytest.mark.parametrize("name", ["1-NN", "MPDA"])
+def test_features_are_standardised_if_that_lowers_the_error(wine, name):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 100)
     # One feature separates the classes; standardisation would amplify twenty noise features.
-    X = np.column_stack([10.0 * y + rng.standard_normal(200), *(1e-3 * rng.random((200, 20)).T)])
+    X = np.column_stack([5.0 * y + rng.standard_normal(200), *(1e-3 * rng.random((200, 20)).T)])
     for scale in (1.0, 1e200, 1e-200):  # squares of the last two leave the floating-point range
-        decided = prepare(scale * wine[0], wine[1])
+        decided = prepare(scale * wine[0], wine[1], name)
         assert decided.scaled
-        (reason,) = decided.reasons
-        assert reason == "standardised: 1-NN on the features errs on 4.5 %, else on 23.0 %"
-        decided = prepare(scale * X, y)
-        assert decided.make_steps() == []
-        assert decided.reasons[0].startswith("not standardised: 1-NN on the features errs on 0.0 %")
+        pattern = rf"{name} errs on (.*) % with the features as they are, (.*) % standardised"
+        raw, standardised = map(float, re.fullmatch(pattern, decided.reason).groups())
+        assert standardised < 5.0 < raw
+        assert prepare(scale * X, y, name).make_steps() == []
 
 
 def test_features_are_not_standardised_where_it_changes_nothing():
     # Both classes are far apart in both units: no error before and none after.
-    X = np.random.default_rng(0).normal(size=(40, 2)) * [1.0, 50.0]
-    y = np.arange(40) % 2
+    X = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 50.0]
+    y = np.arange(200) % 2
     assert prepare(X + 1000.0 * y[:, None], y).make_steps() == []
 
 
@@ -126,31 +127,40 @@ def test_pca_comes_first_only_if_that_lowers_the_error_of_the_method():
     hidden[:, -1] += 6.0 * (y == 2)
     decided = prepare(hidden, y, scaled=False)
     assert decided.energy is None
-    assert decided.reasons[0].startswith("no PCA: MPDA errs on ")
+    assert "MPDA errs on " in decided.reason
+    assert "after PCA to 95 % of the variance" in decided.reason
     # The same two features with most of the variance: LDA has too few samples without PCA.
     visible = np.column_stack([rng.normal(size=(300, 118)), 30.0 * hidden[:, -2:]])
     decided = prepare(visible[::3], y[::3], "LDA", scaled=False)
     assert decided.energy == 0.95
-    assert decided.reasons[0].startswith("PCA to 95 % of the variance: LDA errs on ")
-    # Without a difference PCA leaves fewer numbers.
-    assert prepare(visible + 1e4 * y[:, None], y, scaled=False).energy == 0.95
+    assert "LDA errs on " in decided.reason
+    # Four combinations are compared where both are open.
+    assert prepare(visible[::3], y[::3], "LDA").reason.count(" % ") == 6
     # Nothing is decided where the user decides, for few features, and for 1-NN on the features.
     assert prepare(hidden, y, scaled=False, energy=0.9).energy == 0.9
-    assert prepare(hidden, y, scaled=False, energy=None).energy is None
-    assert prepare(hidden[:, :100], y, scaled=False).reasons == ()
-    assert prepare(hidden, y, "1-NN", scaled=False).reasons == ()
+    assert prepare(hidden, y, scaled=False, energy=None).reason == ""
+    assert prepare(hidden[:, :100], y, scaled=False).reason == ""
+    assert prepare(hidden, y, "1-NN", scaled=False).reason == ""
     # Slow methods have the decision of MPDA; groups stay together.
-    assert "MPDA errs on" in prepare(hidden, y, "NCA", scaled=False).reasons[0]
+    assert "MPDA errs on" in prepare(hidden, y, "NCA", scaled=False).reason
     groups = np.arange(300) // 2
     assert prepare(hidden, y, groups=groups, scaled=False).energy is None
+
+
+def test_preparation_without_folds_is_that_of_nearest_neighbours():
+    # Two classes of one sample each cannot be divided into two folds.
+    X = np.random.default_rng(0).normal(size=(2, 3))
+    decided = prepare(X, np.array([0, 1]))
+    assert decided.make_steps() == []
+    assert decided.reason.startswith("1-NN errs on ")
 
 
 def test_pca_is_not_tried_without_where_fits_would_take_too_long(monkeypatch):
     monkeypatch.setattr("mpda.assessment.preparation._MAX_FEATURES", 110)
     X, y = np.random.default_rng(0).normal(size=(200, 120)), np.arange(200) % 2
     assert prepare(X, y, scaled=False).energy == 0.95
-    assert prepare(X, y, scaled=False).reasons == ()
-    assert prepare(X[:105], y[:105], scaled=False).reasons != ()
+    assert prepare(X, y, scaled=False).reason == ""
+    assert prepare(X[:105], y[:105], scaled=False).reason != ""
 
 
 def test_number_of_components_can_be_fixed(wine):

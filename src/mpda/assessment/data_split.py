@@ -1,7 +1,7 @@
 """Training and test samples, and the preprocessing that is fitted to the training samples.
 
 The paper reduces features by PCA to 95 % of the variance where there are more than 100 of them.
-Standardisation is ours: it is decided by leave-one-out 1-NN on the training samples.
+`preparation` decides whether that and standardisation are used.
 """
 
 from collections.abc import Sequence
@@ -145,8 +145,6 @@ class ScalingErrors(NamedTuple):
 
 def measure_scaling(X: Floats, y: Labels, seed: int) -> ScalingErrors:
     """Measure leave-one-out 1-NN on features as they are, and standardised.
-
-    No method takes part in the decision, so all methods of a comparison get the same features.
 
     Parameters
     ----------

@@ -43,6 +43,8 @@ class ErrorEstimate:
         the same sample.
     groups : array of int of shape (n_samples,), default=None
         Group of each of these samples, where samples of a group are alike.
+    guess_wrong : array of bool of shape (n_samples,), default=None
+        Samples that are not of the most frequent class.
     """
 
     seeds: Ints
@@ -51,6 +53,7 @@ class ErrorEstimate:
     shared: float = 0.0
     wrong: Bools | None = None
     groups: Ints | None = None
+    guess_wrong: Bools | None = None
 
     @property
     def mean(self) -> float:
@@ -72,6 +75,20 @@ class ErrorEstimate:
     def sample_interval(self) -> tuple[float, float] | None:
         """Confidence interval (95 %) from the tested samples, None where they are not known."""
         return None if self.wrong is None else significance.error_interval(self.wrong, self.groups)
+
+    @property
+    def guess(self) -> float | None:
+        """Error in per cent of always guessing the most frequent class, None if not known."""
+        return None if self.guess_wrong is None else 100.0 * float(self.guess_wrong.mean())
+
+    @property
+    def beats_guess(self) -> bool | None:
+        """True if the error is significantly lower than that guess, None if not known."""
+        if self.wrong is None or self.guess_wrong is None:
+            return None
+        p_value = _test_samples(self.wrong, self.guess_wrong, self.groups)
+        is_lower = self.wrong.sum() < self.guess_wrong.sum()
+        return bool(is_lower and p_value <= significance.LEVEL)
 
     def __str__(self) -> str:
         std = f" ± {self.std:.2f}" if self.errors.size > 1 else ""
@@ -127,25 +144,35 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
         split = (row["seed"], error, row["dimensions"][column], row.get("test_share", 0.0))
         groups[row["problem"], row["method"]].append(split)
         if selection == "cv" and "tested" in row:
-            groups_of_row = row.get("groups", np.full(len(row["tested"]), -1))
-            fold = row["tested"], row["misclassified"], groups_of_row
-            predictions[row["problem"], row["method"]].append(fold)
+            predictions[row["problem"], row["method"]].append(row)
     estimates = {}
     for key, splits in groups.items():
         seeds, errors, dimensions, shared = np.array(sorted(splits), dtype=float).T
-        by_sample = _join_folds(predictions[key]) if key in predictions else (None, None)
+        by_sample = _join_folds(predictions[key]) if key in predictions else {}
         share = float(shared.mean())
-        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, share, *by_sample)
+        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, share, **by_sample)
     return estimates
 
 
-def _join_folds(folds: list[tuple[Ints, Bools, Ints]]) -> tuple[Bools | None, Ints | None]:
-    """Return misclassified samples in their order, and groups; None if one was tested twice."""
-    tested, wrong, groups = (np.concatenate(columns) for columns in zip(*folds, strict=True))
+def _join_folds(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is known of each sample, in their order; nothing if one was tested twice."""
+    tested = np.concatenate([row["tested"] for row in folds])
     order = np.argsort(tested)
     if np.any(np.diff(tested[order]) == 0):
-        return None, None
-    return wrong[order], groups[order] if groups[0] >= 0 else None
+        return {}
+    names = {"misclassified": "wrong", "groups": "groups", "guess_wrong": "guess_wrong"}
+    return {
+        name: np.concatenate([row[key] for row in folds])[order]
+        for key, name in names.items()
+        if key in folds[0]
+    }
+
+
+def _test_samples(first: Bools, second: Bools, groups: Ints | None) -> float:
+    """Return the p-value of equally many errors on the same samples."""
+    if groups is None:
+        return significance.mcnemar_test(first, second)
+    return significance.group_t_test(first, second, groups)
 
 
 def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
@@ -274,10 +301,8 @@ def compare_errors(
         by_splits.append(significance.corrected_t_test(gaps, max(first.shared, second.shared)))
         if first.wrong is None or second.wrong is None:
             by_samples.append(None)
-        elif first.groups is not None:
-            by_samples.append(significance.group_t_test(first.wrong, second.wrong, first.groups))
         else:
-            by_samples.append(significance.mcnemar_test(first.wrong, second.wrong))
+            by_samples.append(_test_samples(first.wrong, second.wrong, first.groups))
     deciding = [a if b is None else b for a, b in zip(by_splits, by_samples, strict=True)]
     p_values = zip(by_splits, by_samples, significance.adjust_by_holm(deciding), strict=True)
     return [

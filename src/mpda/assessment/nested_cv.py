@@ -219,6 +219,7 @@ def assess_methods(
     results = map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs)
     for contender, row in zip(itertools.cycle(contenders), results, strict=False):
         train, row["tested"] = folds[row["seed"]]  # the fold number is the seed of the row
+        row["guess_wrong"] = y[row["tested"]] != _most_frequent(y[train])
         row["test_share"] = (len(y) - train.size) / train.size
         if codes is not None:
             row["groups"] = codes[row["tested"]]
@@ -285,6 +286,11 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     drawn = np.linspace(0, len(Z) - 1, min(len(Z), _MAX_ANCHORS)).astype(np.intp)
     row["projected"], row["anchors"], row["anchor_points"] = Z_test, drawn, Z[drawn]
     return row
+
+
+def _most_frequent(y: Labels) -> Any:
+    labels, counts = np.unique(y, return_counts=True)
+    return labels[counts.argmax()]
 
 
 def _draw_tests(y: Labels, test: Ints, protocol: AssessmentProtocol) -> Ints:

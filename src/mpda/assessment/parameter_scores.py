@@ -42,6 +42,7 @@ class FoldResult(TypedDict, total=False):
     training samples. ``test_share`` is the ratio of test to training samples, for folds that
     share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
     labels at the chosen number of components; ``misclassified`` is True where they are wrong.
+    ``guess_wrong`` is True where the most frequent class of the training samples is wrong.
     ``groups`` are the groups of the test samples, where samples come in groups.
     ``projected`` are the mapped test samples, ``anchors`` the indices of some training samples and
     ``anchor_points`` these mapped.
@@ -62,6 +63,7 @@ class FoldResult(TypedDict, total=False):
     predicted: Labels
     misclassified: Bools
     projected: Floats
+    guess_wrong: Bools
     groups: Ints
     anchors: Ints
     anchor_points: Floats

@@ -1,9 +1,8 @@
 """Whether features are standardised, and whether PCA comes before the method.
 
-Both are decided by cross-validation on the training samples: standardising by leave-one-out 1-NN,
-so that all methods of a comparison have the same features, and PCA by the method itself, because
-1-NN on the features says little about it. PCA helps where samples are few; on embeddings it may
-take away what separates the classes.
+Both are decided by cross-validation on the training samples, by the method itself: what helps 1-NN
+on the features may harm a method that weights them. PCA helps where samples are few; on embeddings
+it may take away what separates the classes.
 """
 
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from mpda._lib.array_types import Ints, Labels
+from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment import data_split
 from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
@@ -35,13 +35,20 @@ class Preparation:
         True if features are standardised.
     energy : float or None
         Share of the variance that PCA keeps, None without PCA.
-    reasons : tuple of str
-        Why, where it was decided by cross-validation.
+    reason : str, default=""
+        Errors of what was tried, where cross-validation decided.
     """
 
     scaled: bool
     energy: float | None
-    reasons: tuple[str, ...] = ()
+    reason: str = ""
+
+    def describe(self) -> str:
+        """Return for example "standardised and after PCA"."""
+        steps = ["standardised"] if self.scaled else []
+        if self.energy is not None:
+            steps.append(f"after PCA to {100 * self.energy:g} % of the variance")
+        return " and ".join(steps) or "with the features as they are"
 
     def make_steps(self) -> list[Step]:
         """Return the steps, not fitted.
@@ -82,35 +89,44 @@ def decide_preparation(
     Preparation
         The decision.
     """
-    reasons = []
-    if scaled is None:
-        errors = data_split.measure_scaling(samples.X, samples.y, seed)
-        scaled = errors.scaled < errors.raw
-        raw, standard = f"{100 * errors.raw:.1f} %", f"{100 * errors.scaled:.1f} %"
-        if scaled:
-            reasons.append(f"standardised: 1-NN on the features errs on {standard}, else on {raw}")
-        else:
-            reasons.append(
-                f"not standardised: 1-NN on the features errs on {raw}, standardised on {standard}"
-            )
-    if not isinstance(energy, str):
-        return Preparation(scaled, energy, tuple(reasons))
+    if contender.method is None:
+        return _prepare_features(samples, scaled, seed)
     n, d = samples.X.shape
-    if d <= PCA_MIN_FEATURES or contender.method is None:
-        return Preparation(scaled, None, tuple(reasons))
-    if min(n, d) > _MAX_FEATURES:
-        return Preparation(scaled, PCA_ENERGY, tuple(reasons))
+    energies: list[float | None] = [None]
+    if not isinstance(energy, str):
+        energies = [energy]
+    elif d > PCA_MIN_FEATURES:
+        # Without PCA a fit to so many features would take too long.
+        energies = [PCA_ENERGY] if min(n, d) > _MAX_FEATURES else [None, PCA_ENERGY]
+    scalings = [False, True] if scaled is None else [scaled]
+    candidates = [Preparation(scale, share) for scale in scalings for share in energies]
+    if len(candidates) == 1:
+        return candidates[0]
     judge = _choose_judge(contender)
-    with_pca, without = (
-        _measure_error(judge, samples, Preparation(scaled, value).make_steps(), seed)
-        for value in (PCA_ENERGY, None)
+    try:
+        errors = [_measure_error(judge, samples, entry, seed) for entry in candidates]
+    except ValueError:  # classes too small for two folds, or no fit: the method itself will say so
+        decided = _prepare_features(samples, scaled, seed)
+        return replace(decided, energy=energies[-1])
+    found = [
+        f"{error:.1f} % {entry.describe()}" for entry, error in zip(candidates, errors, strict=True)
+    ]
+    # At equal errors the first one, which has the fewest steps.
+    best = candidates[int(np.argmin(np.round(errors, 9)))]
+    return replace(best, reason=f"{judge.name} errs on {', '.join(found)}")
+
+
+def _prepare_features(samples: Split, scaled: bool | None, seed: int) -> Preparation:
+    """Decide whether features are standardised for 1-NN on them, by leaving one sample out."""
+    if scaled is not None:
+        return Preparation(scaled, None)
+    errors = data_split.measure_scaling(samples.X, samples.y, seed)
+    raw, standard = Preparation(scaled=False, energy=None), Preparation(scaled=True, energy=None)
+    reason = (
+        f"1-NN errs on {100 * errors.raw:.1f} % {raw.describe()}, "
+        f"{100 * errors.scaled:.1f} % {standard.describe()}"
     )
-    share = f"PCA to {100 * PCA_ENERGY:.0f} % of the variance"
-    if with_pca <= without:
-        text = f"{share}: {judge.name} errs on {with_pca:.1f} %, without PCA on {without:.1f} %"
-        return Preparation(scaled, PCA_ENERGY, (*reasons, text))
-    text = f"no PCA: {judge.name} errs on {without:.1f} %, with {share} on {with_pca:.1f} %"
-    return Preparation(scaled, None, (*reasons, text))
+    return replace(standard if errors.scaled < errors.raw else raw, reason=reason)
 
 
 def _choose_judge(contender: Contender) -> Contender:
@@ -121,12 +137,16 @@ def _choose_judge(contender: Contender) -> Contender:
     return replace(contender, grid={})
 
 
-def _measure_error(contender: Contender, samples: Split, steps: list[Step], seed: int) -> float:
+def _measure_error(
+    contender: Contender, samples: Split, preparation: Preparation, seed: int
+) -> float:
     """Return the least error in per cent over numbers of components, on two folds."""
     drawn = stratified_order(samples.y, 1, np.random.default_rng(seed))[:_MAX_JUDGES]
     X, y = samples.X[drawn], samples.y[drawn]
     folds = _draw_folds(y, None if samples.groups is None else samples.groups[drawn], seed)
-    contender = replace(contender, steps=tuple(steps))
+    # By a power of two, which rounds nothing, so that no square overflows.
+    X = np.ldexp(X, -scale_exponent(*feature_range(X)))
+    contender = replace(contender, steps=tuple(preparation.make_steps()))
     assert contender.method is not None
     if contender.method.is_ours:  # a few numbers are enough to compare
         contender = replace(contender, dimensions=tuple(sparse_numbers(X.shape[1]).tolist()))

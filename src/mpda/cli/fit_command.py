@@ -192,7 +192,8 @@ def _describe(measured: MeasuredModel) -> list[str]:
         f"{measured.method}: {table.X.shape[1]} features to {size}",
         "    " + " -> ".join(" ".join(repr(step).split()) for step in steps),
     ]
-    lines += [f"    {reason}" for reason in measured.selected.preparation.reasons]
+    if reason := measured.selected.preparation.reason:
+        lines.append(messages.wrap(f"by cross-validation: {reason}", "    "))
     lines += messages.describe_choices(measured.selected)
     if selection.parameters:
         values = ", ".join(f"{name}={value!r}" for name, value in selection.parameters.items())

@@ -21,20 +21,24 @@ _LABEL_WIDTH = 30
 _REFINED = " refined"
 
 
-def wrap(text: str) -> str:
+def wrap(text: str, indent: str = "") -> str:
     """Break a text into lines.
 
     Parameters
     ----------
     text : str
         Prose.
+    indent : str, default=""
+        Spaces before each line.
 
     Returns
     -------
     str
         The text with line breaks.
     """
-    return textwrap.fill(text, _LINE_WIDTH)
+    return textwrap.fill(
+        text, _LINE_WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )
 
 
 def make_sentence(text: str) -> str:

@@ -44,8 +44,8 @@ class MeasurementOptions:
     search : bool, default=False
         Select the other parameters by cross-validation, too.
     scale : FeatureScaling, default="auto"
-        Standardise the features. auto: only if that lowers the error of 1-NN on the training
-        samples.
+        Standardise the features. auto: only if that lowers the error of the method in
+        cross-validation.
     pca : str, default="auto"
         Apply PCA before the method and keep this share of the variance. auto: for more than 100
         features 0.95 or no PCA, whichever has the lower error in cross-validation.

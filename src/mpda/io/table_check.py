@@ -104,8 +104,8 @@ def _check_scales(
         return []
     pair = join_names([names[largest], names[smallest]], quoted=is_named)
     return [
-        f"the scales of features differ more than a thousandfold ({pair}); --scale standard makes "
-        "them equal"
+        f"the scales of features differ more than a thousandfold ({pair}); features are "
+        "standardised if that lowers the error, or by --scale standard"
     ]
 
 

@@ -81,6 +81,12 @@ def summarize_errors(
     lda_size = float(estimates["LDA"].dimensions.mean()) if "LDA" in estimates else None
     known = dict(zip(others, comparisons, strict=True))
     verdict, next_step = _judge(method, known, size, lda_size, n_features)
+    if all(estimates[name].beats_guess is False for name in (method, *others)):
+        verdict = (
+            f"No method separates the classes: {method} errs on {estimate.mean:.1f} %, always "
+            f"guessing the most frequent class on {estimate.guess:.1f} %."
+        )
+        next_step = "check the labels, or measure other features."
     mapped = f"{method} maps {n_features} features to {_count(size, 'component')}."
     return ErrorSummary(
         verdict, [mapped, _describe_error(estimate)], differences, f"Next: {next_step}"
