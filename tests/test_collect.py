@@ -69,6 +69,21 @@ def test_summary_compares_with_all_features_and_lda():
     assert "the same" in verdict.summarize_errors(equal, "LDA", 4).differences[0]
 
 
+@pytest.mark.parametrize(
+    ("lda", "lfda", "mpda", "method", "reason"),
+    [
+        ((20, 2), (21, 9), (19, 5), "LDA", "LDA needs 2 numbers, and its error (4.00 %) is not"),
+        ((60, 2), (21, 9), (19, 5), "MPDA", "MPDA has the lowest error of 3 methods (3.80 %)"),
+        ((60, 2), (19, 5), (60, 1), "LFDA", "LFDA has the lowest error of 3 methods (3.80 %)"),
+    ],
+)
+def test_smallest_of_the_good_methods_is_recommended(lda, lfda, mpda, method, reason):
+    rows = rows_of(nearest=(90, 30), LDA=lda, LFDA=lfda, MPDA=mpda)
+    found = verdict.recommend_method(rows, ["LDA", "LFDA", "MPDA"])
+    assert found.method == method
+    assert found.reason.startswith(f"Recommended: {method}. {reason}")
+
+
 def test_error_has_the_interval_of_the_tested_samples():
     rows = rows_of(nearest=(60, 30), MPDA=(20, 5))
     summary = verdict.summarize_errors(rows, "MPDA", 30, 5)

@@ -40,3 +40,13 @@ def test_command_ends_in_the_decision_of_the_page(command, text, directory, monk
         assert found, f"{sentence!r} is not in the output"
         expected = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", sentence)]
         assert [float(number) for number in found.groups()] == pytest.approx(expected, abs=1.5)
+
+
+def test_comparison_recommends_by_error_and_size(directory, monkeypatch, capsys):
+    monkeypatch.chdir(directory)
+    words = ("--label", "cultivar", "--methods", "1-nn", "lda", "lfda", "--folds", "3")
+    assert call("compare", "wine.csv", *words) == 0
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Recommended: LDA. LDA" in output
+    page = (directory / "comparison" / "report.html").read_text()
+    assert "Recommended: LDA." in page

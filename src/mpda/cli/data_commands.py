@@ -40,6 +40,7 @@ def compare(
     """
     from mpda import assessment
     from mpda.model_selection.methods import BY_NAME
+    from mpda.report.verdict import recommend_method
 
     if measurement.folds < 2:
         stop("mpda: a comparison needs --folds 2 or more.", 2)
@@ -66,10 +67,9 @@ def compare(
     if not candidates:
         reason = messages.make_sentence(notes[-1] if notes else "only 1-NN was compared")
         raise TableError(f"No method has a result. {reason}")
-    # The report has a model of the method with the lowest error.
     rows = measured.rows
-    estimates = assessment.estimate_errors(rows, "cv")
-    best = min(candidates, key=lambda name: estimates["", name].mean)
+    recommended = recommend_method(rows, list(candidates))
+    best = recommended.method  # the report has a model of it
     if protocol.n_components is not None:
         # A method may have fewer components than the user asked for.
         counts = [row["cv_dimension"] for row in rows if row["method"] == best]
@@ -80,13 +80,12 @@ def compare(
     model = model_results.MeasuredModel(
         table, best, selected, rows, protocol.count_choosing(len(table.X))
     )
-    caveat = (
-        f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "
-        "errors, so its error on new samples is probably a little higher."
-    )
-    summary = [*model.verdict, caveat, *map(messages.make_sentence, notes)]
+    caveat = "It was selected by these errors, so its error on new samples is probably higher."
+    advice = f"{recommended.reason} {caveat}"
+    summary = [advice, *model.verdict, *map(messages.make_sentence, notes)]
     collected = model.collect(f"{table.name}: comparison of methods", terminal.command, summary)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
+    lines += ["", messages.wrap(advice)]
     terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
 
 

@@ -93,6 +93,58 @@ def summarize_errors(
     )
 
 
+@dataclass(frozen=True)
+class Recommendation:
+    """The method to take, by error and size.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    reason : str
+        Why, in a sentence.
+    """
+
+    method: str
+    reason: str
+
+
+def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
+    """Recommend the smallest of the methods that are not significantly worse than the best.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Results of all methods on one problem.
+    candidates : sequence of str
+        Methods to choose from.
+
+    Returns
+    -------
+    Recommendation
+        Method and reason.
+    """
+    estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
+    estimates = {name: estimates[name] for name in candidates}
+    sizes = {name: float(estimate.dimensions.mean()) for name, estimate in estimates.items()}
+    lowest = min(estimates, key=lambda name: estimates[name].mean)
+    good = assessment.find_best_methods(estimates)
+    chosen = min(good, key=lambda name: (round(sizes[name], 9), estimates[name].mean))
+    size = _count(sizes[chosen], "number")
+    error = f"{estimates[chosen].mean:.2f} %"
+    if chosen == lowest:
+        text = f"{chosen} has the lowest error of {len(estimates)} methods ({error}), with {size}"
+        if len(good) > 1:
+            text += "; no method of similar error is smaller"
+    else:
+        text = (
+            f"{chosen} needs {size}, and its error ({error}) is not significantly higher than the "
+            f"lowest, that of {lowest} ({estimates[lowest].mean:.2f} %, "
+            f"{_count(sizes[lowest], 'number')})"
+        )
+    return Recommendation(chosen, f"Recommended: {chosen}. {text}.")
+
+
 def _describe_error(estimate: ErrorEstimate) -> str:
     """Say how large the error of a method is, with its interval."""
     interval = estimate.sample_interval
