@@ -104,6 +104,7 @@ docs: .venv/.docs
 
 # The images of the README are those of the gallery.
 pictures: docs
+	cp docs/gallery/images/sphx_glr_plot_0_noise_001.png docs/images/errors.png
 	cp docs/gallery/images/sphx_glr_plot_1_digits_001.png docs/images/digits-2d.png
 	cp docs/gallery/images/sphx_glr_plot_2_compression_001.png docs/images/compression.png
 
