@@ -42,12 +42,14 @@ def _collect(table, image_shape=None):
     predicted = np.empty_like(table.y)
     for row in folds:
         predicted[row["tested"]] = row["predicted"]
-    names = mpda.get_feature_names_out().tolist()
+    options = {"image_shape": image_shape}
     sections = {
         "data": collect.collect_data(table),
         "comparison": collect.collect_comparison(rows, "3-fold cross-validation", {"": table.name}),
-        "model": collect.collect_model(model, table, image_shape),
-        "embedding": collect.collect_embedding(Z, table, names, "training samples", predicted),
+        "model": collect.collect_model(model, table, "MPDA", image_shape),
+        "embedding": collect.collect_embedding(
+            Z, table, "MPDA", "training samples", predicted, **options
+        ),
         "partition": collect.collect_partition(
             model[:-2].transform(table.X), table.y, mpda.patch_labels_, mpda.patch_linearity_
         ),

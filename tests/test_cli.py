@@ -1,5 +1,6 @@
 """Commands on tables and models as users run them: results, files, notes, mistakes, exit codes."""
 
+import html
 import io
 import json
 import os
@@ -21,7 +22,7 @@ from mpda.cli import fitting, run
 from mpda.io import read_header
 from mpda.report import read_results
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 SCRIPT = Path(sys.executable).with_name("mpda")
 QUICK = ("--label", "species", "--components", "2", "--folds", "0")
@@ -107,6 +108,48 @@ def test_fit_prints_json_with_the_parameters_of_the_user(table, capsys):
     assert results["files"] == ["iris.mpda"]
     assert "embedding" not in results
     assert streams.err == ""
+
+
+def test_text_of_samples_is_no_feature_and_part_of_the_results(iris, capsys):
+    names = [f"{i:03d}" for i in range(len(iris))]
+    iris.assign(name=names).to_csv("named.csv", index=False)
+    X = iris.drop(columns="species").to_numpy()
+    np.savez("named.npz", X=X, y=iris["species"].to_numpy(dtype=str), name=np.array(names))
+    for data, label in (("named.csv", ("--label", "species")), ("named.npz", ())):
+        words = ("--text", "name", "--folds", "2", "--results", "r.json", "--out", "m.mpda")
+        assert call("fit", data, *label, *words) == 0
+        hover = read_results("r.json")["embedding"]["hover"]
+        assert hover["text"] == {"name": "name", "values": names}
+        assert load("m.mpda").n_features_in_ == 4
+    # Features of an array have no names, and are not listed.
+    assert "features" not in hover
+    # Samples left out because of missing values have no text either.
+    gaps = iris.assign(name=names)
+    gaps.iloc[3, 0] = np.nan
+    gaps.to_csv("gaps.csv", index=False)
+    words = ("--label", "species", "--text", "name", "--skip-missing", "--folds", "0")
+    assert call("fit", "gaps.csv", *words, "--results", "r.json") == 0
+    values = read_results("r.json")["embedding"]["hover"]["text"]["values"]
+    assert values == names[:3] + names[4:]
+    capsys.readouterr()
+
+
+def test_page_names_reasons_components_and_next_commands(table, capsys):
+    words = ("--out", "my model.mpda", "--report", "p.html", "--results", "r.json")
+    assert call("fit", table, "--label", "species", "--components", "2", *words) == 0
+    results = read_results("r.json")
+    assert results["embedding"]["component_names"] == ["MPDA 1", "MPDA 2"]
+    assert results["model"]["component_names"] == ["MPDA 1", "MPDA 2"]
+    commands = [entry["command"] for entry in results["next"]]
+    assert commands[0] == "mpda predict 'my model.mpda' NEW.csv --out classes.csv"
+    assert commands[1] == "mpda evaluate 'my model.mpda' LABELLED.csv"
+    page = html.unescape(Path("p.html").read_text())
+    (reason,) = results["model"]["preparation"]
+    assert reason.startswith(("standardised: 1-NN", "not standardised: 1-NN"))
+    assert all(text in page for text in (reason, *commands))
+    assert call("fit", table, *QUICK, "--no-neighbors", "--results", "r.json") == 0
+    (entry,) = read_results("r.json")["next"]
+    assert entry["command"].startswith("mpda transform iris.mpda NEW.csv")
 
 
 def test_search_prints_the_parameters_that_it_selected(table, capsys):
@@ -278,6 +321,9 @@ def test_compare_measures_all_methods_on_the_same_folds(table, capsys):
     assert [row["n_splits"] for row in rows] == [3, 3, 3]
     assert any(row["best"] for row in rows)
     assert "3-fold nested cross-validation" in Path("comparison/report.html").read_text()
+    best = min(rows[1:], key=lambda row: row["error"])["method"].lower()
+    (entry,) = read_results("comparison")["next"]
+    assert entry["command"] == f"mpda fit iris.csv --label species --method {best}"
 
 
 def test_comparison_continues_without_a_method_that_fails(table, capsys, monkeypatch):
@@ -344,6 +390,8 @@ MISTAKES = [
     ((*FIT, "--folds", "1"), 2, "--folds 1"),
     ((*FIT, "--folds", "99"), 1, "--folds 99: the largest class has 50 samples"),
     ((*FIT, "--image", "8"), 2, "--image must be"),
+    ((*FIT, "--text", "name"), 1, "--text: iris.csv has no column 'name'"),
+    ((*FIT, "--text", "species"), 2, "--text names the column of --label"),
     ((*FIT, "--image", "8x8"), 1, "--image 8x8 does not match iris.csv: 4 features"),
     ((*FIT, "--out", "/dev/null/m"), 1, "/dev/null"),
     ((*FIT, "--out", "iris.csv"), 2, "iris.csv is an input file"),
@@ -477,7 +525,7 @@ def test_fit_imports_neither_experiments_nor_drawing_packages(table):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     modules = set(done.stdout.splitlines()[-1].split())
     assert "mpda.assessment" in modules
-    assert not modules & {"mpda.experiments", "matplotlib", "plotly", "onnx", "dask"}
+    assert not modules & {"mpda.experiments", "matplotlib", "onnx", "dask"}
 
 
 def test_predictions_are_those_of_the_nearest_samples(table, capsys):

@@ -34,7 +34,7 @@ RUNNABLE = {
     "guide/units.md": [],
     "guide/parameters.md": [],
     "guide/deploying.md": ["onnx", "onnxruntime", "skops"],
-    "guide/report.md": ["plotly"],
+    "guide/report.md": ["matplotlib"],
     "theory/reduction.md": [],
 }
 

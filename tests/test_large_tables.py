@@ -13,7 +13,7 @@ from mpda.assessment.held_out import align_folds
 from mpda.cli import terminal
 from mpda.cli.options import MeasurementOptions
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 
 @pytest.fixture(scope="module")

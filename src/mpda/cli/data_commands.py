@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,11 @@ def compare(
     caveat = "It was selected by these errors, so its error on new samples is probably higher."
     advice = f"{recommended.reason} {caveat}"
     summary = [advice, *model.verdict, *map(messages.make_sentence, notes)]
-    collected = model.collect(f"{table.name}: comparison of methods", terminal.command, summary)
+    fit = ["mpda", "fit", str(source.data), *(["--label", source.label] if source.label else [])]
+    fit += ["--method", best.lower().replace(" ", "-")]
+    commands = {f"Fit {best} and keep the model:": shlex.join(fit)}
+    title = f"{table.name}: comparison of methods"
+    collected = model.collect(title, terminal.command, summary, commands)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
     lines += ["", messages.wrap(advice)]
     terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))

@@ -6,6 +6,7 @@ by nested cross-validation next to 1-NN and LDA, write the model, print a summar
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +37,7 @@ def fit(
     neighbors: bool = True,
     test: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     image: Annotated[str | None, typer.Option(metavar="ROWSxCOLUMNS")] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
 ) -> None:
     """Learn a map from the labelled samples of a table and write it to a model file.
 
@@ -66,6 +68,8 @@ def fit(
         Table of samples that take no part in the fit; the error of the model on them is printed.
     image : str, default=None
         The features are pixels of images of this size; the report shows them as images.
+    text : str, default=None
+        Column with a text or name of each sample, which the report shows. It is no feature.
     """
     from mpda import save
     from mpda.assessment import BASELINE, Assessment, make_contender
@@ -77,6 +81,8 @@ def fit(
         stop("mpda: --test compares with the samples of the fit, which --no-neighbors drops.", 2)
     if measurement.folds == 1:
         stop("mpda: --folds 1 leaves no samples to train on; use 0, or 2 and more.", 2)
+    if text is not None and text == source.label:
+        stop("mpda: --text names the column of --label, which the report shows anyway.", 2)
     protocol = measurement.make_protocol()
     contender = _make_contender(method, parameter, search=measurement.search)
     source.check(out, files.report, files.results)
@@ -85,9 +91,9 @@ def fit(
     saved["command"] = terminal.command
     if measurement.scheduler is not None:
         grouped = measurement.groups is not None
-        with_samples = grouped or test is not None or files != ResultFiles()
+        with_samples = grouped or test is not None or text is not None or files != ResultFiles()
         if measurement.search or protocol.scaled or with_samples:
-            excluded = "--search, --scale standard, --groups, --test, --report or --results"
+            excluded = "--search, --scale standard, --groups, --test, --text, --report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
         save(pipeline, out, notes=saved)
@@ -97,7 +103,7 @@ def fit(
         lines = [f"{source.data.name}: {size}; {advice}"]
         terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
         return
-    table = source.read(terminal, groups=measurement.groups)
+    table = source.read(terminal, groups=measurement.groups, text=text)
     notes = check_classes(table, measurement.folds)
     if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
         size = f"{table.X.shape[1]} features"
@@ -117,8 +123,9 @@ def fit(
     saved["feature_range"] = [table.X.min(axis=0).tolist(), table.X.max(axis=0).tolist()]
     tested = None if test is None else _evaluate(terminal, replace(source, data=test), selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
+    n_choosing = protocol.count_choosing(len(table.X))
     model = MeasuredModel(
-        table, contender.name, selected, measured.rows, protocol.count_choosing(len(table.X)), shape
+        table, contender.name, selected, measured.rows, n_choosing, image_shape=shape, text=text
     )
     saved |= {"label": table.label, "n_samples": len(table.X)}
     outcome = [] if tested is None else [f"{tested[0]}: {tested[2]}"]
@@ -133,11 +140,25 @@ def fit(
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
         summary = [*model.verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
-        collected = model.collect(f"{table.name}: {contender.name}", terminal.command, summary)
+        title, commands = f"{table.name}: {contender.name}", _suggest_commands(out, neighbors)
+        collected = model.collect(title, terminal.command, summary, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
     lines = [*_describe(model), *(["", *map(messages.wrap, outcome)] if outcome else [])]
     terminal.finish(results, lines, notes, paths)
+
+
+def _suggest_commands(out: Path, neighbors: bool) -> dict[str, str]:
+    """Return the commands that use a model file, by their purpose."""
+    model = shlex.quote(str(out))
+    if not neighbors:
+        return {"Map new samples:": f"mpda transform {model} NEW.csv --out mapped.csv"}
+    return {
+        "Classify new samples:": f"mpda predict {model} NEW.csv --out classes.csv",
+        "Measure the error on labelled samples that took no part in this fit:": (
+            f"mpda evaluate {model} LABELLED.csv"
+        ),
+    }
 
 
 def _evaluate(

@@ -160,11 +160,12 @@ def evaluate(
     notes = [*messages.describe_far_values(table, saved), *messages.describe_problems(evaluation)]
     error = messages.describe_evaluation(evaluation)
     caption = f"{len(table.X)} samples of {table.name}"
-    sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption)
+    class_name = type(remove_neighbors(pipeline).steps[-1][1]).__name__
+    method = saved.get("method") or class_name
+    sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption, method)
     title, summary = f"{table.name}: error", [error, *map(messages.make_sentence, notes)]
     collected = collect.collect_results(title, terminal.command, summary, sections)
-    method = type(remove_neighbors(pipeline).steps[-1][1]).__name__
-    model_line = f"{method}: {table.X.shape[1]} features to {Z.shape[1]} components"
+    model_line = f"{class_name}: {table.X.shape[1]} features to {Z.shape[1]} components"
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
     lines += messages.format_table(_summarize_classes(evaluation))
     (low, high), n_known = evaluation.interval, evaluation.n_training_samples

@@ -6,7 +6,7 @@ Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds th
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ class MeasuredModel:
         Number of samples that chose the settings.
     image_shape : tuple of int, default=None
         Rows and columns, if the features are pixels.
+    text : str, default=None
+        Column that describes each sample.
     """
 
     table: Table
@@ -46,6 +48,7 @@ class MeasuredModel:
     rows: list[FoldResult]
     n_choosing: int
     image_shape: tuple[int, int] | None = None
+    text: str | None = None
 
     @property
     def verdict(self) -> list[str]:
@@ -80,7 +83,9 @@ class MeasuredModel:
             )
         return sentences
 
-    def collect(self, title: str, command: str, summary: Sequence[str]) -> dict[str, Any]:
+    def collect(
+        self, title: str, command: str, summary: Sequence[str], next_commands: Mapping[str, str]
+    ) -> dict[str, Any]:
         """Collect everything that a report shows.
 
         Parameters
@@ -91,6 +96,8 @@ class MeasuredModel:
             Command line that made it.
         summary : sequence of str
             Sentences at the top.
+        next_commands : mapping of str to str
+            Commands that are useful after this one, by their purpose.
 
         Returns
         -------
@@ -119,10 +126,18 @@ class MeasuredModel:
                 "of the folds are rotated onto the map of the model"
             )
         sections = collect_model_sections(
-            self.selected.model, drawn, Z, predicted, caption, self.image_shape
+            self.selected.model,
+            drawn,
+            Z,
+            predicted,
+            caption,
+            self.method,
+            shape=self.image_shape,
+            text=self.text,
         )
         sections["data"] = collect.collect_data(table)
-        sections["model"]["method"] = self.method  # as in the comparison, not the name of the class
+        sections["model"]["preparation"] = list(self.selected.preparation.reasons)
+        sections["next"] = describe_commands(next_commands)
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)
         # The patches were cut in the space after scaling and PCA, so that space is drawn.
@@ -134,6 +149,22 @@ class MeasuredModel:
                 np.asarray(X), table.labels, projection.patch_labels_, projection.patch_linearity_
             )
         return collect.collect_results(title, command, summary, sections)
+
+
+def describe_commands(commands: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the entry "next" of a report.
+
+    Parameters
+    ----------
+    commands : mapping of str to str
+        Commands by their purpose.
+
+    Returns
+    -------
+    list of dict
+        With the keys "purpose" and "command".
+    """
+    return [{"purpose": purpose, "command": command} for purpose, command in commands.items()]
 
 
 def remove_neighbors(pipeline: Pipeline) -> Pipeline:
@@ -174,7 +205,15 @@ def collect_comparison(table: Table, rows: Sequence[FoldResult]) -> dict[str, An
 
 
 def collect_model_sections(
-    pipeline: Pipeline, table: Table, Z: Floats, predicted: Any, caption: str, shape: Any = None
+    pipeline: Pipeline,
+    table: Table,
+    Z: Floats,
+    predicted: Any,
+    caption: str,
+    method: str,
+    *,
+    shape: tuple[int, int] | None = None,
+    text: str | None = None,
 ) -> dict[str, Any]:
     """Collect a model, the samples that it maps and the classes that 1-NN gives them.
 
@@ -190,8 +229,12 @@ def collect_model_sections(
         Predicted labels.
     caption : str
         Description of the samples.
+    method : str
+        Name of the method, as in a comparison.
     shape : tuple of int, default=None
         Rows and columns, if the features are pixels.
+    text : str, default=None
+        Column that describes each sample.
 
     Returns
     -------
@@ -200,11 +243,11 @@ def collect_model_sections(
     """
     from mpda.report import collect
 
-    names = remove_neighbors(pipeline).get_feature_names_out().tolist()
+    options: dict[str, Any] = {"text": text, "image_shape": shape}
     sections: dict[str, Any] = {
         "data": collect.collect_data(table),
-        "model": collect.collect_model(pipeline, table, shape),
-        "embedding": collect.collect_embedding(Z, table, names, caption, predicted),
+        "model": collect.collect_model(pipeline, table, method, shape),
+        "embedding": collect.collect_embedding(Z, table, method, caption, predicted, **options),
     }
     if predicted is not None:
         how = "prediction: class of the nearest neighbour"
@@ -223,10 +266,10 @@ def select_for_json(results: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        The results without the coordinates and weights that only figures need.
+        The results without the coordinates and correlations that only figures need.
     """
     selection = {k: v for k, v in results.items() if k not in ("embedding", "partition")}
-    drawn = ("weights", "features", "image_shape")
+    drawn = ("correlations", "features", "image_shape")
     if "model" in selection:
         selection["model"] = {k: v for k, v in selection["model"].items() if k not in drawn}
     return selection

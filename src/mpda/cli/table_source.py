@@ -68,6 +68,7 @@ class TableSource:
         terminal: Terminal,
         features: Sequence[str] | None = None,
         groups: str | None = None,
+        text: str | None = None,
     ) -> Table:
         """Read the table.
 
@@ -79,6 +80,8 @@ class TableSource:
             Columns that are features, in this order. None takes all columns that are left.
         groups : str, default=None
             Column of the groups.
+        text : str, default=None
+            Column that describes each sample.
 
         Returns
         -------
@@ -92,7 +95,8 @@ class TableSource:
         read = partial(read_table, self.data, label=self.label, drop=self.drop or ())
         read = partial(read, decimal=self.decimal, encoding=self.encoding)
         with terminal.progress(1, f"reading {self.data.name}"):
-            return read(features=features, skip_missing=self.skip_missing, groups=groups)
+            read = partial(read, skip_missing=self.skip_missing, groups=groups, text=text)
+            return read(features=features)
 
 
 def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:

@@ -81,7 +81,6 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
     pixels = tuple(f"row {i // 8}, column {i % 8}" for i in range(64))
     numbers = np.arange(1, n_test + 1)
     test = Table("digits", samples.X_test, samples.y_test, "digit", pixels, numbers, {})
-    names = mpda.get_feature_names_out().tolist()
     how = (
         f"1-NN error on the test samples of {N_SPLITS} splits with 25 % training samples; "
         "components and parameters by cross-validation on the latter"
@@ -91,8 +90,10 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
     sections = {
         "data": collect.collect_data(test) | {"name": "digits, test samples of the first split"},
         "comparison": collect.collect_comparison(rows, how, {"digits": "digits"}),
-        "model": collect.collect_model(model, test, (8, 8)),
-        "embedding": collect.collect_embedding(Z, test, names, caption, predicted),
+        "model": collect.collect_model(model, test, "MPDA", (8, 8)),
+        "embedding": collect.collect_embedding(
+            Z, test, "MPDA", caption, predicted, image_shape=(8, 8)
+        ),
         "partition": collect.collect_partition(samples.X, samples.y, *patches),
         "confusion": collect.collect_confusion(samples.y_test, predicted, f"1-NN: {caption}"),
     }

@@ -94,6 +94,7 @@ def read_frame(
     drop: Names,
     features: Names | None,
     text: TextFormat | None = None,
+    words: Names = (),
 ) -> Any:
     """Read a table with named columns.
 
@@ -110,6 +111,8 @@ def read_frame(
         Columns that are read as numbers; all others are words. None: all except the label.
     text : TextFormat, default=None
         Format of a CSV or TSV file. None stands for decimal points and UTF-8.
+    words : sequence of str, default=()
+        Further columns that are read as words.
 
     Returns
     -------
@@ -120,7 +123,8 @@ def read_frame(
 
     suffix = table_suffix(path)
     if suffix in (".csv", ".tsv"):
-        frame = _read_text(path, label, drop, features, text or TextFormat())
+        words = [*words, *([] if label is None else [label])]
+        frame = _read_text(path, words, drop, features, text or TextFormat())
     else:
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
     frame = frame.reset_index(drop=list(frame.index.names) == [None])
@@ -136,7 +140,7 @@ def _check_distinct(names: Collection[str], path: Path) -> None:
 
 
 def _read_text(
-    path: Path, label: str | None, drop: Names, features: Names | None, text: TextFormat
+    path: Path, words: Names, drop: Names, features: Names | None, text: TextFormat
 ) -> Any:
     """Read CSV or TSV; the separator of a .csv is the most frequent of comma, semicolon and tab."""
     import pandas as pd
@@ -158,7 +162,7 @@ def _read_text(
             "line must hold the names of the columns."
         )
     _check_distinct(names, path)
-    words = {label} if features is None else set(names) - set(features)
+    words = words if features is None else [name for name in names if name not in set(features)]
     options: dict[str, Any] = {"sep": separator, "header": 0, "names": names, "index_col": False}
     if pd.__version__ < "3":  # later versions convert decimals exactly by default
         options["float_precision"] = "round_trip"

@@ -113,6 +113,7 @@ def read_table(
     groups: str | None = None,
     decimal: str = ".",
     encoding: str | None = None,
+    text: str | None = None,
 ) -> Table:
     """Read the samples of a file.
 
@@ -136,6 +137,9 @@ def read_table(
         tabs.
     encoding : str, default=None
         Encoding of a CSV or TSV file, such as "latin-1". None stands for UTF-8.
+    text : str, default=None
+        Column, or array of an .npz file, that describes each sample. It is no feature, and one of
+        ``others`` of the table.
 
     Returns
     -------
@@ -154,10 +158,10 @@ def read_table(
             raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
         if is_frame:
             check_option("decimal", decimal, (".", ","))
-            text = TextFormat(decimal, encoding or "utf-8-sig")
-            table = _from_frame(path, label, drop, features, groups, text)
+            form = TextFormat(decimal, encoding or "utf-8-sig")
+            table = _from_frame(path, label, drop, features, groups, text, form)
         else:
-            table = _from_arrays(path, label, groups)
+            table = _from_arrays(path, label, groups, text)
         table = _skip_missing(table) if skip_missing else table
         if table.X.size == 0:
             lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
@@ -172,17 +176,19 @@ def _from_frame(
     drop: Names,
     features: Names | None,
     groups: str | None,
-    text: TextFormat,
+    text: str | None,
+    form: TextFormat,
 ) -> Table:
     try:
-        frame = table_files.read_frame(path, label, drop, features, text)
+        words = [] if text is None else [text]
+        frame = table_files.read_frame(path, label, drop, features, form, words)
     except LookupError as error:
         if "encoding" not in str(error):
             raise
-        raise TableError(f"--encoding: there is no encoding {text.encoding!r}.") from error
+        raise TableError(f"--encoding: there is no encoding {form.encoding!r}.") from error
     except UnicodeDecodeError as error:
         raise TableError(
-            f"{path} is not in the encoding {text.encoding.removesuffix('-sig')} (byte "
+            f"{path} is not in the encoding {form.encoding.removesuffix('-sig')} (byte "
             f"{error.start + 1}). Files of older spreadsheets are often --encoding latin-1."
         ) from error
     names = list(frame.columns)
@@ -190,6 +196,7 @@ def _from_frame(
     for option, columns in (
         ("--label", [label]),
         ("--groups", [groups]),
+        ("--text", [text]),
         ("--drop", drop),
         ("the model", features or ()),
     ):
@@ -200,8 +207,10 @@ def _from_frame(
                     f"{suggest_name(name, names)}"
                 )
     if features is None:
-        features = [name for name in names if name not in {label, groups, *drop}]
+        features = [name for name in names if name not in {label, groups, text, *drop}]
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
+    if text is not None:
+        others[text] = frame[text].fillna("").astype(str)
     is_text = table_files.table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
     X = _numeric_matrix(frame[list(features)])
@@ -278,7 +287,7 @@ def _numeric_matrix(frame: Any) -> Array:
     return np.asarray(numeric.to_numpy(np.float32 if is_single else np.float64, na_value=np.nan))
 
 
-def _from_arrays(path: Path, label: str | None, groups: str | None) -> Table:
+def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | None) -> Table:
     arrays = table_files.read_arrays(path)
     if path.suffix.lower() == ".npy" and label is not None:
         arrays = _split_label(arrays["X"], label)
@@ -303,12 +312,12 @@ def _from_arrays(path: Path, label: str | None, groups: str | None) -> Table:
         raise TableError(f"{label} has the shape {y.shape}, but {name} has {len(X)} samples.")
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     labels = None if y is None else class_labels(y.ravel(), str(label))
-    ids = None
-    if groups is not None:
-        if groups not in arrays or arrays[groups].shape != (len(X),):
-            raise TableError(f"--groups: {path} has no array {groups!r} with a value per sample.")
-        ids = _group_labels(arrays[groups], groups)
-    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), {}, ids)
+    for option, column in (("--groups", groups), ("--text", text)):
+        if column is not None and (column not in arrays or arrays[column].shape != (len(X),)):
+            raise TableError(f"{option}: {path} has no array {column!r} with a value per sample.")
+    ids = None if groups is None else _group_labels(arrays[groups], groups)
+    others = {} if text is None else {text: arrays[text].astype(str)}
+    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), others, ids)
 
 
 def _split_label(X: Array, label: str) -> dict[str, Array]:

@@ -17,7 +17,9 @@ from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import BASELINE, name_deciding_test
 from mpda.io.affine_maps import affine_map
-from mpda.plotting.partition_plot import compute_principal_axes
+from mpda.plotting.component_plot import correlate_features
+from mpda.plotting.partition_plot import compute_principal_axes, compute_tangent_lines
+from mpda.report.hover import collect_hover
 from mpda.report.results_file import FORMAT, VERSION
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 Results = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
-# Limits that keep a page below 7 MB: samples in a scatter plot, features and components with
-# weights, and classes of a confusion matrix.
+# Limits that keep a page below 5 MB: samples and components in a scatter plot, samples in all
+# pictures of patches, features and components with correlations, classes of a confusion matrix.
 _MAX_POINTS = 10_000
+_MAX_AXES = 6
 _MAX_FEATURES = 2_000
 _MAX_COMPONENTS = 60
 _MAX_CLASSES = 100
@@ -138,43 +141,64 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
     return {"how": how, "test": test, "problems": problems}
 
 
-def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
-    """Describe a fitted pipeline: its steps, eigenvalues and weights of features.
+def collect_model(
+    model: Any, table: Table, method: str, image_shape: tuple[int, int] | None = None
+) -> Results:
+    """Describe a fitted pipeline: its steps, eigenvalues, and correlations with features.
 
     Parameters
     ----------
     model : Pipeline
         Fitted pipeline. A step named "neighbors" is left out.
     table : Table
-        Samples. Weights are for changes of a feature by its standard deviation.
+        Samples, for the correlations of their features with the components.
+    method : str
+        Name of the method.
     image_shape : tuple of two int, default=None
         Rows and columns, where features are pixels.
 
     Returns
     -------
     dict
-        Section "model". With many features only those of largest weight are included.
+        Section "model". With many features only those of largest correlation are included.
     """
     steps = [step for name, step in model.steps if name != "neighbors"]
-    # The map of all steps together has weights for the features of the user's table, also behind a
-    # PCA. The factor makes features of different units comparable.
+    # The map of all steps together is one of the features of the user's table, also behind a PCA.
     matrix = affine_map(model).matrix
-    weights = matrix[:_MAX_COMPONENTS] * table.X.std(axis=0, dtype=np.float64)
-    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+    correlations = correlate_features(table.X, table.X @ matrix[:_MAX_COMPONENTS].T)
+    order = np.argsort(-np.abs(correlations).max(axis=0), kind="stable")
     columns = np.sort(order[:_MAX_FEATURES])  # in the order of the table again
     features = table.features or tuple(f"feature {i}" for i in range(table.X.shape[1]))
     eigenvalues = getattr(steps[-1], "eigenvalues_", None)
     return {
-        "method": type(steps[-1]).__name__,
+        "method": method,
         "n_components": len(matrix),
         "steps": [{"name": type(s).__name__, "parameters": _parameters(s)} for s in steps],
         "eigenvalues": None if eigenvalues is None else np.asarray(eigenvalues, float).tolist(),
-        "component_names": steps[-1].get_feature_names_out().tolist()[:_MAX_COMPONENTS],
+        "component_names": name_components(method, len(correlations)),
         "features": [features[i] for i in columns],
-        "weights": weights[:, columns].tolist(),
+        "correlations": correlations[:, columns].tolist(),
         # An image cannot be drawn from a selection of its pixels.
         "image_shape": list(image_shape) if image_shape and len(columns) == len(features) else None,
     }
+
+
+def name_components(method: str, n: int) -> list[str]:
+    """Return the names of components on the page.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    n : int
+        Number of components.
+
+    Returns
+    -------
+    list of str
+        Such as "MPDA 1", counted from 1.
+    """
+    return [f"{method} {i + 1}" for i in range(n)]
 
 
 def _parameters(step: Any) -> Results:
@@ -188,9 +212,16 @@ def _parameters(step: Any) -> Results:
 
 
 def collect_embedding(
-    Z: Array, table: Table, names: Sequence[str], how: str, predicted: Labels | None = None
+    Z: Array,
+    table: Table,
+    method: str,
+    how: str,
+    predicted: Labels | None = None,
+    *,
+    text: str | None = None,
+    image_shape: tuple[int, int] | None = None,
 ) -> Results:
-    """Collect the samples in their first three components.
+    """Collect the samples in their first six components.
 
     Parameters
     ----------
@@ -198,12 +229,16 @@ def collect_embedding(
         Mapped samples.
     table : Table
         Labels and row numbers of the samples.
-    names : sequence of str
-        Names of the components.
+    method : str
+        Name of the method, for the names of the components.
     how : str
         Description of the samples and the map.
     predicted : array of shape (n_samples,), default=None
         Predicted labels.
+    text : str, default=None
+        Column of the table that is shown for a sample.
+    image_shape : tuple of two int, default=None
+        Rows and columns, where features are pixels; samples are then shown as images.
 
     Returns
     -------
@@ -212,16 +247,23 @@ def collect_embedding(
     """
     labels, codes = np.unique(table.labels, return_inverse=True)
     drawn = _draw_stratified(codes, _MAX_POINTS)
-    return {
+    Z = np.asarray(Z, dtype=np.float64)[:, :_MAX_AXES]
+    section = {
         "how": how,
         "n_all": len(codes),
-        "component_names": list(names)[:3],
-        "points": np.asarray(Z, dtype=float)[drawn, :3].tolist(),
+        "component_names": name_components(method, Z.shape[1]),
+        "points": Z[drawn].tolist(),
         "codes": codes[drawn].tolist(),
         "labels": labels.astype(str).tolist(),
         "rows": table.rows[drawn].tolist(),
-        "wrong": None if predicted is None else (predicted != table.labels)[drawn].tolist(),
+        "hover": collect_hover(table, drawn, correlate_features(table.X, Z), text, image_shape),
     }
+    if predicted is not None:
+        classes, numbers = np.unique(predicted[drawn], return_inverse=True)
+        section["wrong"] = (predicted != table.labels)[drawn].tolist()
+        names = classes.astype(str).tolist()
+        section["predicted"] = {"labels": names, "codes": numbers.tolist()}
+    return section
 
 
 def _draw_stratified(codes: Ints, limit: int) -> Ints:
@@ -239,7 +281,7 @@ def _draw_stratified(codes: Ints, limit: int) -> Ints:
 
 
 def collect_partition(points: Array, y: Labels, patches: Ints, linearity: Floats) -> Results:
-    """Describe the patches of each class, and collect the class with most patches for a plot.
+    """Describe the patches of each class, and collect a picture of each class.
 
     Parameters
     ----------
@@ -255,25 +297,58 @@ def collect_partition(points: Array, y: Labels, patches: Ints, linearity: Floats
     Returns
     -------
     dict
-        Section "partition".
+        Section "partition". Pictures of many samples have some of the patches only; the class
+        with most patches is the first one.
     """
-    classes = []
+    classes, pictures = [], []
     labels = np.unique(y)
     for label in labels:
         numbers, sizes = np.unique(patches[y == label], return_counts=True)
         entry = {"label": str(label), "patches": len(numbers), "sizes": sizes.tolist()}
         classes.append({**entry, "linearity": linearity[numbers].tolist()})
-    largest = labels[int(np.argmax([entry["patches"] for entry in classes]))]
-    members = np.flatnonzero(y == largest)[:_MAX_POINTS]
-    samples = np.asarray(points, dtype=float)[members]
-    plane = (samples - samples.mean(axis=0)) @ compute_principal_axes(samples).T
-    example = {
-        "label": str(largest),
-        "points": plane.tolist(),
-        "patches": np.unique(patches[members], return_inverse=True)[1].tolist(),
-        "how": "first two principal components of the class",
+    limit = _MAX_POINTS // labels.size
+    for label, entry in zip(labels, classes, strict=True):
+        members = np.flatnonzero(y == label)
+        numbers = np.unique(patches[members], return_inverse=True)[1]
+        pictures.append(_draw_patches(points[members], numbers, limit) | {"label": entry["label"]})
+    # Sorting is stable, so classes with equally many patches keep their order.
+    pictures.sort(key=lambda picture: -picture["n_patches"])
+    return {"classes": classes, "pictures": pictures}
+
+
+def _draw_patches(points: Array, patches: Ints, limit: int) -> Results:
+    """Return the patches of a class in its first two principal components.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features)
+        Samples of the class.
+    patches : array of int of shape (n_samples,)
+        Patch of each sample, from 0.
+    limit : int
+        Number of samples up to which further patches are included.
+
+    Returns
+    -------
+    dict
+        Points, patches, and tangent lines of the patches.
+    """
+    samples = np.asarray(points, dtype=np.float64)
+    mean, axes = samples.mean(axis=0), compute_principal_axes(samples)
+    n_patches = int(patches.max()) + 1
+    sums = np.cumsum(np.bincount(patches))
+    n_shown = max(int(np.searchsorted(sums, limit, side="right")), 1)
+    shown = patches < n_shown
+    samples, patches = samples[shown], patches[shown]
+    # Tangents are taken before the projection: a direction that is principal in the space of the
+    # partition need not be principal in the plane of the picture.
+    lines = (compute_tangent_lines(samples, patches) - mean) @ axes.T
+    return {
+        "points": ((samples - mean) @ axes.T).tolist(),
+        "patches": patches.tolist(),
+        "lines": lines.tolist(),
+        "n_patches": n_patches,
     }
-    return {"classes": classes, "example": example}
 
 
 def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
