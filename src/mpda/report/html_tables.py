@@ -249,8 +249,8 @@ def _format_error(row: Entry, unit: str = " %") -> str:
     if row["error"] is None:
         return _MISSING
     std = row.get("std")
-    suffix = "" if std is None else f' <span class="spread">± {std:.2f}</span>'
-    return f"{row['error']:.2f}{suffix}{unit}"
+    suffix = unit if std is None else f' <span class="spread">± {std:.2f}{unit}</span>'
+    return f"{row['error']:.2f}{suffix}"
 
 
 def _draw_interval(row: Entry, longest: float) -> str:
