@@ -351,6 +351,21 @@ def test_samples_are_reached_and_selected_by_keys(browser, pages):
     assert read_texts(browser, ".selection tbody th") == []
 
 
+def test_controls_and_pictures_have_names_for_screen_readers(browser, pages):
+    open_page(browser, pages["many"])
+    script = (
+        "return Array.from(document.querySelectorAll('button, select, input, canvas, [role=img]'))"
+        ".filter((e) => !(e.getAttribute('aria-label') || e.textContent.trim() ||"
+        "  (e.labels && e.labels.length && e.labels[0].textContent.trim())))"
+        ".map((e) => e.outerHTML.slice(0, 80))"
+    )
+    assert browser.execute_script(script) == []
+    canvas = browser.find_element("css selector", "#scatter canvas")
+    assert canvas.get_attribute("aria-label").startswith("3,000 samples of 300 classes")
+    keys = browser.find_element("id", canvas.get_attribute("aria-describedby")).text
+    assert "n and p go to the next and previous sample" in keys
+
+
 def test_drag_zooms_and_double_click_resets(browser, pages):
     open_page(browser, pages["wine"])
     browser.execute_script("document.getElementById('scatter').scrollIntoView()")

@@ -152,6 +152,11 @@ def test_samples_are_described_by_text_and_features_or_images(table):
     assert hover["text"] == {"name": "name", "values": texts["name"].tolist()}
     assert [feature["name"] for feature in hover["features"]][:2] == ["a", "c"]
     assert hover["features"][1]["values"] == table.X[:, 2].tolist()
+    long = replace(table, others={"name": np.array(["word " * 200] * 150)})
+    (text, *_) = collect.collect_embedding(Z, long, "MPDA", "all", text="name")["hover"]["text"][
+        "values"
+    ]
+    assert len(text) == 300
     hover = collect.collect_embedding(Z, table, "MPDA", "all", image_shape=(2, 2))["hover"]
     assert set(hover) == {"images"}
     assert (hover["images"]["rows"], hover["images"]["columns"]) == (2, 2)

@@ -97,6 +97,13 @@ def test_summary_has_verdict_error_components_and_commands_in_this_order(wine):
     assert text.count(advice) == 1
 
 
+def test_error_of_an_evaluation_has_its_interval():
+    confusion = {"labels": ["a", "b"], "counts": [[240, 8], [12, 240]]}
+    text = Page(render({**BARE, "confusion": confusion})).text
+    # Wilson's interval of 20 errors among 500 samples.
+    assert "4.0 % 95 % interval 2.6 to 6.1 %" in text
+
+
 def test_reasons_of_the_preparation_are_shown(wine):
     wine["model"]["preparation"] = ["standardised: 1-NN errs on 4.5 %, else on 23.0 %"]
     page = Page(render(wine))

@@ -4,9 +4,9 @@ A chart is a dictionary of JSON types, which the scripts of the page (``assets``
 curves and patches have a number; the scripts derive their colour and mark from it in the order of
 `mpda.plotting.styles`, so that page and paper look alike.
 
-The scripts are written for this page. Compared were: plotly.js, 4.8 MB in each page (its partial
-bundles have 1.1 to 1.6 MB, and none has both marks for ten classes in three dimensions and the
-plane); bokeh, 1.3 to 2.1 MB, without three dimensions; these scripts, 0.05 MB.
+The scripts are written for this page. plotly.js would add 4.8 MB to each page, or 1.1 to 1.8 MB as
+a partial bundle, and has seven marks in three dimensions; bokeh would add 1.3 to 2.1 MB and has no
+three dimensions. These scripts have 0.05 MB.
 """
 
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ from mpda.plotting import CurveDisplay, EmbeddingDisplay
 from mpda.plotting.styles import LINES, make_styles, shorten
 
 Chart = dict[str, Any]
-# Characters of a label and of a text that hovering shows.
-_LABEL_LIMIT, _TEXT_LIMIT = 60, 300
+# Characters of a label.
+_LABEL_LIMIT = 60
 
 
 def describe_scatter(display: EmbeddingDisplay, embedding: dict[str, Any]) -> Chart:
@@ -68,8 +68,8 @@ def _describe_hover(hover: dict[str, Any], n: int) -> Chart:
     """Return texts, features and images of n samples."""
     chart: Chart = {}
     if text := hover.get("text"):
-        values = [shorten(str(value), _TEXT_LIMIT) for value in text["values"]]
-        chart["text"] = {"name": text["name"], "values": _check_length("text", values, n)}
+        values = _check_length("text", [str(value) for value in text["values"]], n)
+        chart["text"] = {"name": shorten(str(text["name"]), _LABEL_LIMIT), "values": values}
     if features := hover.get("features"):
         chart["features"] = [
             {

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Results = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
-# Limits that keep a page below 5 MB: samples and components in a scatter plot, samples in all
+# Limits that keep a page below 4 MB: samples and components in a scatter plot, samples in all
 # pictures of patches, features and components with correlations, classes of a confusion matrix.
 _MAX_POINTS = 10_000
 _MAX_AXES = 6

@@ -1,7 +1,7 @@
 """What the page shows for a single sample: a text, values of features, or an image.
 
-Everything is limited in size, so that a page stays below two megabytes for small tables and below
-five for large ones.
+Everything is limited in size, so that a page stays below half a megabyte for small tables and below
+three and a half for large ones.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mpda._lib.array_types import Array, Floats, Ints
+from mpda.plotting.styles import shorten
 
 if TYPE_CHECKING:
     from mpda.io.tables import Table
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 _MAX_VALUES, _MAX_FEATURES = 100_000, 20
 # Pixels of all images together: an image of digits needs about a sixth of a byte for each.
 _MAX_PIXELS = 3_000_000
-# Characters of a text.
-_MAX_TEXT = 300
+# Characters of a text, and of all texts together.
+_MAX_TEXT, _MAX_CHARACTERS = 300, 1_000_000
 
 
 def collect_hover(
@@ -56,8 +57,9 @@ def collect_hover(
     """
     hover: dict[str, Any] = {}
     if text is not None:
-        values = [str(value)[:_MAX_TEXT] for value in np.asarray(table.others[text])[samples]]
-        hover["text"] = {"name": text, "values": values}
+        limit = min(_MAX_TEXT, _MAX_CHARACTERS // max(len(samples), 1))
+        texts = np.asarray(table.others[text])[samples]
+        hover["text"] = {"name": text, "values": [shorten(str(value), limit) for value in texts]}
     X = table.X[samples]
     if image_shape is not None:
         hover["images"] = draw_images(X, image_shape)

@@ -8,7 +8,10 @@ one that begins with "Next:" stands above the commands.
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from mpda.assessment import BASELINE
+from mpda.assessment.significance import error_interval
 from mpda.report.html_tables import command_block
 
 # Methods whose error stands next to that of the main method, with their captions.
@@ -64,7 +67,9 @@ def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
     total, right = sum(map(sum, counts)), sum(row[i] for i, row in enumerate(counts))
     if problems or not total:  # several problems have no common error
         return {}
-    return {f"error of {method}": {"error": 100.0 * (total - right) / total}}
+    low, high = error_interval(np.arange(total) >= right)
+    error = 100.0 * (total - right) / total
+    return {f"error of {method}": {"error": error, "low": low, "high": high}}
 
 
 def _make_error_card(caption: str, row: dict[str, Any]) -> str:

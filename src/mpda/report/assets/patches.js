@@ -20,12 +20,13 @@ mpda.startPatches = function (element) {
 
   function draw() {
     const entry = classes[Number(menu.value)];
-    const width = stage.clientWidth || 400, height = Math.round(Math.min(440, 0.8 * width + 40));
+    const width = stage.clientWidth || 400;
     const ends = entry.lines.flatMap(([a, b]) => [a, b]);
     const range = (k) => [...entry.points, ...ends].reduce(([low, high], point) => [Math.min(low, point[k]), Math.max(high, point[k])], [Infinity, -Infinity]);
     const [[x0, x1], [y0, y1]] = [range(0), range(1)];
     // One scale for both axes: angles between tangent lines are meaningful.
-    const scale = Math.min((width - 40) / (x1 - x0 || 1), (height - 64) / (y1 - y0 || 1));
+    const scale = Math.min((width - 40) / (x1 - x0 || 1), 380 / (y1 - y0 || 1));
+    const height = Math.round(Math.max(230, (y1 - y0) * scale + 64));
     const place = ([x, y]) => [width / 2 + (x - (x0 + x1) / 2) * scale, (height - 24) / 2 - (y - (y0 + y1) / 2) * scale];
     const svg = make("svg", { viewBox: "0 0 " + width + " " + height, width, height, role: "img", "aria-label": "Patches of class " + entry.label });
     const groups = entry.lines.map((line, patch) => {

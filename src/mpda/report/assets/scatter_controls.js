@@ -10,6 +10,12 @@ mpda.startScatter = function (element) {
   const selection = make("div", { class: "selection" });
   let mode = "zoom";
   const draw = () => view.draw();
+  let isQueued = false; // a mouse sends more events than a screen shows pictures
+  function queueDraw() {
+    if (isQueued) return;
+    isQueued = true;
+    requestAnimationFrame(() => { isQueued = false; draw(); });
+  }
 
   // Tools.
 
@@ -156,7 +162,7 @@ mpda.startScatter = function (element) {
     else if (mode === "move") view.move(dx, dy);
     else if (mode === "rotate") view.rotate(dx, dy);
     else view.outline = rectangle(start, point);
-    requestAnimationFrame(draw);
+    queueDraw();
   });
   canvas.addEventListener("pointerup", (event) => {
     if (!start) return;
