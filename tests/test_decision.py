@@ -7,7 +7,7 @@ import pytest
 
 from command_calls import call
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "decision.md"
 CASES = re.findall(r"^```sh\n(.*?)\n```\n\n```text\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.M)

@@ -136,7 +136,8 @@ class MeasuredModel:
             text=self.text,
         )
         sections["data"] = collect.collect_data(table)
-        sections["model"]["preparation"] = list(self.selected.preparation.reasons)
+        reason = self.selected.preparation.reason
+        sections["model"]["preparation"] = [reason] if reason else []
         sections["next"] = describe_commands(next_commands)
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)
