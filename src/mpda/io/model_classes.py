@@ -17,16 +17,20 @@ _ESTIMATORS = {
     "mpda.model_selection": "DiscriminantSearchCV",
     "sklearn.cluster": "AgglomerativeClustering Birch BisectingKMeans DBSCAN HDBSCAN KMeans "
     "MeanShift MiniBatchKMeans SpectralClustering",
+    "sklearn.compose": "ColumnTransformer",
     "sklearn.decomposition": "PCA",
     "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis",
     "sklearn.frozen": "FrozenEstimator",
+    "sklearn.impute": "SimpleImputer",
     "sklearn.kernel_approximation": "Nystroem",
     "sklearn.mixture": "GaussianMixture",
     "sklearn.model_selection": "KFold StratifiedKFold",
     "sklearn.neighbors": "KNeighborsClassifier KNeighborsTransformer "
     "NeighborhoodComponentsAnalysis",
     "sklearn.pipeline": "Pipeline",
-    "sklearn.preprocessing": "MinMaxScaler Normalizer RobustScaler StandardScaler",
+    # FunctionTransformer is "passthrough" of a ColumnTransformer; one with a function is refused.
+    "sklearn.preprocessing": "FunctionTransformer MinMaxScaler Normalizer OneHotEncoder "
+    "RobustScaler StandardScaler",
 }
 # Paths "module:name" of these classes.
 ESTIMATORS = tuple(f"{m}:{name}" for m, names in _ESTIMATORS.items() for name in names.split())
