@@ -12,6 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from mpda._lib.array_types import Array, Bools, Labels
 from mpda._lib.fingerprints import fingerprint_rows
+from mpda.assessment.column_encoding import encode_columns
 from mpda.assessment.significance import error_interval
 
 FINGERPRINTS = "sample_fingerprints_"
@@ -100,7 +101,7 @@ def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
         return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), y[:0])
     Z = np.asarray(model[:-1].transform(X))
     # A training sample is its own nearest neighbour, which makes the error too low.
-    is_training_sample = _find_training_samples(classifier, X, Z)
+    is_training_sample = _find_training_samples(classifier, encode_columns(model, X), Z)
     y, predicted = _unify_types(y, classifier.predict(Z))
     unknown = np.setdiff1d(y, _unify_types(y, classifier.classes_)[1])
     return Evaluation(Z, y, predicted, False, is_training_sample, unknown)

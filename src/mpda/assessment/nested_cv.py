@@ -24,6 +24,7 @@ from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda._lib.validation import check_count
 from mpda.assessment import data_split
+from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding, encode_columns
 from mpda.assessment.contender import SPARSE_DIMENSIONS, Contender, Step
 from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
@@ -74,6 +75,8 @@ class AssessmentProtocol:
         training samples. None takes all.
     max_tests : int or None, default=4000
         Test samples of an outer fold, a stratified subset. None takes all.
+    encoding : ColumnEncoding
+        Columns that are text or have missing values; by default there are none.
     """
 
     n_folds: int = 5
@@ -85,6 +88,7 @@ class AssessmentProtocol:
     fewest: bool = True
     max_samples: int | None = 10_000
     max_tests: int | None = 4000
+    encoding: ColumnEncoding = NUMBERS
 
     def count_choosing(self, n_samples: int) -> int:
         """Return how many samples choose settings.
@@ -143,7 +147,12 @@ class AssessmentProtocol:
             Steps and reasons.
         """
         return decide_preparation(
-            contender, samples, scaled=self.scaled, energy=self.energy, seed=self.seed
+            contender,
+            samples,
+            scaled=self.scaled,
+            energy=self.energy,
+            seed=self.seed,
+            encoding=self.encoding,
         )
 
 
@@ -246,7 +255,7 @@ def _assess_fold(
 ) -> FoldResult:
     row = FoldResult(problem="", method=contender.name, seed=number)
     try:
-        with _ignore_fit_warnings():
+        with ignore_fit_warnings():
             row.update(_measure_split(split, contender, protocol))
     except Exception as error:  # one failing method must not end the comparison of the others
         row["failure"] = " ".join(str(error).split()) or type(error).__name__
@@ -368,6 +377,11 @@ def _select_parameters(
     n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
     if samples.groups is not None:
         n_inner = min(n_inner, len(np.unique(samples.groups)))
+    if n_inner < 2:
+        raise ValueError(
+            "no class has two training samples, or there is one group of them, so the number of "
+            "components cannot be selected; use more folds, or more samples."
+        )
     if not contender.method.is_ours:
         folds = _stratified_folds(y, n_inner, protocol.seed, samples.groups)
         if protocol.count_choosing(len(y)) < len(y):
@@ -449,7 +463,8 @@ def select_model(
     Parameters
     ----------
     X : array or data frame of shape (n_samples, n_features)
-        Samples. The model keeps the column names of a data frame.
+        Samples. The model keeps the column names of a data frame, which has text where the
+        protocol has text columns.
     y : array of shape (n_samples,)
         Labels.
     contender : Contender
@@ -468,8 +483,8 @@ def select_model(
     SelectedModel
         Fitted pipeline and the choice.
     """
-    values = np.asarray(X)
-    with _ignore_fit_warnings():
+    values = protocol.encoding.to_numbers(X)
+    with ignore_fit_warnings():
         raw = Split(values, y, values[:0], y[:0], groups)
         preparation = protocol.prepare(contender, raw)
         steps = preparation.make_steps()
@@ -497,7 +512,7 @@ def select_model(
         # Fitted to X, not to the values: a data frame gives the pipeline its column names.
         model = Pipeline(steps).fit(X, y)
         if neighbors:  # by which mpda evaluate recognises samples of the fit
-            setattr(model.steps[-1][1], FINGERPRINTS, fingerprint_rows(X))
+            setattr(model.steps[-1][1], FINGERPRINTS, fingerprint_rows(encode_columns(model, X)))
         return SelectedModel(model, selection, contender.name, preparation, choices)
 
 
@@ -536,7 +551,7 @@ def time_selection(
         Seconds.
     """
     start = time.perf_counter()
-    with _ignore_fit_warnings():
+    with ignore_fit_warnings():
         samples = Split(X, y, X[:0], y[:0], groups)
         steps = protocol.prepare(contender, samples).make_steps()
         if contender.choices:
@@ -555,12 +570,12 @@ def _stratified_folds(
         return split_groups(y, groups, n_folds, seed)
     splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
     # scikit-learn warns of classes smaller than the number of folds.
-    with _ignore_fit_warnings():
+    with ignore_fit_warnings():
         return list(splitter.split(np.zeros(len(y)), y))
 
 
 @contextmanager
-def _ignore_fit_warnings() -> Iterator[None]:
+def ignore_fit_warnings() -> Iterator[None]:
     """Ignore warnings about single fits of a comparison.
 
     Small classes and singular grid points repeat in hundreds of fits, and the caller reports both

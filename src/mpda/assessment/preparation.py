@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
-from mpda._lib.array_types import Ints, Labels
+from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment import data_split
+from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
 from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
 from mpda.assessment.parameter_scores import compute_scores
@@ -37,11 +38,14 @@ class Preparation:
         Share of the variance that PCA keeps, None without PCA.
     reason : str, default=""
         Errors of what was tried, where cross-validation decided.
+    encoding : ColumnEncoding
+        Columns that are not complete numbers; their step comes first.
     """
 
     scaled: bool
     energy: float | None
     reason: str = ""
+    encoding: ColumnEncoding = NUMBERS
 
     def describe(self) -> str:
         """Return for example "standardised and after PCA"."""
@@ -56,9 +60,10 @@ class Preparation:
         Returns
         -------
         list of (str, transformer)
-            As `make_preprocessing` returns them.
+            The encoding of columns, then those of `make_preprocessing`.
         """
-        return data_split.make_preprocessing(scaled=self.scaled, energy=self.energy)
+        steps = data_split.make_preprocessing(scaled=self.scaled, energy=self.energy)
+        return [*self.encoding.make_steps(), *steps]
 
 
 def decide_preparation(
@@ -68,6 +73,7 @@ def decide_preparation(
     scaled: bool | None,
     energy: float | str | None,
     seed: int,
+    encoding: ColumnEncoding = NUMBERS,
 ) -> Preparation:
     """Decide what happens to the features before a method.
 
@@ -83,15 +89,18 @@ def decide_preparation(
         "auto" decides whether to apply PCA.
     seed : int
         Seed of the draws.
+    encoding : ColumnEncoding
+        Columns that are not complete numbers; by default there are none.
 
     Returns
     -------
     Preparation
         The decision.
     """
+    X = encoding.encode(samples.X)
     if contender.method is None:
-        return _prepare_features(samples, scaled, seed)
-    n, d = samples.X.shape
+        return replace(prepare_features(X, samples.y, scaled, seed), encoding=encoding)
+    n, d = X.shape
     energies: list[float | None] = [None]
     if not isinstance(energy, str):
         energies = [energy]
@@ -99,15 +108,17 @@ def decide_preparation(
         # Without PCA a fit to so many features would take too long.
         energies = [PCA_ENERGY] if min(n, d) > _MAX_FEATURES else [None, PCA_ENERGY]
     scalings = [False, True] if scaled is None else [scaled]
-    candidates = [Preparation(scale, share) for scale in scalings for share in energies]
+    candidates = [
+        Preparation(scale, share, encoding=encoding) for scale in scalings for share in energies
+    ]
     if len(candidates) == 1:
         return candidates[0]
     judge = _choose_judge(contender)
     try:
-        errors = [_measure_error(judge, samples, entry, seed) for entry in candidates]
+        errors = [_measure_error(judge, samples, entry, d, seed) for entry in candidates]
     except ValueError:  # classes too small for two folds, or no fit: the method itself will say so
-        decided = _prepare_features(samples, scaled, seed)
-        return replace(decided, energy=energies[-1])
+        decided = prepare_features(X, samples.y, scaled, seed)
+        return replace(decided, energy=energies[-1], encoding=encoding)
     found = [
         f"{error:.1f} % {entry.describe()}" for entry, error in zip(candidates, errors, strict=True)
     ]
@@ -116,11 +127,28 @@ def decide_preparation(
     return replace(best, reason=f"{judge.name} errs on {', '.join(found)}")
 
 
-def _prepare_features(samples: Split, scaled: bool | None, seed: int) -> Preparation:
-    """Decide whether features are standardised for 1-NN on them, by leaving one sample out."""
+def prepare_features(X: Floats, y: Labels, scaled: bool | None, seed: int) -> Preparation:
+    """Decide whether features are standardised for 1-NN on them, by leaving one sample out.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Training samples, complete numbers.
+    y : array of shape (n_samples,)
+        Labels.
+    scaled : bool or None
+        None decides.
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    Preparation
+        Without PCA.
+    """
     if scaled is not None:
         return Preparation(scaled, None)
-    errors = data_split.measure_scaling(samples.X, samples.y, seed)
+    errors = data_split.measure_scaling(X, y, seed)
     raw, standard = Preparation(scaled=False, energy=None), Preparation(scaled=True, energy=None)
     reason = (
         f"1-NN errs on {100 * errors.raw:.1f} % {raw.describe()}, "
@@ -138,18 +166,19 @@ def _choose_judge(contender: Contender) -> Contender:
 
 
 def _measure_error(
-    contender: Contender, samples: Split, preparation: Preparation, seed: int
+    contender: Contender, samples: Split, preparation: Preparation, n_features: int, seed: int
 ) -> float:
     """Return the least error in per cent over numbers of components, on two folds."""
     drawn = stratified_order(samples.y, 1, np.random.default_rng(seed))[:_MAX_JUDGES]
     X, y = samples.X[drawn], samples.y[drawn]
     folds = _draw_folds(y, None if samples.groups is None else samples.groups[drawn], seed)
-    # By a power of two, which rounds nothing, so that no square overflows.
-    X = np.ldexp(X, -scale_exponent(*feature_range(X)))
+    if preparation.encoding is NUMBERS:
+        # By a power of two, which rounds nothing, so that no square overflows.
+        X = np.ldexp(X, -scale_exponent(*feature_range(X)))
     contender = replace(contender, steps=tuple(preparation.make_steps()))
     assert contender.method is not None
     if contender.method.is_ours:  # a few numbers are enough to compare
-        contender = replace(contender, dimensions=tuple(sparse_numbers(X.shape[1]).tolist()))
+        contender = replace(contender, dimensions=tuple(sparse_numbers(n_features).tolist()))
     return 100.0 * (1.0 - float(np.nanmax(compute_scores(contender, {}, X, y, folds).scores)))
 
 

@@ -106,7 +106,7 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
         frame = dd.read_parquet(path)
     else:
         read = partial(read_table, source.data, label=source.label, drop=source.drop or ())
-        table = read(skip_missing=source.skip_missing)
+        table = read(skip_missing=source.skip_missing, sheet=source.sheet)
         return da.from_array(np.asarray(table.X), chunks=(_CHUNK_ROWS, -1)), table.labels
     drop = split_names(source.drop or (), list(frame.columns))
     missing = [name for name in [source.label, *drop] if name not in frame.columns]

@@ -13,6 +13,7 @@ import typer
 
 from mpda.cli import options
 from mpda.cli.cluster_fit import connect
+from mpda.cli.table_source import check_table_output
 from mpda.cli.terminal import Terminal, stop
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ ExperimentName.__doc__ = "Experiments of the paper."
 def reproduce(
     terminal: Terminal,
     experiment: ExperimentName,
-    datasets: list[str] | None = None,
-    methods: list[str] | None = None,
+    datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES")] = None,
+    methods: Annotated[list[str] | None, typer.Option(metavar="NAMES")] = None,
     splits: Annotated[int, typer.Option(min=1, max=20)] = 20,
     jobs: options.Count = 1,
     scheduler: str | None = None,
@@ -148,9 +149,9 @@ def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
     import numpy as np
 
     from mpda.experiments.datasets import column_names, load
-    from mpda.io.table_files import check_output, write_table
+    from mpda.io.table_files import write_table
 
-    check_output(out)
+    check_table_output(out)
     X, y = load(name, directory)
     features, classes = column_names(name)
     _, codes = np.unique(y, return_inverse=True)

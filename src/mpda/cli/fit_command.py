@@ -16,8 +16,14 @@ import typer
 from mpda.cli import fitting, messages, model_results, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
-from mpda.cli.options import MeasurementOptions, ResultFiles
-from mpda.cli.table_source import TableSource, check_classes, check_outputs
+from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
+from mpda.cli.table_source import (
+    TableSource,
+    check_classes,
+    check_outputs,
+    read_new_samples,
+    read_samples,
+)
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
@@ -29,12 +35,13 @@ if TYPE_CHECKING:
 def fit(
     terminal: Terminal,
     source: TableSource,
+    features: FeatureOptions,
     measurement: MeasurementOptions,
     files: ResultFiles,
     method: Annotated[str, typer.Option(autocompletion=options.list_method_names)] = "mpda",
     parameter: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     out: Path | None = None,
-    neighbors: bool = True,
+    keep_samples: bool = True,
     test: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     image: Annotated[str | None, typer.Option(metavar="ROWSxCOLUMNS")] = None,
     text: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
@@ -51,8 +58,10 @@ def fit(
         Output of the command.
     source : TableSource
         The samples.
+    features : FeatureOptions
+        Preparation of the features.
     measurement : MeasurementOptions
-        Number of components, preparation of the features, folds.
+        Number of components, folds.
     files : ResultFiles
         Results and report.
     method : str, default="mpda"
@@ -62,7 +71,7 @@ def fit(
         Parameter of the method; can be repeated.
     out : Path, default=None
         Model file to write. Default: the name of DATA with .mpda.
-    neighbors : bool, default=True
+    keep_samples : bool, default=True
         Keep the mapped samples in the model, so that it can classify new samples.
     test : Path, default=None
         Table of samples that take no part in the fit; the error of the model on them is printed.
@@ -77,13 +86,15 @@ def fit(
 
     shape = options.parse_image_shape(image)
     out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
-    if test is not None and not neighbors:
-        stop("mpda: --test compares with the samples of the fit, which --no-neighbors drops.", 2)
+    if test is not None and not keep_samples:
+        stop("mpda: --test compares with the samples of the fit: drop --no-keep-samples.", 2)
+    if shape is not None and features.one_hot:
+        stop("mpda: --image is for tables of pixels, and --one-hot for tables with text.", 2)
     if measurement.folds == 1:
         stop("mpda: --folds 1 leaves no samples to train on; use 0, or 2 and more.", 2)
     if text is not None and text == source.label:
         stop("mpda: --text names the column of --label, which the report shows anyway.", 2)
-    protocol = measurement.make_protocol()
+    protocol = measurement.make_protocol(features.scaled)
     contender = _make_contender(method, parameter, search=measurement.search)
     source.check(out, files.report, files.results)
     check_outputs([] if test is None else [test], out, files.report, files.results)
@@ -92,8 +103,10 @@ def fit(
     if measurement.scheduler is not None:
         grouped = measurement.groups is not None
         with_samples = grouped or test is not None or text is not None or files != ResultFiles()
-        if measurement.search or protocol.scaled or with_samples:
-            excluded = "--search, --scale standard, --groups, --test, --text, --report or --results"
+        encodes = features.one_hot or features.impute is not None
+        if measurement.search or protocol.scaled or encodes or with_samples:
+            excluded = "--search, --scale standard, --impute, --one-hot, --groups, --test, --text, "
+            excluded += "--report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
         save(pipeline, out, notes=saved)
@@ -103,24 +116,31 @@ def fit(
         lines = [f"{source.data.name}: {size}; {advice}"]
         terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
         return
-    table = source.read(terminal, groups=measurement.groups, text=text)
-    notes = check_classes(table, measurement.folds)
+    table = read_samples(source, terminal, features, measurement.groups, text)
+    n_folds, notes = check_classes(table, measurement.folds)
+    measurement = replace(measurement, folds=n_folds)
+    encoding = features.find_encoding(table)
+    protocol = replace(protocol, n_folds=max(n_folds, 2), encoding=encoding)
     if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
         size = f"{table.X.shape[1]} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
     names = [name for name in (BASELINE, "LDA") if name != contender.name]
     others = [make_contender(name, search=False) for name in names]
-    compared = [*others, contender] if measurement.folds else []
-    total = contender.work + measurement.folds * sum(entry.work for entry in compared)
+    compared = [*others, contender] if n_folds else []
+    total = contender.work + n_folds * sum(entry.work for entry in compared)
     measured = Assessment([], {})
     with terminal.progress(total, f"fitting {contender.name}") as progress:
         protocol = fitting.spend_budget(table, contender, protocol, measurement)
         # The fit comes first: if it fails, the user learns that before the measurement.
-        selected = fitting.fit_model(table, contender, protocol, progress, neighbors=neighbors)
+        selected = fitting.fit_model(
+            table, contender, protocol, progress, keep_samples=keep_samples
+        )
         if compared:
             measured = fitting.measure_errors(table, compared, protocol, measurement, progress)
+    if contender.name in measured.failed:  # the errors of the others alone answer no question
+        measured = replace(measured, rows=[])
     notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
-    saved["feature_range"] = [table.X.min(axis=0).tolist(), table.X.max(axis=0).tolist()]
+    saved["feature_range"] = fitting.compute_feature_range(table)
     tested = None if test is None else _evaluate(terminal, replace(source, data=test), selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     n_choosing = protocol.count_choosing(len(table.X))
@@ -140,7 +160,7 @@ def fit(
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
         summary = [*model.verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
-        title, commands = f"{table.name}: {contender.name}", _suggest_commands(out, neighbors)
+        title, commands = f"{table.name}: {contender.name}", _suggest_commands(out, keep_samples)
         collected = model.collect(title, terminal.command, summary, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
@@ -167,14 +187,11 @@ def _evaluate(
     """Return name and samples of a test table, the error of the model on it, and notes."""
     from mpda.assessment import evaluate_model
 
-    names = getattr(selected.model, "feature_names_in_", None)
-    table = source.read(terminal, None if names is None else tuple(names.tolist()))
-    if table.X.shape[1] != selected.model.n_features_in_:
-        n = selected.model.n_features_in_
-        raise TableError(f"{source.data} has {table.X.shape[1]} features, but the fit has {n}.")
+    table = read_new_samples(source, terminal, selected.model)
     evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
-    text, notes = messages.describe_evaluation(evaluation), messages.describe_problems(evaluation)
-    return table.name, table, text, notes
+    notes = messages.describe_unknown_values(table, selected.model)
+    notes += messages.describe_problems(evaluation)
+    return table.name, table, messages.describe_evaluation(evaluation), notes
 
 
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:
@@ -211,7 +228,7 @@ def _describe(measured: MeasuredModel) -> list[str]:
     lines = [
         *(messages.describe_table(table), ""),
         f"{measured.method}: {table.X.shape[1]} features to {size}",
-        "    " + " -> ".join(" ".join(repr(step).split()) for step in steps),
+        "    " + " -> ".join(messages.describe_step(step, table.features) for step in steps),
     ]
     if reason := measured.selected.preparation.reason:
         lines.append(messages.wrap(f"by cross-validation: {reason}", "    "))

@@ -31,6 +31,26 @@ _TIMED_SAMPLES = 1000
 _CHOICE_SHARE = 0.7
 
 
+def compute_feature_range(table: Table) -> list[list[float]]:
+    """Return the least and the largest value of each feature.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+
+    Returns
+    -------
+    list of two lists of float
+        nan for columns of text, which becomes null in a file.
+    """
+    import numpy as np
+
+    limits = np.array([np.nanmin(table.X, axis=0), np.nanmax(table.X, axis=0)], dtype=float)
+    limits[:, list(table.categories)] = np.nan
+    return limits.tolist()
+
+
 def measure_errors(
     table: Table,
     contenders: Sequence[Contender],
@@ -82,7 +102,7 @@ def fit_model(
     protocol: AssessmentProtocol,
     progress: Progress,
     *,
-    neighbors: bool,
+    keep_samples: bool,
 ) -> SelectedModel:
     """Choose settings and fit a model to all samples.
 
@@ -96,7 +116,7 @@ def fit_model(
         Folds and preparation of the features.
     progress : Progress
         Shows the progress.
-    neighbors : bool
+    keep_samples : bool
         True keeps the mapped samples in the model.
 
     Returns
@@ -113,7 +133,7 @@ def fit_model(
             contender,
             protocol,
             groups=table.groups,
-            neighbors=neighbors,
+            neighbors=keep_samples,
             progress=lambda share: progress.update(_CHOICE_SHARE * share * contender.work),
         )
     progress.finish_step(contender.work)
@@ -152,7 +172,7 @@ def spend_budget(
     with redirect_stdout(sys.stderr):
         seconds = time_selection(table.X, table.labels, contender, trial, groups=table.groups)
     # Half of the time is for choices: one for the model and one for each fold.
-    available = settings.time_budget / 2 / (settings.folds + 1)
+    available = settings.time_budget / 2 / (settings.n_folds + 1)
     n_samples = max(_TIMED_SAMPLES, int(_TIMED_SAMPLES * available / max(seconds, 1e-3)))
     return replace(protocol, max_samples=min(n_samples, protocol.max_samples or len(table.X)))
 
@@ -188,10 +208,9 @@ def describe_limits(
     if rows:
         name = rows[0]["method"]
         tested = [row["n_test"] for row in rows if row["method"] == name]
-        if len(tested) < settings.folds:
-            notes.append(
-                f"--time-budget: the error was measured on {len(tested)} of {settings.folds} folds"
-            )
+        if len(tested) < settings.n_folds:
+            folds = f"{len(tested)} of {settings.n_folds} folds"
+            notes.append(f"--time-budget: the error was measured on {folds}")
         if sum(tested) < n:
             notes.append(f"the error was measured on {sum(tested):,} of the {n:,} samples")
     return notes

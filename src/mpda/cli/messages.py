@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from mpda._lib.array_types import Labels
     from mpda.assessment import Evaluation, FoldResult, SelectedModel
     from mpda.io.tables import Table
@@ -129,6 +131,34 @@ def describe_table(table: Table) -> str:
     """
     classes = "" if table.y is None else f", {len(set(table.y.tolist()))} classes ({table.label})"
     return f"{table.name}: {len(table.X)} samples, {table.X.shape[1]} features{classes}"
+
+
+def describe_step(step: Any, names: Sequence[str] | None) -> str:
+    """Describe a step of a pipeline in one line.
+
+    Parameters
+    ----------
+    step : estimator
+        The step.
+    names : sequence of str or None
+        Names of the columns of the table.
+
+    Returns
+    -------
+    str
+        The step as Python writes it. Of a ColumnTransformer, the steps with their columns.
+    """
+    from mpda.io.error_text import join_names
+
+    if not hasattr(step, "transformers"):
+        return " ".join(repr(step).split())
+    transformers = [
+        f"{' '.join(repr(transformer).split())} of "
+        + join_names([str(j) if names is None else names[j] for j in columns])
+        for _, transformer, columns in step.transformers
+        if transformer != "passthrough"
+    ]
+    return "; ".join(transformers)
 
 
 def describe_folds(rows: Sequence[FoldResult]) -> str:
@@ -333,4 +363,40 @@ def describe_far_values(table: Table, saved: Mapping[str, Any]) -> list[str]:
     return [
         f"{n_samples} of {len(table.X)} samples have values far outside the range of the fit, in "
         f"{columns}; are the columns and their units the same?"
+    ]
+
+
+def describe_unknown_values(table: Table, model: Pipeline) -> list[str]:
+    """Describe values of text columns that a model does not know.
+
+    Parameters
+    ----------
+    table : Table
+        New samples.
+    model : Pipeline
+        Fitted model.
+
+    Returns
+    -------
+    list of str
+        One note, or none.
+    """
+    import numpy as np
+
+    from mpda.assessment.column_encoding import find_categories
+    from mpda.io.error_text import join_names
+
+    values = []
+    is_unknown = np.full(len(table.X), False)
+    for j, categories in find_categories(model).items():
+        texts = table.categories[j]
+        names = table.features or ()
+        codes = np.flatnonzero(~np.isin(texts, categories.astype(str)))
+        is_unknown |= np.isin(table.X[:, j], codes)
+        values += [f"{names[j]} = {shorten_label(texts[code])}" for code in codes]
+    if not is_unknown.any():
+        return []
+    return [
+        f"{is_unknown.sum()} of {len(table.X)} samples have text that the fit did not have and "
+        f"that counts as none: {join_names(values, quoted=False)}"
     ]

@@ -12,7 +12,12 @@ import typer
 from mpda.cli import messages, options
 from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
 from mpda.cli.options import ResultFiles
-from mpda.cli.table_source import TableSource, check_outputs
+from mpda.cli.table_source import (
+    TableSource,
+    check_outputs,
+    check_table_output,
+    read_new_samples,
+)
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
@@ -20,7 +25,6 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda.assessment import Evaluation
-    from mpda.io.tables import Table
 
 
 class OnnxPrecision(StrEnum):
@@ -57,13 +61,15 @@ def transform(
 
     _check_table_output(terminal, [source.data, model], out)
     pipeline, saved = _load(model)
-    table, mapping = _read_table(terminal, pipeline, source), remove_neighbors(pipeline)
+    table = read_new_samples(source, terminal, pipeline)
+    mapping = remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.to_frame()))
     labels = {} if table.y is None or table.label is None else {table.label: table.y}
     write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
     notes += messages.describe_far_values(table, saved)
+    notes += messages.describe_unknown_values(table, pipeline)
     numbers["notes"] = notes[1:]
     terminal.finish(numbers, [], notes, [] if out is None else [out])
 
@@ -104,8 +110,9 @@ def predict(
         stop("mpda: predict --out needs a format with named columns, such as .csv.", 2)
     pipeline, saved = _load(model)
     if not hasattr(pipeline.steps[-1][1], "kneighbors"):
-        raise TableError(f"{model} keeps no samples to compare with: fit without --no-neighbors.")
-    table = _read_table(terminal, pipeline, source)
+        reason = "keeps no samples to compare with: fit without --no-keep-samples"
+        raise TableError(f"{model} {reason}.")
+    table = read_new_samples(source, terminal, pipeline)
     found = classify_samples(pipeline, table.to_frame(), k, max(k, _AGREEMENT_NEIGHBORS))
     labels = {} if table.y is None or table.label is None else {table.label: table.y}
     numbers = np.column_stack([found.distances, found.agreement])
@@ -118,7 +125,8 @@ def predict(
         "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
         "mean_agreement": float(found.agreement.mean()),
     }
-    results["notes"] = warnings = messages.describe_far_values(table, saved)
+    warnings = messages.describe_far_values(table, saved)
+    results["notes"] = warnings = [*warnings, *messages.describe_unknown_values(table, pipeline)]
     notes = [messages.describe_table(table), *warnings]
     terminal.finish(results, [], notes, [] if out is None else [out])
 
@@ -154,10 +162,12 @@ def evaluate(
     pipeline, saved = _load(model)
     if source.label is None and source.data.suffix.lower() not in (".npy", ".npz"):
         source = replace(source, label=saved.get("label"))
-    table = _read_table(terminal, pipeline, source)
+    table = read_new_samples(source, terminal, pipeline)
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
     table, Z = replace(table, y=evaluation.y), evaluation.Z
-    notes = [*messages.describe_far_values(table, saved), *messages.describe_problems(evaluation)]
+    notes = messages.describe_far_values(table, saved)
+    notes += messages.describe_unknown_values(table, pipeline)
+    notes += messages.describe_problems(evaluation)
     error = messages.describe_evaluation(evaluation)
     caption = f"{len(table.X)} samples of {table.name}"
     class_name = type(remove_neighbors(pipeline).steps[-1][1]).__name__
@@ -218,12 +228,9 @@ def export(
 
 def _check_table_output(terminal: Terminal, inputs: list[Path], out: Path | None) -> None:
     """Stop if a table cannot be written to this file, or to standard output next to JSON."""
-    from mpda.io.table_files import check_output
-
     if out is None and terminal.as_json:
         stop("mpda: --json needs --out FILE, because standard output has one of the two only.", 2)
-    if out is not None:
-        check_output(out)
+    check_table_output(out)
     check_outputs(inputs, out)
 
 
@@ -235,19 +242,6 @@ def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:
 
     model, notes = load(path), read_header(path).get("notes") or {}
     return model if isinstance(model, Pipeline) else Pipeline([("model", model)]), notes
-
-
-def _read_table(terminal: Terminal, pipeline: Pipeline, source: TableSource) -> Table:
-    """Read the features of a model from a table, in the order of the fit."""
-    names = getattr(pipeline, "feature_names_in_", None)
-    features = None if names is None else tuple(names.tolist())
-    table = source.read(terminal, features)
-    expected, actual = pipeline.n_features_in_, table.X.shape[1]
-    if actual != expected:
-        reason = f"{actual} features, but the model was fitted with {expected}"
-        raise TableError(f"{source.data} has {reason}.")
-    # An array has no names, and a model without names takes columns in their order.
-    return replace(table, features=features)
 
 
 def _summarize_classes(evaluation: Evaluation) -> list[dict[str, Any]]:

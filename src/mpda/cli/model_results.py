@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mpda.cli.messages import describe_folds
+from mpda.cli.messages import describe_folds, describe_step
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -247,13 +247,29 @@ def collect_model_sections(
     options: dict[str, Any] = {"text": text, "image_shape": shape}
     sections: dict[str, Any] = {
         "data": collect.collect_data(table),
-        "model": collect.collect_model(pipeline, table, method, shape),
+        "model": _collect_model(pipeline, table, method, shape),
         "embedding": collect.collect_embedding(Z, table, method, caption, predicted, **options),
     }
     if predicted is not None:
         how = "prediction: class of the nearest neighbour"
         sections["confusion"] = collect.collect_confusion(table.labels, predicted, how)
     return sections
+
+
+def _collect_model(pipeline: Pipeline, table: Table, method: str, shape: Any) -> dict[str, Any]:
+    """Collect a model with the weights of its features after the encoding of columns."""
+    from mpda.assessment import column_encoding
+    from mpda.report import collect
+
+    encoding, rest = column_encoding.split_encoding(pipeline)
+    if encoding is None:
+        return collect.collect_model(pipeline, table, method, shape)
+    # Weights belong to complete numbers: a text column has one for each of its values.
+    X = column_encoding.encode_columns(pipeline, table.to_frame())
+    features = column_encoding.name_features(pipeline, table.features)
+    section = collect.collect_model(rest, replace(table, X=X, features=features), method, shape)
+    first = {"name": describe_step(encoding.steps[0][1], table.features), "parameters": {}}
+    return {**section, "steps": [first, *section["steps"]]}
 
 
 def select_for_json(results: dict[str, Any]) -> dict[str, Any]:

@@ -20,14 +20,65 @@ from mpda.cli.terminal import Progress, stop
 
 if TYPE_CHECKING:
     from mpda.assessment import AssessmentProtocol
+    from mpda.assessment.column_encoding import ColumnEncoding
+    from mpda.io.tables import Table
 
+# Folds that measure the error, where classes have as many samples.
+DEFAULT_FOLDS = 5
 # Numbers in a table above which folds are computed in parallel: processes take seconds to start.
 _LARGE_TABLE = 200_000
 Count = Annotated[int, typer.Option(min=1)]
 FeatureScaling = StrEnum("FeatureScaling", "AUTO NONE STANDARD")
 FeatureScaling.__doc__ = "Values of ``--scale``."
+ImputationRule = StrEnum("ImputationRule", "MEDIAN")
+ImputationRule.__doc__ = "Values of ``--impute``."
 ComponentRule = StrEnum("ComponentRule", "FEWEST BEST")
 ComponentRule.__doc__ = "Values of ``--select``."
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """Options that turn the columns of a table into features.
+
+    Parameters
+    ----------
+    scale : FeatureScaling, default="auto"
+        Standardise the features. auto: only if that lowers the error of 1-NN on the training
+        samples.
+    impute : ImputationRule, default=None
+        Replace missing values of a feature by its median over the training samples. --skip-missing
+        then leaves out only rows without a label.
+    one_hot : bool, default=False
+        Make one feature of 0 and 1 for each value of a text column. Without it text columns are an
+        error.
+    """
+
+    scale: FeatureScaling = FeatureScaling.AUTO
+    impute: ImputationRule | None = None
+    one_hot: Annotated[bool, typer.Option("--one-hot")] = False
+
+    @property
+    def scaled(self) -> bool | None:
+        """Whether features are standardised; None lets the samples decide."""
+        return {"none": False, "standard": True}.get(self.scale)
+
+    def find_encoding(self, table: Table) -> ColumnEncoding:
+        """Return the step that makes features of the columns of a table.
+
+        Parameters
+        ----------
+        table : Table
+            The samples.
+
+        Returns
+        -------
+        ColumnEncoding
+            Medians and indicators, as the options say.
+        """
+        from mpda.assessment.column_encoding import ColumnEncoding
+
+        n_columns = table.X.shape[1]
+        return ColumnEncoding(self.impute is not None, tuple(table.categories), n_columns)
 
 
 @dataclass(frozen=True)
@@ -43,14 +94,11 @@ class MeasurementOptions:
         the folds. best: those of the lowest error.
     search : bool, default=False
         Select the other parameters by cross-validation, too.
-    scale : FeatureScaling, default="auto"
-        Standardise the features. auto: only if that lowers the error of the method in
-        cross-validation.
     pca : str, default="auto"
         Apply PCA before the method and keep this share of the variance. auto: for more than 100
         features 0.95 or no PCA, whichever has the lower error in cross-validation.
-    folds : int, default=5
-        Number of folds that measure the error.
+    folds : int, default=None
+        Number of folds that measure the error. Default: 5, or fewer where classes are small.
     groups : str, default=None
         Column that names the group of each sample, for example a patient or a speaker. Samples of
         one group are never in two folds. It is no feature.
@@ -69,17 +117,26 @@ class MeasurementOptions:
     components: Annotated[int | None, typer.Option(min=1)] = None
     select: ComponentRule = ComponentRule.FEWEST
     search: Annotated[bool, typer.Option("--search")] = False
-    scale: FeatureScaling = FeatureScaling.AUTO
     pca: Annotated[str, typer.Option(metavar="auto|none|SHARE")] = "auto"
-    folds: Annotated[int, typer.Option(min=0)] = 5
+    folds: Annotated[int | None, typer.Option(min=0)] = None
     groups: Annotated[str | None, typer.Option(metavar="COLUMN")] = None
     seed: Annotated[int, typer.Option(min=0)] = 0
     jobs: Annotated[int | None, typer.Option(min=1)] = None
     time_budget: Annotated[float | None, typer.Option(min=1, metavar="SECONDS")] = None
     scheduler: str | None = None
 
-    def make_protocol(self) -> AssessmentProtocol:
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that measure the error; 0 for no measurement."""
+        return DEFAULT_FOLDS if self.folds is None else self.folds
+
+    def make_protocol(self, scaled: bool | None) -> AssessmentProtocol:
         """Build the protocol by which methods are fitted and measured.
+
+        Parameters
+        ----------
+        scaled : bool or None
+            Whether features are standardised.
 
         Returns
         -------
@@ -93,8 +150,7 @@ class MeasurementOptions:
         from mpda.assessment import AssessmentProtocol
 
         share = None if self.pca == "none" else float(self.pca) if self.pca != "auto" else "auto"
-        scaled = {"none": False, "standard": True}.get(self.scale)
-        protocol = AssessmentProtocol(max(self.folds, 2), scaled=scaled, energy=share)
+        protocol = AssessmentProtocol(max(self.n_folds, 2), scaled=scaled, energy=share)
         fewest = self.select == ComponentRule.FEWEST
         return replace(protocol, n_components=self.components, seed=self.seed, fewest=fewest)
 
@@ -189,7 +245,7 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     Parameters
     ----------
     values : sequence of str or None
-        Words of the command line; each may hold several names separated by commas.
+        Words of the command line; each may hold several names separated by commas or spaces.
     choices : iterable of str
         Names that exist.
     option : str
@@ -208,13 +264,25 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     by_plain_name = {_normalize(name): name for name in choices}
     available = f"available: {', '.join(by_plain_name.values())}."
     names = [_normalize(name) for value in values or () for name in value.split(",")]
-    names = [name for name in names if name]  # "lda, mpda," has an empty name at its end
+    # Names may have spaces; a list of names that is separated by spaces is no name itself.
+    names = [
+        word
+        for name in names
+        for word in ([name] if name in by_plain_name else _split_list(name, by_plain_name))
+        if word  # "lda, mpda," has an empty name at its end
+    ]
     for name in names:
         if name not in by_plain_name:
             stop(f"mpda: {option}: unknown name {name!r}; {available}", 2)
     if values and not names:
         stop(f"mpda: {option} needs a name; {available}", 2)
     return list(dict.fromkeys(by_plain_name[name] for name in names))
+
+
+def _split_list(text: str, names: Iterable[str]) -> list[str]:
+    """Split a text at spaces if all its words are names."""
+    words = text.split(" ")
+    return words if set(words) <= set(names) else [text]
 
 
 def _normalize(name: str) -> str:
@@ -236,10 +304,10 @@ def parse_image_shape(value: str | None) -> tuple[int, int] | None:
     """
     if value is None:
         return None
-    rows, _, columns = value.lower().partition("x")
-    if not (rows.isdigit() and columns.isdigit()):
+    match = re.fullmatch(r"([1-9][0-9]{0,5})[xX]([1-9][0-9]{0,5})", value)
+    if match is None:
         stop(f"mpda: --image must be ROWSxCOLUMNS, for example 8x8, got {value!r}.", 2)
-    return int(rows), int(columns)
+    return int(match[1]), int(match[2])
 
 
 def parse_parameters(values: Iterable[str] | None) -> dict[str, Any]:

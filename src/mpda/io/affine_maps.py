@@ -95,8 +95,9 @@ def affine_map(model: Any) -> AffineMap:
     ----------
     model : estimator
         Linear method of mpda, PCA, LinearDiscriminantAnalysis, NeighborhoodComponentsAnalysis,
-        StandardScaler, RobustScaler, MinMaxScaler, a Pipeline of such steps, or a
-        DiscriminantSearchCV. A KNeighborsClassifier at the end of a pipeline is left out.
+        StandardScaler, RobustScaler, MinMaxScaler, SimpleImputer, a Pipeline of such steps, or a
+        DiscriminantSearchCV. A KNeighborsClassifier at the end of a pipeline is left out. With an
+        imputer the map is that of samples without missing values.
 
     Returns
     -------
@@ -130,6 +131,7 @@ def affine_map(model: Any) -> AffineMap:
 
 def _compose(model: Any, title: str) -> AffineMap:
     """Return the map of a model without folding; ``title`` names it in errors."""
+    from sklearn.compose import ColumnTransformer
     from sklearn.frozen import FrozenEstimator
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import Pipeline
@@ -154,6 +156,11 @@ def _compose(model: Any, title: str) -> AffineMap:
     is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
     rule = _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
     linear = rule(model) if rule else None
+    if isinstance(model, ColumnTransformer):
+        raise TypeError(
+            f"{title} makes numbers of text, so there is no matrix for the columns of the table. "
+            "Use the model file, or fit without --one-hot; in Python, export the steps after it."
+        )
     if linear is None:
         raise TypeError(
             f"{title} is not a linear map, so there is no matrix for it (MinMaxScaler needs "
@@ -188,6 +195,15 @@ def _lda_map(lda: Any) -> AffineMap | None:
     return _build(scalings.T, lda.xbar_ if lda.solver == "svd" else None)
 
 
+def _imputer_map(imputer: Any) -> AffineMap | None:
+    """Return the identity, without the features that the imputer leaves out."""
+    if imputer.add_indicator:
+        return None
+    is_empty = np.isnan(np.asarray(imputer.statistics_, dtype=np.float64))
+    identity = np.eye(imputer.n_features_in_)
+    return _build(identity if imputer.keep_empty_features else identity[~is_empty], None)
+
+
 def _min_max_map(scaler: Any) -> AffineMap | None:
     matrix = np.diag(to_host(scaler.scale_))
     return None if scaler.clip else _build(matrix, scaler.data_min_, scaler.feature_range[0])
@@ -209,6 +225,7 @@ _RULES: dict[str, Callable[[Any], AffineMap | None]] = {
     "mpda": _mpda_map,
     "sklearn.decomposition:PCA": _pca_map,
     "sklearn.discriminant_analysis:LinearDiscriminantAnalysis": _lda_map,
+    "sklearn.impute:SimpleImputer": _imputer_map,
     "sklearn.neighbors:NeighborhoodComponentsAnalysis": lambda m: _build(m.components_, None),
     "sklearn.preprocessing:StandardScaler": lambda m: _scaling(m, m.mean_ if m.with_mean else None),
     "sklearn.preprocessing:RobustScaler": lambda m: _scaling(m, m.center_),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from mpda import __version__
-from mpda._lib.array_types import Array
+from mpda._lib.array_types import Array, Floats
 from mpda._lib.arrays import to_host
 from mpda._lib.atomic_write import write_atomically
 from mpda.io.affine_maps import AffineMap, affine_map
@@ -24,10 +24,13 @@ _OPSET, _IR_VERSION = 13, 7
 # and of input and output: 11 for double, 1 for float.
 _MAP_NODES = """
         input = Cast<to = {inside}>(X)
-        centred = Sub(input, mean)
+{imputation}        centred = Sub({complete}, mean)
         projected = MatMul(centred, matrix)
         reduced = Add(projected, offset)
         transformed = Cast<to = {outside}>(reduced)
+"""
+_IMPUTATION_NODES = """        is_missing = IsNaN(input)
+        complete = Where(is_missing, medians, input)
 """
 _NEIGHBOR_NODES = """
         shifted = Sub(reduced, centre)
@@ -87,6 +90,8 @@ def export_onnx(
     this resolves differences of 1e-15 of the largest squared distance, in single precision 1e-6.
     The first of equally near training samples counts. The graph forms a matrix of samples by
     training samples, so pass a few thousand samples at a time.
+
+    A SimpleImputer as the first step of a pipeline becomes two nodes: the graph then accepts nan.
     """
     from mpda._lib.validation import check_option
 
@@ -101,7 +106,13 @@ def export_onnx(
         raise ImportError("export to ONNX needs onnx: pip install 'mpda[onnx]'") from error
     dtype = np.dtype(np.float64 if inside == "double" else np.float32)
     codes = {"inside": _TYPE_CODES[inside], "outside": _TYPE_CODES[outside]}
-    nodes, arrays = _MAP_NODES.format(**codes), _map_arrays(linear, dtype)
+    medians = _find_medians(model)
+    texts = {"imputation": "", "complete": "input"}
+    if medians is not None:
+        texts = {"imputation": _IMPUTATION_NODES, "complete": "complete"}
+    nodes, arrays = _MAP_NODES.format(**texts, **codes), _map_arrays(linear, dtype)
+    if medians is not None:
+        arrays["medians"] = medians.astype(dtype)
     n_components, n_features = linear.matrix.shape
     outputs = f"{outside}[n, {n_components}] transformed"
     if classifier is not None:
@@ -129,6 +140,15 @@ def _map_arrays(linear: AffineMap, dtype: np.dtype[Any]) -> dict[str, Array]:
     offset = linear.offset + (mean - linear.mean) @ linear.matrix.T
     matrix = np.ascontiguousarray(linear.matrix.T, dtype=dtype)
     return {"mean": mean, "matrix": matrix, "offset": offset.astype(dtype)}
+
+
+def _find_medians(model: Any) -> Floats | None:
+    """Return the values (n_features,) that replace missing ones; None without an imputer."""
+    from sklearn.impute import SimpleImputer
+
+    first = model.steps[0][1] if hasattr(model, "steps") else None
+    # The median of a feature that the imputer leaves out is nan; its weights are 0.
+    return np.nan_to_num(first.statistics_) if isinstance(first, SimpleImputer) else None
 
 
 def _check_single_inputs(model: Any, linear: AffineMap) -> None:

@@ -3,6 +3,8 @@
 Each finding is a sentence with what to do. Nothing is changed: the user decides.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints, Labels
@@ -36,19 +38,22 @@ def check_table(table: Table) -> list[str]:
     """
     X, codes = table.X, np.unique(table.labels, return_inverse=True)[1]
     names = table.features or tuple(f"column {i}" for i in range(X.shape[1]))
-    is_constant = (X[0] == X).all(axis=0)
-    found: dict[str, list[str]] = {"copy": [], "subject": [], "row": [], "date": [], "constant": []}
+    columns: dict[str, list[str]] = {kind: [] for kind in _FINDINGS}
     for j, name in enumerate(names):
-        kind = "constant" if is_constant[j] else _find_kind(X[:, j], codes)
+        is_present = ~np.isnan(X[:, j])
+        find = _find_text_kind if j in table.categories else _find_kind
+        kind = find(X[is_present, j], codes[is_present])
         if kind is not None:
-            found[kind].append(name)
+            columns[kind].append(name)
     is_named = table.features is not None
     sentences = [
-        f"{join_names(found[kind], quoted=is_named)}: {text}"
+        f"{join_names(columns[kind], quoted=is_named)}: {text}"
         for kind, text in _FINDINGS.items()
-        if found[kind]
+        if columns[kind]
     ]
-    sentences += _check_scales(X, is_constant, names, is_named)
+    numbers = [j for j in range(X.shape[1]) if j not in table.categories]
+    sentences += _check_scales(X[:, numbers], [names[j] for j in numbers], is_named)
+    sentences += _check_missing(X, names, is_named)
     sentences += _check_labels(table.labels)
     if table.n_skipped:
         total = len(X) + table.n_skipped
@@ -60,6 +65,7 @@ _FINDINGS = {
     "copy": "one value for each class; a copy of the label makes all methods look perfect (--drop)",
     "subject": "probably the number of a subject, since each value belongs to one class (--groups "
     "keeps a subject in one fold, --drop leaves the column out)",
+    "name": "more than half of the rows have a text of their own, probably a name (--drop)",
     "row": "rows are numbered, which is probably no feature (--drop)",
     "date": "probably a date, which new samples will exceed (--drop)",
     "constant": "the same for all samples, without effect",
@@ -69,9 +75,10 @@ _FINDINGS = {
 def _find_kind(values: Floats, codes: Ints) -> str | None:
     """Return the key of a finding about one column, None if it is an ordinary feature."""
     distinct, groups = np.unique(values, return_inverse=True)
+    if len(distinct) == 1:
+        return "constant"
     n_classes, n = codes.max() + 1, len(values)
-    # Pairs of value and class: as many as values if every value belongs to one class.
-    n_pairs = len(np.unique(groups * n_classes + codes))
+    n_pairs = _count_pairs(groups, codes)
     if n_pairs == len(distinct) == n_classes:
         return "copy"
     is_whole = bool((values == np.round(values)).all())
@@ -87,16 +94,51 @@ def _find_kind(values: Floats, codes: Ints) -> str | None:
     steps = np.diff(values)
     if n >= _MIN_ROWS and ((steps > 0).all() or (steps < 0).all()):
         return "row"
-    is_repeated = len(distinct) <= n / 2
-    if n_pairs == len(distinct) >= max(_MIN_SUBJECTS, 2 * n_classes) and is_repeated:
+    return "subject" if _names_subjects(groups, codes) else None
+
+
+def _find_text_kind(values: Floats, codes: Ints) -> str | None:
+    """Return the key of a finding about a column of categories, given by their codes."""
+    distinct, groups = np.unique(values, return_inverse=True)
+    if len(distinct) == 1:
+        return "constant"
+    if _count_pairs(groups, codes) == len(distinct) == len(np.unique(codes)):
+        return "copy"
+    if _names_subjects(groups, codes):
         return "subject"
-    return None
+    return "name" if len(distinct) > max(len(values) / 2, _MIN_SUBJECTS) else None
 
 
-def _check_scales(
-    X: Floats, is_constant: Floats, names: tuple[str, ...], is_named: bool
-) -> list[str]:
-    spreads = np.where(is_constant, np.nan, X.std(axis=0, dtype=np.float64))
+def _names_subjects(groups: Ints, codes: Ints) -> bool:
+    """Return whether many values, all of them repeated, belong to one class each."""
+    n_values = int(groups.max()) + 1
+    is_repeated = _MIN_SUBJECTS <= n_values <= len(groups) / 2
+    is_many = n_values >= 2 * (codes.max() + 1)
+    return is_repeated and bool(is_many) and _count_pairs(groups, codes) == n_values
+
+
+def _count_pairs(groups: Ints, codes: Ints) -> int:
+    """Count pairs of value and class: as many as values if every value belongs to one class."""
+    return len(np.unique(groups * (codes.max() + 1) + codes))
+
+
+def _check_missing(X: Floats, names: Sequence[str], is_named: bool) -> list[str]:
+    counts = np.isnan(X).sum(axis=0)
+    if not counts.any():
+        return []
+    columns = [names[j] for j in np.flatnonzero(counts).tolist()]
+    return [
+        f"{counts.sum()} values are missing and are replaced (--impute), in "
+        f"{join_names(columns, quoted=is_named)}"
+    ]
+
+
+def _check_scales(X: Floats, names: Sequence[str], is_named: bool) -> list[str]:
+    if X.shape[1] < 2:
+        return []
+    spreads = np.nanstd(X, axis=0, dtype=np.float64)
+    # By values: a constant column may have a spread of rounding errors.
+    spreads[np.nanmin(X, axis=0) == np.nanmax(X, axis=0)] = np.nan
     if np.isfinite(spreads).sum() < 2:
         return []
     largest, smallest = int(np.nanargmax(spreads)), int(np.nanargmin(spreads))

@@ -1,4 +1,4 @@
-"""File formats of tables: data frames by pandas and pyarrow, arrays by NumPy without pickle.
+"""File formats of tables: data frames by pandas, pyarrow and openpyxl, arrays by NumPy.
 
 ``tables`` selects features and labels from what is read here. Files are written atomically.
 """
@@ -18,12 +18,13 @@ import numpy as np
 from mpda._lib.array_types import Array
 from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import TableError
-from mpda.io.error_text import suggest_name
+from mpda.io.error_text import join_names, suggest_name
 
 Names: TypeAlias = Sequence[str]
-FRAME_SUFFIXES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+_WRITTEN_FRAMES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+FRAME_SUFFIXES = (*_WRITTEN_FRAMES, ".xlsx")
 TABLE_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz")
-OUTPUT_SUFFIXES = (*FRAME_SUFFIXES, ".npy")
+OUTPUT_SUFFIXES = (*_WRITTEN_FRAMES, ".npy")
 # Words for a missing number. pandas has more of its own (such as "-nan"), but not "?" of UCI.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
 
@@ -73,8 +74,8 @@ def check_table_path(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class TextFormat:
-    """Format of the numbers and letters of a CSV or TSV file.
+class FileFormat:
+    """Format of a CSV or TSV file, and sheet of an .xlsx file.
 
     Parameters
     ----------
@@ -82,10 +83,13 @@ class TextFormat:
         Decimal separator. With "," columns are separated by semicolons or tabs.
     encoding : str, default="utf-8-sig"
         Encoding of the letters; UTF-8, with a byte order mark or without.
+    sheet : str or None, default=None
+        Name of the sheet. None stands for the first.
     """
 
     decimal: str = "."
     encoding: str = "utf-8-sig"
+    sheet: str | None = None
 
 
 def read_frame(
@@ -93,7 +97,8 @@ def read_frame(
     label: str | None,
     drop: Names,
     features: Names | None,
-    text: TextFormat | None = None,
+    file_format: FileFormat,
+    texts: Names = (),
     words: Names = (),
 ) -> Any:
     """Read a table with named columns.
@@ -109,8 +114,10 @@ def read_frame(
         Columns that the caller leaves out. They are read, but may be row numbers.
     features : sequence of str or None
         Columns that are read as numbers; all others are words. None: all except the label.
-    text : TextFormat, default=None
-        Format of a CSV or TSV file. None stands for decimal points and UTF-8.
+    file_format : FileFormat
+        Encoding, decimal separator and sheet.
+    texts : sequence of str, default=()
+        Features that are read as words, with words for missing values.
     words : sequence of str, default=()
         Further columns that are read as words.
 
@@ -124,7 +131,10 @@ def read_frame(
     suffix = table_suffix(path)
     if suffix in (".csv", ".tsv"):
         words = [*words, *([] if label is None else [label])]
-        frame = _read_text(path, words, drop, features, text or TextFormat())
+        frame = _read_text(path, words, drop, features, file_format, texts)
+    elif suffix == ".xlsx":
+        words = [*words, *([] if label is None else [label])]
+        frame = _read_sheet(path, words, drop, features, file_format.sheet)
     else:
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
     frame = frame.reset_index(drop=list(frame.index.names) == [None])
@@ -140,14 +150,20 @@ def _check_distinct(names: Collection[str], path: Path) -> None:
 
 
 def _read_text(
-    path: Path, words: Names, drop: Names, features: Names | None, text: TextFormat
+    path: Path,
+    words: Names,
+    drop: Names,
+    features: Names | None,
+    file_format: FileFormat,
+    texts: Names,
 ) -> Any:
     """Read CSV or TSV; the separator of a .csv is the most frequent of comma, semicolon and tab."""
     import pandas as pd
 
+    encoding = file_format.encoding
     open_file = gzip.open if path.suffix.lower() == ".gz" else open
-    separators = ";\t" if text.decimal == "," else ",;\t"
-    with open_file(path, "rt", encoding=text.encoding, newline="") as file:
+    separators = ";\t" if file_format.decimal == "," else ",;\t"
+    with open_file(path, "rt", encoding=encoding, newline="") as file:
         first_line = file.readline()
         # csv.Sniffer fails on tables of one column and takes letters for separators.
         separator = "\t" if table_suffix(path) == ".tsv" else max(separators, key=first_line.count)
@@ -155,19 +171,13 @@ def _read_text(
         header = next(csv.reader(file, delimiter=separator), [])
     if not first_line.strip():
         raise TableError(f"{path} is empty.")
-    names = [name.strip() or f"column {i}" for i, name in enumerate(header, start=1)]
-    if len(names) > 1 and not pd.to_numeric(pd.Series(names), errors="coerce").isna().any():
-        raise TableError(
-            f"The first line of {path} has only numbers ({', '.join(names[:3])}, ..). The first "
-            "line must hold the names of the columns."
-        )
-    _check_distinct(names, path)
-    words = words if features is None else [name for name in names if name not in set(features)]
+    names = _check_header(header, path)
+    words = _list_words(names, words, features)
     options: dict[str, Any] = {"sep": separator, "header": 0, "names": names, "index_col": False}
     if pd.__version__ < "3":  # later versions convert decimals exactly by default
         options["float_precision"] = "round_trip"
-    options["dtype"] = {name: str for name in names if name in words}
-    options |= {"decimal": text.decimal, "encoding": text.encoding}
+    options["dtype"] = {name: str for name in names if name in {*words, *texts}}
+    options |= {"decimal": file_format.decimal, "encoding": encoding}
     options["na_values"] = {name: list(_MISSING) for name in names if name not in words}
     with warnings.catch_warnings():
         # pandas cuts rows that are longer than the header, with this warning.
@@ -175,14 +185,73 @@ def _read_text(
         frame = pd.read_csv(
             path, skipinitialspace=True, keep_default_na=False, low_memory=False, **options
         )
-    index = frame.iloc[:, 0]
+    _refuse_row_numbers(frame, header, drop, path)
+    return frame
+
+
+def _read_sheet(
+    path: Path, words: Names, drop: Names, features: Names | None, sheet: str | None
+) -> Any:
+    """Read a sheet of an .xlsx file; empty rows and columns around the table are left out."""
+    import pandas as pd
+
+    try:
+        import openpyxl  # noqa: F401
+    except ImportError as error:
+        raise TableError(
+            f"{path}: .xlsx files need openpyxl: pip install 'mpda[excel]'."
+        ) from error
+    with pd.ExcelFile(path, engine="openpyxl") as book:
+        if sheet is not None and sheet not in book.sheet_names:
+            raise TableError(
+                f"--sheet: {path} has no sheet {sheet!r}; it has {join_names(book.sheet_names)}."
+                f"{suggest_name(sheet, book.sheet_names)}"
+            )
+        options = {"header": None, "keep_default_na": False, "na_values": [""], "dtype": object}
+        cells = book.parse(book.sheet_names[0] if sheet is None else sheet, **options)
+    cells = cells.dropna(how="all").dropna(axis="columns", how="all")
+    if len(cells) == 0:
+        raise TableError(f"{path}: the sheet is empty.")
+    header = ["" if pd.isna(name) else str(name) for name in cells.iloc[0]]
+    frame = cells.iloc[1:].reset_index(drop=True)
+    frame.columns = names = _check_header(header, path)
+    words = _list_words(names, words, features)
+    for name in names:
+        if name not in words:
+            frame[name] = frame[name].where(~frame[name].isin(_MISSING))
+    frame = frame.infer_objects()
+    _refuse_row_numbers(frame, header, drop, path)
+    return frame
+
+
+def _check_header(header: Names, path: Path) -> list[str]:
+    """Return the names of the columns, with a name for those that have none."""
+    import pandas as pd
+
+    names = [name.strip() or f"column {i}" for i, name in enumerate(header, start=1)]
+    if len(names) > 1 and not pd.to_numeric(pd.Series(names), errors="coerce").isna().any():
+        raise TableError(
+            f"The first line of {path} has only numbers ({', '.join(names[:3])}, ..). The first "
+            "line must hold the names of the columns."
+        )
+    _check_distinct(names, path)
+    return names
+
+
+def _list_words(names: Names, words: Names, features: Names | None) -> list[str]:
+    """Return the columns whose words stay what they are, also those for missing values."""
+    return [name for name in names if (name in words if features is None else name not in features)]
+
+
+def _refuse_row_numbers(frame: Any, header: Names, drop: Names, path: Path) -> None:
+    """Refuse a first column without a name that only counts the rows."""
+    index, name = frame.iloc[:, 0], frame.columns[0]
     counts_rows = index.dtype.kind == "i" and len(index) > 1 and (index.diff()[1:] == 1).all()
-    if counts_rows and not header[0].strip() and names[0] not in drop:
+    if counts_rows and not header[0].strip() and name not in drop:
         raise TableError(
             f"The first column of {path} has no name and only counts the rows. Leave it out with "
-            f"--drop {names[0]!r}, or write the file without it."
+            f"--drop {name!r}, or write the file without it."
         )
-    return frame
 
 
 def _read_arrow(path: Path) -> Any:
