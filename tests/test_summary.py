@@ -126,6 +126,11 @@ def test_tables_mark_the_best_and_compare_with_the_paper():
     numbers = "21.00 | 20.42 to 21.58 | 19.63 | +1.37 | 2.0 | 10.65 | ours is higher"
     assert comparison[2:] == [f"| Vehicle | LFDA | {numbers} |"]
     assert comparison_table(estimates, ["vehicle"], ["NCA"]) == ""
+    for spread, verdict in ((1, "agrees"), (12, "not precise enough")):
+        wrong = [20 + spread, 20 - spread, 20 + spread, 20 - spread]
+        near = [row("vehicle", "LFDA", seed, [n], 1) for seed, n in enumerate(wrong, start=1)]
+        table = comparison_table(estimate_errors(near, "best"), ["vehicle"], ["LFDA"])
+        assert table.splitlines()[2].endswith(f"| {verdict} |")
     table = summary_csv(rows).splitlines()
     assert len(table) == 7
     assert "vehicle,LFDA,best,10,21.0000" in table[1]

@@ -13,6 +13,7 @@ import typer
 
 from mpda.cli import options
 from mpda.cli.cluster_fit import connect
+from mpda.cli.plain_text import format_plain
 from mpda.cli.table_source import check_table_output
 from mpda.cli.terminal import Terminal, stop
 
@@ -99,7 +100,7 @@ def _run(terminal: Terminal, experiment: Callable[[], ExperimentResult]) -> None
         stop("mpda: stopped; run the same command again to continue", 130)
     keys = ("problem", "method", "seed", "dimensions", "wrong", "n_test")
     rows = [{key: row[key] for key in keys} for row in outcome.rows]
-    lines = [outcome.text] if outcome.text else []
+    lines = format_plain(outcome.text).splitlines()
     terminal.finish({"rows": rows, "failed": outcome.failed}, lines, files=outcome.files)
     if outcome.failed:
         stop(f"mpda: failed tasks: {len(outcome.failed)}; the first one: {outcome.failed[0]}", 1)
@@ -153,7 +154,7 @@ def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
 
     check_table_output(out)
     X, y = load(name, directory)
-    features, classes = column_names(name)
+    features, classes = column_names(name, directory)
     _, codes = np.unique(y, return_inverse=True)
     if out.suffix.lower() == ".npy":
         X = np.column_stack([X, codes])

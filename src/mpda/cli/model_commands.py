@@ -216,6 +216,7 @@ def export(
         stop("mpda: export needs --onnx FILE, --matrix FILE.npy, or both.", 2)
     if neighbors and onnx is None:
         stop("mpda: --neighbors needs --onnx.", 2)
+    from mpda.assessment.column_encoding import replaces_missing
     from mpda.io import export_matrix, export_onnx
 
     pipeline, _ = _load(model)
@@ -223,7 +224,10 @@ def export(
     if onnx is not None:
         files = [export_onnx(pipeline, onnx, neighbors=neighbors, precision=precision.value)]
     files += [] if matrix is None else export_matrix(pipeline, matrix)
-    terminal.finish({}, files=files)
+    notes = []
+    if matrix is not None and replaces_missing(pipeline):
+        notes = ["the matrix is for samples without missing values, which the model replaces"]
+    terminal.finish({"notes": notes}, notes=notes, files=files)
 
 
 def _check_table_output(terminal: Terminal, inputs: list[Path], out: Path | None) -> None:

@@ -263,14 +263,9 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     """
     by_plain_name = {_normalize(name): name for name in choices}
     available = f"available: {', '.join(by_plain_name.values())}."
-    names = [_normalize(name) for value in values or () for name in value.split(",")]
-    # Names may have spaces; a list of names that is separated by spaces is no name itself.
-    names = [
-        word
-        for name in names
-        for word in ([name] if name in by_plain_name else _split_list(name, by_plain_name))
-        if word  # "lda, mpda," has an empty name at its end
-    ]
+    texts = [text for value in values or () for text in value.split(",")]
+    names = [name for text in texts for name in _split_names(text, by_plain_name)]
+    names = [name for name in names if name]  # "lda, mpda," has an empty name at its end
     for name in names:
         if name not in by_plain_name:
             stop(f"mpda: {option}: unknown name {name!r}; {available}", 2)
@@ -279,10 +274,10 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     return list(dict.fromkeys(by_plain_name[name] for name in names))
 
 
-def _split_list(text: str, names: Iterable[str]) -> list[str]:
-    """Split a text at spaces if all its words are names."""
-    words = text.split(" ")
-    return words if set(words) <= set(names) else [text]
+def _split_names(text: str, names: Iterable[str]) -> list[str]:
+    """Split a text at spaces if all its words are names; a name may have spaces itself."""
+    name, words = _normalize(text), [_normalize(word) for word in text.split()]
+    return words if name not in names and set(words) <= set(names) else [name]
 
 
 def _normalize(name: str) -> str:

@@ -111,7 +111,7 @@ def _refuse(wrong: list[str], *, has_commas: bool, one_hot: bool, of_model: bool
             "columns must then be separated by semicolons or tabs."
         )
     if of_model:
-        raise TableError(f"These columns are not numbers, as in the fit of the model: {names}.")
+        raise TableError(f"The model was fitted to numbers in columns that have text: {names}.")
     if one_hot:
         raise TableError(
             f"These columns are numbers with a few exceptions: {names}. Correct them, or leave the "

@@ -208,7 +208,7 @@ def _read_sheet(
                 f"{suggest_name(sheet, book.sheet_names)}"
             )
         options = {"header": None, "keep_default_na": False, "na_values": [""], "dtype": object}
-        cells = book.parse(book.sheet_names[0] if sheet is None else sheet, **options)
+        cells = pd.read_excel(book, sheet_name=0 if sheet is None else sheet, **options)
     cells = cells.dropna(how="all").dropna(axis="columns", how="all")
     if len(cells) == 0:
         raise TableError(f"{path}: the sheet is empty.")
