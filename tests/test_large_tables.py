@@ -38,7 +38,7 @@ def small_limits(monkeypatch):
     monkeypatch.setattr(
         MeasurementOptions,
         "make_protocol",
-        lambda settings: replace(make_protocol(settings), **limits),
+        lambda settings, scaled: replace(make_protocol(settings, scaled), **limits),
     )
 
 

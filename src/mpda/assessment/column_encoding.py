@@ -142,6 +142,22 @@ def encode_columns(model: Pipeline, X: Any) -> Array:
     return np.asarray(X if encoding is None else encoding.transform(X))
 
 
+def count_features(model: Pipeline) -> int:
+    """Count the numbers that a fitted pipeline works on.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted pipeline.
+
+    Returns
+    -------
+    int
+        Number of columns of the table, with one for each value of a text column.
+    """
+    return int(split_encoding(model)[1].steps[0][1].n_features_in_)
+
+
 def find_categories(model: Pipeline) -> dict[int, Labels]:
     """Find the text columns of a fitted pipeline.
 

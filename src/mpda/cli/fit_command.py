@@ -222,13 +222,12 @@ def _make_contender(method: str, parameters: list[str] | None, *, search: bool) 
 def _describe(measured: MeasuredModel) -> list[str]:
     """Return the lines that a fit prints."""
     table, rows, selection = measured.table, measured.rows, measured.selected.selection
-    steps = [step for _, step in model_results.remove_neighbors(measured.selected.model).steps]
-    n_components = selection.n_components
-    size = f"{n_components} component{'s' if n_components != 1 else ''}"
+    model = measured.selected.model
+    steps = model_results.remove_neighbors(model).steps
     lines = [
         *(messages.describe_table(table), ""),
-        f"{measured.method}: {table.X.shape[1]} features to {size}",
-        "    " + " -> ".join(messages.describe_step(step, table.features) for step in steps),
+        messages.describe_map(measured.method, model, selection.n_components),
+        "    " + " -> ".join(messages.describe_step(step, table.features) for _, step in steps),
     ]
     if reason := measured.selected.preparation.reason:
         lines.append(messages.wrap(f"by cross-validation: {reason}", "    "))

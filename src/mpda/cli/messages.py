@@ -133,6 +133,32 @@ def describe_table(table: Table) -> str:
     return f"{table.name}: {len(table.X)} samples, {table.X.shape[1]} features{classes}"
 
 
+def describe_map(method: str, model: Pipeline, n_components: int) -> str:
+    """Describe the size of a map.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    model : Pipeline
+        Fitted model.
+    n_components : int
+        Number of components.
+
+    Returns
+    -------
+    str
+        One line, such as "MPDA: 13 features to 2 components".
+    """
+    from mpda.assessment.column_encoding import count_features
+
+    n_columns, n_features = model.n_features_in_, count_features(model)
+    features = f"{n_features} features"
+    if n_features != n_columns:  # a text column has a feature for each of its values
+        features = f"{n_columns} columns with {features}"
+    return f"{method}: {features} to {n_components} component{'s' if n_components != 1 else ''}"
+
+
 def describe_step(step: Any, names: Sequence[str] | None) -> str:
     """Describe a step of a pipeline in one line.
 

@@ -175,7 +175,7 @@ def evaluate(
     sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption, method)
     title, summary = f"{table.name}: error", [error, *map(messages.make_sentence, notes)]
     collected = collect.collect_results(title, terminal.command, summary, sections)
-    model_line = f"{class_name}: {table.X.shape[1]} features to {Z.shape[1]} components"
+    model_line = messages.describe_map(class_name, pipeline, Z.shape[1])
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
     lines += messages.format_table(_summarize_classes(evaluation))
     (low, high), n_known = evaluation.interval, evaluation.n_training_samples

@@ -53,12 +53,13 @@ class MeasuredModel:
     @property
     def verdict(self) -> list[str]:
         """Sentences that compare the error of the method with 1-NN and LDA."""
+        from mpda.assessment.column_encoding import count_features
         from mpda.report.verdict import summarize_errors
 
         if not any(row["method"] == self.method for row in self.rows):
             return []
         n_components = self.selected.selection.n_components
-        d = self.table.X.shape[1]
+        d = count_features(self.selected.model)
         summary = summarize_errors(self.rows, self.method, d, n_components)
         errors = [*summary.errors, *self._describe_choice()]
         return [summary.verdict, *errors, *summary.differences, summary.next_step]
