@@ -215,6 +215,11 @@ def test_missing_text_is_a_value_of_its_own(trees, capsys):
     assert np.isnan(categories[4])
     assert call("evaluate", "trees.mpda", "trees.csv") == 0
     assert "90 of 90 samples were used to fit the model" in capsys.readouterr().err
+    # Without a column of numbers, too.
+    words = ("--drop", "width height", "--one-hot", "--impute", "median", *QUICK)
+    assert call(*FIT, *words) == 0
+    assert call("transform", "trees.mpda", "trees.csv", "--out", "z.npy") == 0
+    assert np.isfinite(np.load("z.npy")).all()
 
 
 def test_names_mistakes_and_commas_are_no_categories(trees, capsys):
@@ -353,6 +358,16 @@ def test_sheet_is_chosen_by_its_name(trees, capsys):
     Path("broken.xlsx").write_bytes(Path("book.xlsx").read_bytes()[:300])
     assert call("fit", "broken.xlsx", "--label", "kind") == 1
     assert "broken.xlsx cannot be read as xlsx" in capsys.readouterr().err
+
+
+def test_numbers_that_a_spreadsheet_stores_as_text_are_read(trees, capsys):
+    complete = trees.dropna().drop(columns=["colour", "site"])
+    texts = complete["width"].map("{:.3f}".format)
+    write_book(complete.assign(width=texts.str.replace(".", ",")))
+    assert call("fit", "trees.xlsx", "--label", "kind", *QUICK) == 1
+    assert "--decimal ," in capsys.readouterr().err
+    table = read_table(Path("trees.xlsx"), label="kind", decimal=",")
+    np.testing.assert_allclose(table.X[:, 0], texts.astype(float))
 
 
 def test_missing_package_for_spreadsheets_is_named(capsys, monkeypatch):

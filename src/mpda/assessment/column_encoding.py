@@ -155,7 +155,8 @@ def count_features(model: Pipeline) -> int:
     int
         Number of columns of the table, with one for each value of a text column.
     """
-    return int(split_encoding(model)[1].steps[0][1].n_features_in_)
+    encoding, _ = split_encoding(model)
+    return int(model.n_features_in_ if encoding is None else len(encoding.get_feature_names_out()))
 
 
 def find_categories(model: Pipeline) -> dict[int, Labels]:
@@ -200,12 +201,14 @@ def replaces_missing(model: Pipeline) -> bool:
     Returns
     -------
     bool
-        True if it replaces missing numbers.
+        True if it replaces missing numbers, or has a feature for missing text.
     """
     first = model.steps[0][1]
-    if isinstance(first, ColumnTransformer):
-        return any(isinstance(step, SimpleImputer) for _, step, _ in first.transformers_)
-    return isinstance(first, SimpleImputer)
+    if not isinstance(first, ColumnTransformer):
+        return isinstance(first, SimpleImputer)
+    imputes = any(isinstance(step, SimpleImputer) for _, step, _ in first.transformers_)
+    # A missing value is the last of the values; only nan differs from itself.
+    return imputes or any(values[-1] != values[-1] for values in find_categories(model).values())
 
 
 def name_features(model: Pipeline, names: tuple[str, ...] | None) -> tuple[str, ...] | None:

@@ -5,6 +5,7 @@
 
 import csv
 import gzip
+import re
 import sys
 import warnings
 from collections import Counter
@@ -27,6 +28,9 @@ TABLE_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz")
 OUTPUT_SUFFIXES = (*_WRITTEN_FRAMES, ".npy")
 # Words for a missing number. pandas has more of its own (such as "-nan"), but not "?" of UCI.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
+
+# A number with a decimal comma, in a cell of text.
+_DECIMAL_COMMA = re.compile(r"^\s*([-+]?\d*),(\d+)\s*$")
 
 
 def table_suffix(path: Path) -> str:
@@ -134,7 +138,7 @@ def read_frame(
         frame = _read_text(path, words, drop, features, file_format, texts)
     elif suffix == ".xlsx":
         words = [*words, *([] if label is None else [label])]
-        frame = _read_sheet(path, words, drop, features, file_format.sheet)
+        frame = _read_sheet(path, words, drop, features, file_format)
     else:
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
     frame = frame.reset_index(drop=list(frame.index.names) == [None])
@@ -190,9 +194,12 @@ def _read_text(
 
 
 def _read_sheet(
-    path: Path, words: Names, drop: Names, features: Names | None, sheet: str | None
+    path: Path, words: Names, drop: Names, features: Names | None, file_format: FileFormat
 ) -> Any:
-    """Read a sheet of an .xlsx file; empty rows and columns around the table are left out."""
+    """Read a sheet of an .xlsx file; empty rows and columns around the table are left out.
+
+    Cells of a sheet have types, so that a decimal comma concerns numbers that are stored as text.
+    """
     import pandas as pd
 
     try:
@@ -201,6 +208,7 @@ def _read_sheet(
         raise TableError(
             f"{path}: .xlsx files need openpyxl: pip install 'mpda[excel]'."
         ) from error
+    sheet = file_format.sheet
     with pd.ExcelFile(path, engine="openpyxl") as book:
         if sheet is not None and sheet not in book.sheet_names:
             raise TableError(
@@ -219,9 +227,15 @@ def _read_sheet(
     for name in names:
         if name not in words:
             frame[name] = frame[name].where(~frame[name].isin(_MISSING))
+            if file_format.decimal == ",":
+                frame[name] = frame[name].map(_replace_comma)
     frame = frame.infer_objects()
     _refuse_row_numbers(frame, header, drop, path)
     return frame
+
+
+def _replace_comma(cell: Any) -> Any:
+    return _DECIMAL_COMMA.sub(r"\1.\2", cell) if isinstance(cell, str) else cell
 
 
 def _check_header(header: Names, path: Path) -> list[str]:
