@@ -145,9 +145,9 @@ def test_page_names_reasons_components_and_next_commands(table, capsys):
     assert commands[1] == "mpda evaluate 'my model.mpda' LABELLED.csv"
     page = html.unescape(Path("p.html").read_text())
     (reason,) = results["model"]["preparation"]
-    assert reason.startswith(("standardised: 1-NN", "not standardised: 1-NN"))
+    assert reason.startswith("MPDA errs on ")
     assert all(text in page for text in (reason, *commands))
-    assert call("fit", table, *QUICK, "--no-neighbors", "--results", "r.json") == 0
+    assert call("fit", table, *QUICK, "--no-keep-samples", "--results", "r.json") == 0
     (entry,) = read_results("r.json")["next"]
     assert entry["command"].startswith("mpda transform iris.mpda NEW.csv")
 

@@ -95,7 +95,7 @@ def test_error_of_a_table_with_missing_values_is_measured(trees, capsys):
     results = read_results("r.json")
     assert results["model"]["features"] == ["width", "height"]
     assert "SimpleImputer" in results["model"]["steps"][0]["name"]
-    assert np.isfinite(results["model"]["weights"]).all()
+    assert np.isfinite(results["model"]["correlations"]).all()
     assert np.isfinite(read_header("trees.mpda")["notes"]["feature_range"]).all()
     assert call("compare", *FIT[1:], *words[:6], "--methods", "lda", "mpda") == 0
     assert read_results("comparison")["model"]["features"] == ["width", "height"]
@@ -304,8 +304,9 @@ def test_no_imputer_or_encoder_sees_the_samples_of_its_test(kind, method, monkey
     rows = assess_methods(X, y, [make_contender(method, search=False)], protocol).rows
     tests = [set(row["tested"].tolist()) for row in rows]
     assert all(any(not test & samples for test in tests) for samples in seen)
-    # Two inner folds of the 40 training samples of each outer fold.
-    assert [len(samples) for samples in seen].count(20) == 6
+    # Two inner folds of the 40 training samples of each outer fold, and two folds for each of the
+    # two preparations that are compared.
+    assert [len(samples) for samples in seen].count(20) == 18
 
 
 # Spreadsheets
