@@ -319,7 +319,7 @@ def rows_of(**methods):
     ("mpda", "nearest", "lda", "expected"),
     [
         ((20, 5), (60, 30), (60, 2), "MPDA helps here: its error is 8.00 points lower"),
-        ((20, 5), (60, 30), (21, 2), "LDA does as well with 2 numbers, MPDA has 5"),
+        ((20, 5), (60, 30), (21, 2), "LDA does as well with 2 numbers instead of 5."),
         ((20, 2), (60, 30), (21, 9), "MPDA helps here"),
         ((60, 5), (61, 30), (20, 2), "LDA is better here: its error is 8.00 points lower"),
         (

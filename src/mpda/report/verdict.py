@@ -199,8 +199,10 @@ def _judge(
             "try --search, --method auto, or other features.",
         )
     if "LDA" in comparisons and sign("LDA") == 0 and lda_size is not None and lda_size <= size:
+        fewer = f"{_count(lda_size, 'number')} instead of {size:.3g}"
+        as_many = round(lda_size, 1) == round(size, 1)
         return (
-            f"LDA does as well with {_count(lda_size, 'number')}, {method} has {size:.3g}.",
+            f"LDA does as well with {'as many numbers' if as_many else fewer}.",
             "use --method lda.",
         )
     if sign(BASELINE) > 0:
