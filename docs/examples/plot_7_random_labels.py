@@ -25,7 +25,9 @@ train, test = np.arange(200) < 120, np.arange(200) >= 120
 model = MPDA(n_components=2, alpha=0.01).fit(X[train], y[train])
 
 figure, panels = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
-for panel, part, title in zip(panels, (train, test), ("samples of the fit", "new samples")):
+for panel, part, title in zip(
+    panels, (train, test), ("samples of the fit", "new samples"), strict=True
+):
     Z = model.transform(X[part])
     for label in range(3):
         panel.scatter(*Z[y[part] == label].T, s=18, label=f"class {label}")

@@ -37,7 +37,7 @@ def error(model, lengths):
     """Return the 1-NN errors in per cent with the first components, for several lengths."""
     Z, Z_test = model.transform(X[train]), model.transform(X[test])
     neighbors = (KNeighborsClassifier(1).fit(Z[:, :r], y[train]) for r in lengths)
-    scores = (n.score(Z_test[:, :r], y[test]) for n, r in zip(neighbors, lengths))
+    scores = (n.score(Z_test[:, :r], y[test]) for n, r in zip(neighbors, lengths, strict=True))
     return [100 * (1 - score) for score in scores]
 
 
@@ -59,7 +59,9 @@ plain = KNeighborsClassifier(1).fit(X[train], y[train])
 raw = 100 * (1 - plain.score(X[test], y[test]))
 print(f"all 256 numbers: {raw:.1f} % wrong")
 for name, values in curves.items():
-    print(f"{name:14s}" + "".join(f"{r:5d}: {v:4.1f} %" for r, v in zip(lengths, values)))
+    print(
+        f"{name:14s}" + "".join(f"{r:5d}: {v:4.1f} %" for r, v in zip(lengths, values, strict=True))
+    )
 
 # %%
 figure, panel = plt.subplots(figsize=(6, 4), layout="constrained")

@@ -4,8 +4,9 @@ Spectra, next to PLS-DA
 
 *Which band of a spectrum tells coffees apart, and is the map better than PLS-DA?*
 
-Sixty mid-infrared spectra of coffee from three countries, with 1841 wavenumbers. Chemometrics uses partial
-least squares discriminant analysis (PLS-DA): regression of class indicators on latent components.
+Sixty mid-infrared spectra of coffee from three countries, with 1841 wavenumbers. Chemometrics uses
+partial least squares discriminant analysis (PLS-DA): regression of class indicators on latent
+components.
 The data are not part of mpda: this page is built where the environment variable MPDA_DATA names a
 directory with ``coffee_mir.npz``.
 """
@@ -21,7 +22,6 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import RepeatedStratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from mpda import MPDA
 
@@ -50,7 +50,9 @@ for train, test in folds.split(X, y):
         nearest = KNeighborsClassifier(1).fit(Z[:, :r], y[train]).predict(Z_test[:, :r])
         wrong["MPDA"][i] += np.sum(nearest != y[test])
 for name, errors in wrong.items():
-    shares = (f"{r} components: {100 * e / n_tested:4.1f} %" for r, e in zip(lengths, errors))
+    shares = (
+        f"{r} components: {100 * e / n_tested:4.1f} %" for r, e in zip(lengths, errors, strict=True)
+    )
     print(f"{name:7s}", ",  ".join(shares))
 
 # %%
@@ -64,7 +66,9 @@ for label, name in enumerate(names):
     panels[0].plot(X[y == label].mean(axis=0), label=name, linewidth=1)
 panels[0].set_ylabel("mean spectrum")
 panels[0].legend()
-for panel, name, values in zip(panels[1:], ("PLS-DA", "MPDA"), (pls.x_rotations_.T, weights)):
+for panel, name, values in zip(
+    panels[1:], ("PLS-DA", "MPDA"), (pls.x_rotations_.T, weights), strict=True
+):
     for i, row in enumerate(values, start=1):
         panel.plot(row / np.abs(row).max(), label=f"{name} {i}", linewidth=1)
     panel.set_ylabel("weight")

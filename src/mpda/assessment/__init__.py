@@ -22,15 +22,10 @@ from mpda.assessment.error_statistics import (
     name_deciding_test,
 )
 from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
-from mpda.assessment.nested_cv import (
-    Assessment,
-    AssessmentProtocol,
-    SelectedModel,
-    assess_methods,
-    select_model,
-    time_selection,
-)
+from mpda.assessment.model_choice import SelectedModel, select_model, time_selection
+from mpda.assessment.nested_cv import Assessment, assess_methods
 from mpda.assessment.parameter_scores import FoldResult
+from mpda.assessment.protocol import AssessmentProtocol
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
 
