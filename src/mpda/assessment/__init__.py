@@ -7,6 +7,7 @@ them into means, intervals and significance. `select_model` fits the model to ke
 `mpda.assessment.parameter_scores`.
 """
 
+from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.contender import AUTOMATIC, BASELINE, Contender, make_contender
 from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
@@ -25,7 +26,6 @@ from mpda.assessment.evaluation import Classification, Evaluation, classify_samp
 from mpda.assessment.model_choice import SelectedModel, select_model, time_selection
 from mpda.assessment.nested_cv import Assessment, assess_methods
 from mpda.assessment.parameter_scores import FoldResult
-from mpda.assessment.protocol import AssessmentProtocol
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
 

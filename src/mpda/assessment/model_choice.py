@@ -20,13 +20,13 @@ from sklearn.pipeline import Pipeline
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda._lib.validation import check_count
+from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.column_encoding import encode_columns
 from mpda.assessment.contender import Contender, Step
 from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_scores import Selection, compute_scores
 from mpda.assessment.preparation import Preparation
-from mpda.assessment.protocol import AssessmentProtocol
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.folds import Folds, split_groups
 from mpda.model_selection.halving import FoldSubsets

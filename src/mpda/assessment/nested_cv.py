@@ -16,6 +16,7 @@ import numpy as np
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda.assessment import data_split
+from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.contender import SPARSE_DIMENSIONS, Contender
 from mpda.assessment.data_split import Split
 from mpda.assessment.model_choice import (
@@ -25,7 +26,6 @@ from mpda.assessment.model_choice import (
     stratified_folds,
 )
 from mpda.assessment.parameter_scores import FoldResult, assess_features, assess_selection
-from mpda.assessment.protocol import AssessmentProtocol
 from mpda.model_selection.folds import stratified_order
 from mpda.parallel import map_ordered
 
