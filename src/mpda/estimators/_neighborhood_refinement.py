@@ -195,7 +195,7 @@ class NeighborhoodRefinement(LinearMap):
         y : array-like of shape (n_samples,)
             Class labels.
         parameter_sets : sequence of dict
-            Parameters and their values. Those of the estimator begin with "estimator__".
+            Parameters and their values. Those of the estimator begin with ``estimator__``.
         n_components : sequence of int, default=None
             Numbers of components that are needed. None stands for all.
 

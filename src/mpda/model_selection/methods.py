@@ -72,7 +72,7 @@ class Method:
         Parameters
         ----------
         **parameters : object
-            Parameters of the method. Those of the start of a refinement begin with "estimator__".
+            Parameters of the method. Those of the start of a refinement begin with ``estimator__``.
 
         Returns
         -------
