@@ -7,7 +7,7 @@ import pytest
 
 from command_calls import call
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 from typer.main import get_command
 

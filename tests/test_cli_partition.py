@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from command_calls import call
 from mpda import ManifoldPartition
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def test_features_are_standardised_where_that_lowers_the_error(wine, capsys):
     X, y = wine.drop(columns="target"), wine["target"]
     patches = read_patches("--label", "target")
     results = json.loads(capsys.readouterr().out)
-    assert results["preparation"][0].startswith("standardised: 1-NN on the features errs on")
+    assert results["preparation"][0].startswith("by cross-validation: MPDA errs on ")
     expected = {
         scaled: ManifoldPartition().fit(StandardScaler().fit_transform(X) if scaled else X, y)
         for scaled in (True, False)

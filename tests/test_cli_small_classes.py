@@ -10,7 +10,7 @@ import pytest
 from command_calls import call
 from mpda.report import read_results
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from mpda.assessment.column_encoding import ColumnEncoding
 from mpda.io import read_header, read_table
 from mpda.report import read_results
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 FIT = ("fit", "trees.csv", "--label", "kind")
 QUICK = ("--folds", "0", "--components", "2")

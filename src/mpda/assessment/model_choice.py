@@ -28,8 +28,12 @@ from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_scores import Selection, compute_scores
 from mpda.assessment.preparation import Preparation
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection.fold_scores import sparse_numbers
 from mpda.model_selection.folds import Folds, split_groups
 from mpda.model_selection.halving import FoldSubsets
+
+# Of more components only some numbers are tried, in steps of a quarter.
+_MANY_COMPONENTS = 100
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,8 @@ def select_parameters(
         table = compute_scores(contender, contender.grid, X, y, folds)
         return table.select_best(n_components, fewest=protocol.fewest).limit(limit)
     dimensions = tuple(r for r in contender.dimensions or () if r <= limit)
+    if contender.dimensions is None and limit > _MANY_COMPONENTS:
+        dimensions = tuple(sparse_numbers(limit).tolist())
     search = DiscriminantSearchCV(
         contender.estimator({}),
         {name: list(values) for name, values in contender.grid.items()},
