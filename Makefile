@@ -104,6 +104,7 @@ docs: .venv/.docs
 
 # The images of the README are those of the gallery.
 pictures: docs
+	cp docs/gallery/images/sphx_glr_plot_0_noise_001.png docs/images/errors.png
 	cp docs/gallery/images/sphx_glr_plot_1_digits_001.png docs/images/digits-2d.png
 	cp docs/gallery/images/sphx_glr_plot_2_compression_001.png docs/images/compression.png
 
@@ -111,7 +112,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/bench.py
 
 bench-large: .venv/.dev
-	for study in precision patches mnist million; do $(BIN)/python benchmarks/scale.py $$study || exit 1; done
+	for study in precision patches mnist million refinement; do $(BIN)/python benchmarks/scale.py $$study || exit 1; done
 
 format: .venv/.dev
 	$(BIN)/ruff format .

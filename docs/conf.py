@@ -57,7 +57,11 @@ autoclass_content = "class"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+# These examples need data that are not part of mpda; without them their pages are left out.
+NEED_DATA = r"plot_(8_embeddings|9_spectra)\.py$"
+
 sphinx_gallery_conf = {
+    "ignore_pattern": r"__init__\.py" if os.environ.get("MPDA_DATA") else NEED_DATA,
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "within_subsection_order": "FileNameSortKey",

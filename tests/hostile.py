@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
 import mpda
 from mpda.baselines.graph_methods import BETWEEN_GRAPHS, WITHIN_GRAPHS
-from mpda.exceptions import NumericalWarning, SmallClassWarning
+from mpda.exceptions import FeatureScaleWarning, NumericalWarning, SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
 
 # The same cases in every run, without a database of earlier failures.
@@ -218,7 +218,10 @@ def draw_case(draw: Any, name: str) -> tuple[Any, Recipe]:
     return estimator.set_params(**_FIXED.get(name, {}), **draw(_draw_some(limits, 3))), recipe
 
 
-_EXPECTED_WARNINGS = (SmallClassWarning, NumericalWarning, ConvergenceWarning, FitFailedWarning)
+_EXPECTED_WARNINGS = (
+    *(SmallClassWarning, FeatureScaleWarning, NumericalWarning),
+    *(ConvergenceWarning, FitFailedWarning),
+)
 # scikit-learn's warnings about labels; they are no fault of the estimator.
 _LABEL_WARNINGS = "The least populated class in y|The number of unique classes is greater"
 
@@ -290,6 +293,12 @@ def check_laws(model: Any, X: Any, y: Any) -> None:
         return
     is_single = not isinstance(X, list) and np.asarray(X).dtype == np.float32
     dtype = np.float32 if is_single else np.float64
+    if hasattr(model, "embedding_"):
+        Z = model.transform(X)
+        assert Z.dtype == model.embedding_.dtype == dtype
+        assert Z.shape == (n, len(model.get_feature_names_out())) == (n, model.n_components)
+        assert np.isfinite(Z).all(), "the embedding is not finite"
+        return
     components = model.components_
     r = len(components)
     assert components.shape == (r, d), f"components have shape {components.shape}"

@@ -108,7 +108,9 @@ def partition(X, k, largest, geodesic=True):
 
     def split(patch):
         members = sorted(patch)
-        left, right = max(itertools.combinations(members, 2), key=lambda p: (G[p], -p[0], -p[1]))
+        seeds = max(itertools.combinations(members, 2), key=lambda p: (G[p], -p[0], -p[1]))
+        # The left seed, which wins ties of R N, is nearer to the patch: the order decides nothing.
+        left, right = sorted(seeds, key=lambda seed: (G[seed, members].sum(), seed))
         halves = [{left}, {right}]
         free = set(members) - {left, right}
         while free:

@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits, load_wine
 
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender, select_model
 from mpda.io.tables import Table
-from mpda.report import collect, to_json_types
+from mpda.report import collect, to_json_types, verdict
 
 COMMAND = "mpda fit wine.csv --label cultivar --out wine.mpda"
 
@@ -42,16 +42,18 @@ def _collect(table, image_shape=None):
     predicted = np.empty_like(table.y)
     for row in folds:
         predicted[row["tested"]] = row["predicted"]
-    names = mpda.get_feature_names_out().tolist()
+    options = {"image_shape": image_shape}
     sections = {
         "data": collect.collect_data(table),
         "comparison": collect.collect_comparison(rows, "3-fold cross-validation", {"": table.name}),
-        "model": collect.collect_model(model, table, image_shape),
-        "embedding": collect.collect_embedding(Z, table, names, "training samples", predicted),
+        "model": collect.collect_model(model, table, "MPDA", image_shape),
+        "embedding": collect.collect_embedding(
+            Z, table, "MPDA", "training samples", predicted, **options
+        ),
         "partition": collect.collect_partition(
             model[:-2].transform(table.X), table.y, mpda.patch_labels_, mpda.patch_linearity_
         ),
         "confusion": collect.collect_confusion(table.y, predicted, "1-NN on samples left out"),
     }
-    summary = collect.summarize_errors(rows, "MPDA", table.X.shape[1], mpda.n_components)
+    summary = verdict.summarize_errors(rows, "MPDA", table.X.shape[1], mpda.n_components).sentences
     return to_json_types(collect.collect_results(f"{table.name}: MPDA", COMMAND, summary, sections))

@@ -1,5 +1,6 @@
 """Nested cross-validation of methods, statistics of errors, model selection and evaluation."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,21 +14,25 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA
+from mpda._lib.fingerprints import fingerprint_rows
 from mpda.assessment import (
     AssessmentProtocol,
     Contender,
     ErrorEstimate,
+    Evaluation,
+    Split,
     assess_methods,
+    compare_errors,
     compute_error_curves,
-    count_steps,
-    differ_significantly,
     estimate_errors,
     evaluate_model,
+    find_best_methods,
     format_error_table,
     make_contender,
     select_model,
 )
-from mpda.assessment.parameter_scores import ScoreTable, Selection
+from mpda.assessment.parameter_scores import ScoreTable
+from mpda.io import load, save
 from mpda.model_selection.methods import method
 
 NAMES = ("1-NN", "LDA", "MPDA")
@@ -43,7 +48,7 @@ def rows(wine):
     calls = []
     contenders = [make_contender(name, search=False) for name in NAMES]
     assessment = assess_methods(*wine, contenders, AssessmentProtocol(), progress=calls.append)
-    assert len(calls) == count_steps(contenders, AssessmentProtocol()) == 15
+    assert [call.name for call in calls] == [*NAMES] * 5
     assert assessment.failed == {}
     return assessment.rows
 
@@ -85,15 +90,81 @@ def test_selection_does_not_depend_on_test_samples(wine):
     assert before["wrong"] != after["wrong"]
 
 
-def test_features_are_standardised_if_that_helps_nearest_neighbours(wine):
-    protocol = AssessmentProtocol()
+def prepare(X, y, name="MPDA", groups=None, **options):
+    contender = make_contender(name, search=False)
+    samples = Split(X, y, X[:0], y[:0], groups)
+    return AssessmentProtocol(**options).prepare(contender, samples)
+
+
+@pytest.mark.parametrize("name", ["1-NN", "MPDA"])
+def test_features_are_standardised_if_that_lowers_the_error(wine, name):
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1], 100)
     # One feature separates the classes; standardisation would amplify twenty noise features.
-    X = np.column_stack([10.0 * y + rng.standard_normal(200), *(1e-3 * rng.random((200, 20)).T)])
+    X = np.column_stack([5.0 * y + rng.standard_normal(200), *(1e-3 * rng.random((200, 20)).T)])
     for scale in (1.0, 1e200, 1e-200):  # squares of the last two leave the floating-point range
-        assert [name for name, _ in protocol.preprocessing(scale * wine[0], wine[1])] == ["scale"]
-        assert protocol.preprocessing(scale * X, y) == []
+        decided = prepare(scale * wine[0], wine[1], name)
+        assert decided.scaled
+        pattern = rf"{name} errs on (.*) % with the features as they are, (.*) % standardised"
+        raw, standardised = map(float, re.fullmatch(pattern, decided.reason).groups())
+        assert standardised < 5.0 < raw
+        assert prepare(scale * X, y, name).make_steps() == []
+
+
+def test_features_are_not_standardised_where_it_changes_nothing():
+    # Both classes are far apart in both units: no error before and none after.
+    X = np.random.default_rng(0).normal(size=(200, 2)) * [1.0, 50.0]
+    y = np.arange(200) % 2
+    assert prepare(X + 1000.0 * y[:, None], y).make_steps() == []
+
+
+def test_pca_comes_first_only_if_that_lowers_the_error_of_the_method():
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 100)
+    # The classes differ in two features of small variance, which PCA takes away.
+    hidden = np.column_stack([6.0 * rng.normal(size=(300, 118)), rng.normal(size=(300, 2))])
+    hidden[:, -2] += 6.0 * (y == 1)
+    hidden[:, -1] += 6.0 * (y == 2)
+    decided = prepare(hidden, y, scaled=False)
+    assert decided.energy is None
+    assert "MPDA errs on " in decided.reason
+    assert "after PCA to 95 % of the variance" in decided.reason
+    # The same two features with most of the variance: LDA has too few samples without PCA.
+    visible = np.column_stack([rng.normal(size=(300, 118)), 30.0 * hidden[:, -2:]])
+    decided = prepare(visible[::3], y[::3], "LDA", scaled=False)
+    assert decided.energy == 0.95
+    assert "LDA errs on " in decided.reason
+    # Where both are open, PCA is tried after the better of the two scales.
+    assert re.sub(r"\d+\.\d", "#", prepare(visible[::3], y[::3], "LDA").reason) in (
+        "LDA errs on # % with the features as they are, # % standardised, # % after PCA to 95 % of "
+        "the variance",
+        "LDA errs on # % with the features as they are, # % standardised, # % standardised and "
+        "after PCA to 95 % of the variance",
+    )
+    # Nothing is decided where the user decides, for few features, and for 1-NN on the features.
+    assert prepare(hidden, y, scaled=False, energy=0.9).energy == 0.9
+    assert prepare(hidden, y, scaled=False, energy=None).reason == ""
+    assert prepare(hidden[:, :100], y, scaled=False).reason == ""
+    assert prepare(hidden, y, "1-NN", scaled=False).reason == ""
+    # Slow methods have the decision of MPDA; groups stay together.
+    assert "MPDA errs on" in prepare(hidden, y, "NCA", scaled=False).reason
+    groups = np.arange(300) // 2
+    assert prepare(hidden, y, groups=groups, scaled=False).energy is None
+
+
+def test_preparation_of_very_few_samples_is_that_of_nearest_neighbours():
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    decided = prepare(X, np.array([0, 0, 0, 1, 1, 1]))
+    assert decided.scaled == prepare(X, np.array([0, 0, 0, 1, 1, 1]), "1-NN").scaled
+    assert decided.reason == ""  # errors of six samples would say nothing
+
+
+def test_pca_is_not_tried_without_where_fits_would_take_too_long(monkeypatch):
+    monkeypatch.setattr("mpda.assessment.preparation._MAX_FEATURES", 110)
+    X, y = np.random.default_rng(0).normal(size=(200, 120)), np.arange(200) % 2
+    assert prepare(X, y, scaled=False).energy == 0.95
+    assert prepare(X, y, scaled=False).reason == ""
+    assert prepare(X[:105], y[:105], scaled=False).reason != ""
 
 
 def test_number_of_components_can_be_fixed(wine):
@@ -123,11 +194,69 @@ def test_search_opens_the_parameter_grid():
     assert parameters.items() <= selected.model["lfda"].get_params().items()
 
 
+def test_fewest_components_within_one_standard_error():
+    table = ScoreTable([{}], np.arange(1, 5), np.array([[0.80, 0.88, 0.91, 0.93]]), 0.03)
+    assert table.select_best().n_components == 4
+    chosen = table.select_best(fewest=True)
+    assert (chosen.n_components, chosen.score) == (3, 0.91)
+
+
+@pytest.mark.parametrize("name", ["MPDA", "PCA"])
+def test_rule_for_the_number_of_components(wine, name):
+    contender = make_contender(name, search=False)
+    numbers = {}
+    for fewest in (True, False):
+        selected = select_model(*wine, contender, AssessmentProtocol(fewest=fewest))
+        numbers[fewest] = selected.selection
+    assert numbers[True].n_components < numbers[False].n_components
+    assert 0.9 < numbers[True].score < 1.0
+
+
 def test_fewer_components_win_a_tie():
     scores = np.array([[0.5, 0.9, np.nan], [0.7, 0.8, 0.9]])
     table = ScoreTable([{"alpha": 0.1}, {"alpha": 1.0}], np.array([1, 2, 5]), scores)
-    assert table.select_best() == Selection({"alpha": 0.1}, 2)
-    assert table.select_best(1) == Selection({"alpha": 1.0}, 1)
+    best, restricted = table.select_best(), table.select_best(1)
+    assert (best.parameters, best.n_components) == ({"alpha": 0.1}, 2)
+    assert (restricted.parameters, restricted.n_components) == ({"alpha": 1.0}, 1)
+
+
+def test_automatic_choice_has_the_best_score(wine):
+    X, y = wine
+    contender, protocol = make_contender("auto", search=False), AssessmentProtocol(2, 2)
+    selected = select_model(X, y, contender, protocol)
+    scores = [choice.selection.score for choice in selected.choices]
+    assert scores == sorted(scores, reverse=True)
+    names = [choice.contender.name for choice in selected.choices]
+    assert sorted(names) == ["LFDA refined", "MPDA refined", "PCA refined", "shrinkage LDA refined"]
+    assert (selected.method, selected.selection) == (names[0], selected.choices[0].selection)
+    for choice in selected.choices:
+        both = choice.selection.unrefined_score, choice.selection.refined_score
+        assert choice.selection.score in both
+        alone = make_contender(choice.contender.name, search=False)
+        model = select_model(X, y, alone, protocol)
+        assert model.selection == choice.selection
+    rows = assess_methods(X, y, [contender], protocol).rows
+    assert [row["method"] for row in rows] == ["auto", "auto"]
+    assert {row["chosen"] for row in rows} <= set(names)
+    same = assess_methods(X, y, [make_contender(rows[0]["chosen"], search=False)], protocol).rows
+    assert same[0]["wrong"] == rows[0]["wrong"]
+
+
+def test_automatic_choice_leaves_out_what_has_too_few_components(wine):
+    protocol = AssessmentProtocol(2, 2, n_components=4)
+    selected = select_model(*wine, make_contender("auto", search=False), protocol)
+    names = {choice.contender.name for choice in selected.choices}
+    assert names == {"LFDA refined", "MPDA refined", "PCA refined"}  # LDA has two components
+    assert len(selected.model[-2].components_) == 4
+
+
+def test_start_alone_is_kept_where_the_refinement_changes_nothing(wine):
+    contender = make_contender("LFDA refined", search=False)
+    contender = replace(contender, fixed={"penalty": 1e12})
+    selected = select_model(*wine, contender, AssessmentProtocol(2, 2))
+    assert selected.selection.parameters["n_rounds"] == 0
+    assert selected.selection.unrefined_score == selected.selection.refined_score
+    assert isinstance(selected.model[-2], LFDA)
 
 
 @pytest.mark.parametrize("name", ["NCA", "LSDR", "PCA", "shrinkage LDA"])
@@ -195,9 +324,9 @@ def test_shared_training_samples_widen_intervals():
     independent = [ErrorEstimate(seeds, e, np.ones(5)) for e in (errors, 2.0 * errors - 0.9)]
     expected = stats.t.interval(0.95, 4, loc=errors.mean(), scale=stats.sem(errors))
     np.testing.assert_allclose(independent[0].interval, expected)
-    assert differ_significantly(*independent)
+    assert compare_errors([tuple(independent)])[0].is_significant
     folds = [replace(estimate, shared=0.25) for estimate in independent]
-    assert not differ_significantly(*folds)
+    assert not compare_errors([tuple(folds)])[0].is_significant
     ratio = np.diff(folds[0].interval) / np.diff(independent[0].interval)
     assert ratio[0] == pytest.approx(np.sqrt((0.2 + 0.25) / 0.2))
 
@@ -222,6 +351,98 @@ def test_evaluation_of_a_model_on_other_samples(wine):
     assert text.error == new.error
 
 
+def test_interval_of_an_evaluation_is_wilsons_at_95_per_cent():
+    y = np.zeros(100, dtype=int)
+    predicted = (np.arange(100) < 5).astype(int)
+    evaluation = Evaluation(
+        np.zeros((100, 1)), y, predicted, False, np.zeros(100, dtype=bool), y[:0]
+    )
+    # Wilson (1927): (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n).
+    p, n, z = 0.05, 100, 1.959964
+    centre, half = p + z**2 / (2 * n), z * np.sqrt(p * (1 - p) / n + (z / (2 * n)) ** 2)
+    expected = 100 * np.array([centre - half, centre + half]) / (1 + z**2 / n)
+    np.testing.assert_allclose(evaluation.interval, expected, rtol=1e-6)
+
+
+def test_predictions_of_all_samples_decide_where_folds_have_no_power():
+    """Errors of 2 and 4 % on 2,500 samples in 3 folds: 20 and 71 samples are wrong once."""
+    first, second = np.zeros(2500, dtype=bool), np.zeros(2500, dtype=bool)
+    first[:50], second[20:121] = True, True
+    rng = np.random.default_rng(0)
+    order = rng.permutation(2500)
+    rows = []
+    for seed, tested in enumerate(np.array_split(order, 3)):
+        for name, wrong in (("a", first), ("b", second)):
+            row = {"problem": "", "method": name, "seed": seed, "test_share": 0.5}
+            row |= {"dimensions": [1], "wrong": [int(wrong[tested].sum())], "cv_dimension": 1}
+            row |= {"n_test": len(tested), "tested": tested, "misclassified": wrong[tested]}
+            rows.append(row)
+    estimates = {name: value for (_, name), value in estimate_errors(rows, "cv").items()}
+    np.testing.assert_array_equal(estimates["a"].wrong, first)
+    (comparison,) = compare_errors([(estimates["a"], estimates["b"])])
+    assert comparison.difference == pytest.approx(100 * 51 / 2500, rel=1e-2)
+    assert comparison.p_samples == pytest.approx(stats.binomtest(20, 91).pvalue)
+    assert comparison.is_significant
+    assert find_best_methods(estimates) == {"a"}
+
+
+@pytest.mark.parametrize("has_fingerprints", [True, False])
+def test_only_samples_of_the_fit_count_as_training_samples(has_fingerprints):
+    """Neither an outlier in the file nor a crowded space makes new samples known."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 5)), np.arange(2000) % 2
+    protocol = AssessmentProtocol(n_components=1, scaled=False)
+    model = select_model(X, y, make_contender("MPDA", search=False), protocol).model
+    if not has_fingerprints:
+        del model.steps[-1][1].sample_fingerprints_
+    new, labels = rng.normal(size=(5000, 5)), np.arange(5000) % 2
+    assert evaluate_model(model, new, labels).n_training_samples == 0
+    new[0] = 1e6
+    assert evaluate_model(model, new, labels).n_training_samples == 0
+    new[10:20] = X[100:110]
+    evaluation = evaluate_model(model, new, labels)
+    assert np.flatnonzero(evaluation.is_training_sample).tolist() == list(range(10, 20))
+
+
+def test_fingerprints_of_training_samples_are_saved(tmp_path, wine):
+    X, y = wine
+    model = select_model(X, y, make_contender("LFDA", search=False), AssessmentProtocol()).model
+    save(model, tmp_path / "wine.mpda")
+    loaded = load(tmp_path / "wine.mpda")
+    assert evaluate_model(loaded, X[5:9], y[5:9]).n_training_samples == 4
+    assert evaluate_model(loaded, X[5:9] + 1e-6, y[5:9]).n_training_samples == 0
+
+
+def test_fingerprints_depend_on_values_and_their_order():
+    rng = np.random.default_rng(0)
+    # Whole numbers: their floating-point representations differ in few bits.
+    X = np.unique(rng.integers(-9, 10, size=(20_000, 6)), axis=0)
+    prints = fingerprint_rows(X)
+    assert np.unique(prints).size == len(X)
+    np.testing.assert_array_equal(fingerprint_rows(X.astype(np.float32)), prints)
+    np.testing.assert_array_equal(fingerprint_rows(-np.zeros((1, 6))), fingerprint_rows(X[:1] * 0))
+    assert fingerprint_rows([[1.0, 2.0]]) != fingerprint_rows([[2.0, 1.0]])
+
+
+@pytest.mark.parametrize("name", ["MPDA", "LDA"])
+def test_preprocessing_is_fitted_inside_the_inner_folds(monkeypatch, wine, name):
+    X, y = wine
+    sizes = []
+    fit = StandardScaler.fit
+
+    def record(scaler, X, y=None, sample_weight=None):
+        sizes.append(len(X))
+        return fit(scaler, X, y, sample_weight)
+
+    monkeypatch.setattr(StandardScaler, "fit", record)
+    protocol = AssessmentProtocol(n_folds=3, n_inner=4, scaled=True)
+    assert not assess_methods(X, y, [make_contender(name, search=False)], protocol).failed
+    outer = round(len(y) * 2 / 3)
+    inner = [size for size in sizes if size < outer - 1]
+    assert len(inner) >= 3 * 4
+    assert max(inner) <= np.ceil((outer + 1) * 3 / 4)
+
+
 def test_a_model_without_samples_is_evaluated_by_leave_one_out(wine):
     X, y = wine
     model = make_pipeline(LFDA(n_components=2)).fit(X[::2], y[::2])
@@ -240,6 +461,14 @@ def test_text_table_shows_the_best_methods_and_differences(rows):
     mpda = estimates["MPDA"]
     assert f"{mpda.mean:.2f} ± {mpda.std:.2f} %*" in lines["MPDA"]
     assert f"{mpda.mean - estimates['1-NN'].mean:+.2f}" in lines["MPDA"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0123, "12 ms"), (0.25, "250 ms"), (1.26, "1.3 s"), (75.0, "75.0 s")]
+)
+def test_text_table_has_the_unit_of_the_time(rows, seconds, text):
+    first = [{**row, "fit_seconds": seconds} for row in rows if row["method"] == "MPDA"]
+    assert format_error_table(first, "error")[1].endswith(f" {text}")
 
 
 def test_error_curves_are_means_with_student_intervals():

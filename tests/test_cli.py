@@ -1,8 +1,11 @@
 """Commands on tables and models as users run them: results, files, notes, mistakes, exit codes."""
 
+import html
+import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import warnings
@@ -14,12 +17,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 from command_calls import call
-from mpda import LFDA, MPDA, load
-from mpda.cli import run
+from mpda import LFDA, MPDA, ManifoldPartition, load
+from mpda.cli import fitting, run
 from mpda.io import read_header
 from mpda.report import read_results
 
-pytest.importorskip("plotly", reason="needs mpda[cli]")
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 SCRIPT = Path(sys.executable).with_name("mpda")
 QUICK = ("--label", "species", "--components", "2", "--folds", "0")
@@ -107,6 +110,48 @@ def test_fit_prints_json_with_the_parameters_of_the_user(table, capsys):
     assert streams.err == ""
 
 
+def test_text_of_samples_is_no_feature_and_part_of_the_results(iris, capsys):
+    names = [f"{i:03d}" for i in range(len(iris))]
+    iris.assign(name=names).to_csv("named.csv", index=False)
+    X = iris.drop(columns="species").to_numpy()
+    np.savez("named.npz", X=X, y=iris["species"].to_numpy(dtype=str), name=np.array(names))
+    for data, label in (("named.csv", ("--label", "species")), ("named.npz", ())):
+        words = ("--text", "name", "--folds", "2", "--results", "r.json", "--out", "m.mpda")
+        assert call("fit", data, *label, *words) == 0
+        hover = read_results("r.json")["embedding"]["hover"]
+        assert hover["text"] == {"name": "name", "values": names}
+        assert load("m.mpda").n_features_in_ == 4
+    # Features of an array have no names, and are not listed.
+    assert "features" not in hover
+    # Samples left out because of missing values have no text either.
+    gaps = iris.assign(name=names)
+    gaps.iloc[3, 0] = np.nan
+    gaps.to_csv("gaps.csv", index=False)
+    words = ("--label", "species", "--text", "name", "--skip-missing", "--folds", "0")
+    assert call("fit", "gaps.csv", *words, "--results", "r.json") == 0
+    values = read_results("r.json")["embedding"]["hover"]["text"]["values"]
+    assert values == names[:3] + names[4:]
+    capsys.readouterr()
+
+
+def test_page_names_reasons_components_and_next_commands(table, capsys):
+    words = ("--out", "my model.mpda", "--report", "p.html", "--results", "r.json")
+    assert call("fit", table, "--label", "species", "--components", "2", *words) == 0
+    results = read_results("r.json")
+    assert results["embedding"]["component_names"] == ["MPDA 1", "MPDA 2"]
+    assert results["model"]["component_names"] == ["MPDA 1", "MPDA 2"]
+    commands = [entry["command"] for entry in results["next"]]
+    assert commands[0] == "mpda predict 'my model.mpda' NEW.csv --out classes.csv"
+    assert commands[1] == "mpda evaluate 'my model.mpda' LABELLED.csv"
+    page = html.unescape(Path("p.html").read_text())
+    (reason,) = results["model"]["preparation"]
+    assert reason.startswith("MPDA errs on ")
+    assert all(text in page for text in (reason, *commands))
+    assert call("fit", table, *QUICK, "--no-keep-samples", "--results", "r.json") == 0
+    (entry,) = read_results("r.json")["next"]
+    assert entry["command"].startswith("mpda transform iris.mpda NEW.csv")
+
+
 def test_search_prints_the_parameters_that_it_selected(table, capsys):
     words = ("--method", "lpfe", "--search", "--set", "n_neighbors=10", "--folds", "2", "--quiet")
     assert call("fit", table, "--label", "species", *words) == 0
@@ -117,9 +162,46 @@ def test_search_prints_the_parameters_that_it_selected(table, capsys):
     assert f"selected by cross-validation: alpha={fitted.alpha!r}" in streams.out
 
 
+def test_automatic_choice_is_reported(table, capsys):
+    words = ("--method", "auto", "--folds", "2", "--results", "r.json", "--report", "r.html")
+    assert call("fit", table, "--label", "species", *words) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    winner = re.search(
+        r"Cross-validation on all samples chose ([\w ]+), among LFDA, MPDA, PCA", out
+    )
+    assert winner
+    counts = re.search(r"The 2 folds that measure the error chose (.*?)\.", out)
+    assert sum(map(int, re.findall(r"\((\d)\)", counts[1]))) == 2
+    rows = re.findall(r"(PCA|shrinkage LDA|LFDA|MPDA) (\d+\.\d\d) (\d+\.\d\d) (\d)", out)
+    best = min(rows, key=lambda row: min(float(row[1]), float(row[2])))
+    assert {row[0] for row in rows} == {"PCA", "shrinkage LDA", "LFDA", "MPDA"}
+    assert winner[1].removesuffix(" refined") == best[0] == rows[0][0]
+    assert winner[1].endswith("refined") == (float(best[2]) < float(best[1]))
+    page = Path("r.html").read_text()
+    assert "iris.csv: auto" in page
+    assert "<dt>error of auto</dt>" in page
+    assert any("each refined or not" in text for text in read_results("r.json")["summary"])
+    assert call("fit", table, "--label", "species", "--method", "auto", "--set", "alpha=1") == 2
+    assert "--method auto compares several" in capsys.readouterr().err
+
+
+def test_refined_method_takes_parameters_of_both_stages(table, capsys):
+    values = ("--set", "estimator__alpha=0.3", "--set", "penalty=100", "--components", "2")
+    words = ("--method", "mpda-refined", "--report", "m.html", "--out", "m.mpda")
+    assert call("fit", table, "--label", "species", *words, *values) == 0
+    page = Path("m.html").read_text()
+    assert "<dt>error of MPDA refined</dt>" in page
+    assert 'id="patches"' in page
+    fitted = load("m.mpda")["mpda_refined"]
+    assert (fitted.penalty, fitted.estimator_.alpha) == (100, 0.3)
+    assert call("evaluate", "m.mpda", table) == 0
+    assert call("export", "m.mpda", "--matrix", "m.npy") == 0
+    np.testing.assert_allclose(np.load("m.npy"), fitted.components_)
+
+
 def test_model_without_neighbours_is_evaluated_by_leaving_one_out(table, capsys):
-    assert call("fit", table, *QUICK, "--no-neighbors") == 0
-    assert "%" not in capsys.readouterr().out
+    assert call("fit", table, *QUICK, "--no-keep-samples") == 0
+    assert "Error on samples" not in capsys.readouterr().out
     assert not hasattr(load("iris.mpda").steps[-1][1], "kneighbors")
     assert call("evaluate", "iris.mpda", table) == 0
     assert "among the other samples of the file" in capsys.readouterr().out
@@ -185,7 +267,7 @@ def test_evaluate_reports_errors_by_class_and_compares_with_a_limit(iris, capsys
     streams = capsys.readouterr()
     lines = [line.split() for line in streams.out.splitlines()]
     assert ["new", "25", "25", "100.00", "setosa"] in lines
-    assert "classes that the model does not know count as wrong: new" in streams.err
+    assert "have classes that the model does not know and count as wrong: new" in streams.err
     # One flower occurs twice, once in each half.
     assert "1 of 75 samples were used to fit the model; without them the error is" in streams.err
     assert Path("e.html").exists()
@@ -239,6 +321,9 @@ def test_compare_measures_all_methods_on_the_same_folds(table, capsys):
     assert [row["n_splits"] for row in rows] == [3, 3, 3]
     assert any(row["best"] for row in rows)
     assert "3-fold nested cross-validation" in Path("comparison/report.html").read_text()
+    best = min(rows[1:], key=lambda row: row["error"])["method"].lower()
+    (entry,) = read_results("comparison")["next"]
+    assert entry["command"] == f"mpda fit iris.csv --label species --method {best}"
 
 
 def test_comparison_continues_without_a_method_that_fails(table, capsys, monkeypatch):
@@ -257,7 +342,13 @@ def test_comparison_continues_without_a_method_that_fails(table, capsys, monkeyp
 def test_partition_writes_the_patch_of_every_sample(table, capsys):
     words = ("partition", table, "--label", "species", "--out", "p.csv", "--report", "p.html")
     assert call(*words) == 0
-    assert "150 samples in " in capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
+    frame = pd.read_csv(table)
+    fitted = ManifoldPartition().fit(frame.drop(columns="species").to_numpy(), frame["species"])
+    excess = 100 * (fitted.patch_linearity_.mean() - 1)
+    assert excess > 1
+    assert f"150 samples in {len(fitted.patch_sizes_)} patches" in text
+    assert f"on average {excess:.1f} % longer than the straight line" in text
     patches = pd.read_csv("p.csv")
     assert list(patches.columns) == ["row", "species", "patch"]
     assert patches.groupby("patch")["species"].nunique().max() == 1
@@ -299,6 +390,15 @@ MISTAKES = [
     ((*FIT, "--folds", "1"), 2, "--folds 1"),
     ((*FIT, "--folds", "99"), 1, "--folds 99: the largest class has 50 samples"),
     ((*FIT, "--image", "8"), 2, "--image must be"),
+    ((*FIT, "--text", "name"), 1, "--text: iris.csv has no column 'name'"),
+    ((*FIT, "--text", "species"), 2, "--text names the column of --label"),
+    ((*FIT, "--image", "²x²"), 2, "--image must be"),
+    ((*FIT, "--sheet", "May"), 2, "--sheet is for .xlsx files"),
+    ((*FIT, "--image", "2x2", "--one-hot"), 2, "--image is for tables of pixels"),
+    ((*FIT, "--fold", "3"), 2, "No such option: --fold"),
+    ((*FIT, "--folds", "x"), 2, "Invalid value for '--folds'"),
+    (("fit",), 2, "Missing argument 'DATA'. See mpda fit --help."),
+    (("fitt",), 2, "No such command 'fitt'"),
     ((*FIT, "--image", "8x8"), 1, "--image 8x8 does not match iris.csv: 4 features"),
     ((*FIT, "--out", "/dev/null/m"), 1, "/dev/null"),
     ((*FIT, "--out", "iris.csv"), 2, "iris.csv is an input file"),
@@ -307,7 +407,7 @@ MISTAKES = [
     (("fit", "names.csv", "--label", "y"), 1, "Every sample has a different label in 'y'"),
     (("fit", "equal.csv", "--label", "y"), 1, "All samples have the same features"),
     (("transform", "absent.mpda", "iris.csv", "--out", "z.csv"), 1, "absent.mpda"),
-    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 1, ".xls"),
+    (("transform", "iris.mpda", "iris.csv", "--out", "z.xls"), 2, ".xls"),
     (("transform", "broken.mpda", "iris.csv", "--out", "z.csv"), 1, "broken.mpda"),
     (("evaluate", "iris.mpda", "narrow.npz"), 1, "has 2 features, but the model was fitted with 4"),
     (("export", "iris.mpda"), 2, "--onnx FILE, --matrix"),
@@ -331,7 +431,8 @@ def test_mistake_is_one_line_and_an_exit_code(model, words, code, message, capsy
     assert message in " ".join(streams.err.split())
     assert "Traceback" not in streams.err
     assert streams.out == ""
-    assert streams.err.count("\n") == 1 or not streams.err.startswith("mpda: ")
+    assert streams.err.startswith("mpda: ")
+    assert streams.err.count("\n") == 1
     left = {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
     assert left == files
 
@@ -383,7 +484,7 @@ def test_output_of_a_method_does_not_enter_the_json(table, capsys):
     words = ("--method", "nca", "--set", "verbose=1", "--json")
     assert call("fit", table, *QUICK, *words) == 0
     streams = capsys.readouterr()
-    assert json.loads(streams.out)["model"]["method"] == "NeighborhoodComponentsAnalysis"
+    assert json.loads(streams.out)["model"]["method"] == "NCA"
     assert "NeighborhoodComponentsAnalysis" in streams.err
 
 
@@ -401,7 +502,10 @@ def test_progress_is_drawn_on_a_terminal(table):
         pass
     os.close(reader)
     assert done.returncode == 0
-    assert "6/6" in shown.decode(errors="replace")
+    text = shown.decode(errors="replace")
+    assert "fitting MPDA" in text
+    assert "measuring the error" in text
+    assert "100%" in text
     assert b"MPDA" in done.stdout
 
 
@@ -417,7 +521,7 @@ def test_missing_package_is_named():
     script = "import sys; sys.modules['typer'] = None; from mpda.__main__ import main; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 1
-    assert done.stderr == "The command line needs typer: pip install 'mpda[cli]'\n"
+    assert done.stderr == "mpda: the command line needs typer: pip install 'mpda[cli]'\n"
 
 
 def test_fit_imports_neither_experiments_nor_drawing_packages(table):
@@ -429,4 +533,203 @@ def test_fit_imports_neither_experiments_nor_drawing_packages(table):
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     modules = set(done.stdout.splitlines()[-1].split())
     assert "mpda.assessment" in modules
-    assert not modules & {"mpda.experiments", "matplotlib", "plotly", "onnx", "dask"}
+    assert not modules & {"mpda.experiments", "matplotlib", "onnx", "dask"}
+
+
+def test_predictions_are_those_of_the_nearest_samples(table, capsys):
+    frame = pd.read_csv(table)
+    train, test = frame.iloc[::2], frame.iloc[1::2].assign(name=lambda f: f.index)
+    train.to_csv("train.csv", index=False)
+    test.drop(columns="species").to_csv("new.csv", index=False)
+    assert call("fit", "train.csv", *QUICK, "--out", "m.mpda") == 0
+    capsys.readouterr()
+    assert call("predict", "m.mpda", "new.csv", "--k", "3", "--drop", "name") == 0
+    streams = capsys.readouterr()
+    found = pd.read_csv(io.StringIO(streams.out))
+    assert list(found.columns) == ["predicted", "distance", "agreement"]
+    model = load("m.mpda")
+    Z, Z_new = (
+        model[:-1].transform(f.drop(columns=["species"])) for f in (train, test[train.columns])
+    )
+    distances = np.linalg.norm(Z[:, None] - Z_new[None], axis=2)
+    for i, row in found.iterrows():
+        order = distances[:, i].argsort(kind="stable")
+        labels = train["species"].to_numpy()[order]
+        names, counts = np.unique(labels[:3], return_counts=True)
+        best = names[counts == counts.max()]
+        assert row["predicted"] == next(label for label in labels if label in best)
+        assert row["distance"] == pytest.approx(distances[order[0], i])
+        assert row["agreement"] == pytest.approx(np.mean(labels[:5] == row["predicted"]))
+    assert "75 samples" in streams.err
+
+
+def test_predictions_are_written_next_to_other_columns(table, capsys):
+    assert call("fit", table, *QUICK, "--out", "m.mpda") == 0
+    assert call("predict", "m.mpda", table, "--label", "species", "--out", "p.parquet") == 0
+    frame = pd.read_parquet("p.parquet")
+    assert list(frame.columns) == ["species", "predicted", "distance", "agreement"]
+    assert (frame["species"] == frame["predicted"]).all()  # the samples of the fit
+    np.testing.assert_allclose(frame["distance"], 0.0, atol=1e-6)
+    capsys.readouterr()
+    assert call("predict", "m.mpda", table, "--out", "p.csv", "--json") == 0
+    results = json.loads(capsys.readouterr().out)
+    assert sum(results["counts"].values()) == results["n_samples"] == 150
+    assert call("predict", "m.mpda", table, "--json") == 2
+    assert "--json needs --out" in capsys.readouterr().err
+    assert call("predict", "m.mpda", table, "--out", "p.npy") == 2
+    assert call("fit", table, *QUICK, "--no-keep-samples", "--out", "n.mpda") == 0
+    assert call("predict", "n.mpda", table) == 1
+    assert "keeps no samples to compare with" in capsys.readouterr().err
+
+
+def test_mapped_samples_go_to_standard_output(table, capsys):
+    assert call("fit", table, *QUICK, "--out", "m.mpda") == 0
+    capsys.readouterr()
+    assert call("transform", "m.mpda", table, "--label", "species") == 0
+    streams = capsys.readouterr()
+    frame = pd.read_csv(io.StringIO(streams.out))
+    features = pd.read_csv(table).drop(columns="species")
+    expected = load("m.mpda")[:-1].transform(features)
+    np.testing.assert_allclose(frame.drop(columns="species"), expected, rtol=1e-9)
+    assert "150 samples" in streams.err
+
+
+def test_groups_are_never_divided(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(30), 4)
+    X = 5.0 * rng.normal(size=(30, 3))[groups] + 0.1 * rng.normal(size=(120, 3))
+    kinds = np.array(["a", "b"])[rng.integers(0, 2, size=30)[groups]]
+    frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(kind=kinds, patient=groups)
+    frame.to_csv("t.csv", index=False)
+    words = ("t.csv", "--label", "kind", "--folds", "3", "--json")
+    errors = {}
+    for title, more in (("alone", ["--drop", "patient"]), ("grouped", ["--groups", "patient"])):
+        assert call("fit", *words, *more, "--out", "m.mpda") == 0
+        results = json.loads(capsys.readouterr().out)
+        assert load("m.mpda").n_features_in_ == 3
+        rows = {r["method"]: r["error"] for r in results["comparison"]["problems"][0]["rows"]}
+        errors[title] = rows["1-NN"], rows["MPDA"]
+    assert max(errors["alone"]) < 5.0  # the nearest sample is of the same patient
+    assert min(errors["grouped"]) > 20.0
+    assert call("compare", *words[:-1], "--groups", "patient", "--methods", "lda", "mpda") == 0
+    assert "there are 30 groups" in capsys.readouterr().err
+    assert call("fit", *words, "--groups", "patents") == 1
+    assert "Did you mean patient?" in capsys.readouterr().err
+    frame.assign(patient=groups % 2).to_csv("two.csv", index=False)
+    assert call("fit", "two.csv", *words[1:], "--groups", "patient") == 1
+    assert "3 folds are too many" in capsys.readouterr().err
+    frame.loc[3, "patient"] = np.nan
+    frame.to_csv("missing.csv", index=False)
+    assert call("fit", "missing.csv", *words[1:], "--groups", "patient") == 1
+    assert "1 rows have no group in 'patient', the first is row 4" in capsys.readouterr().err
+    np.savez("t.npz", X=X, y=kinds, patient=groups)
+    assert call("fit", "t.npz", "--folds", "3", "--groups", "patient") == 0
+    assert call("fit", "t.npz", "--folds", "3", "--groups", "doctor") == 1
+
+
+def test_values_far_outside_the_fit_are_named(table, capsys):
+    assert call("fit", table, *QUICK, "--out", "m.mpda") == 0
+    frame = pd.read_csv(table)
+    features = [name for name in frame.columns if name != "species"]
+    scaled = frame.copy()
+    scaled[features] *= 1000.0
+    scaled.to_csv("scaled.csv", index=False)
+    one = frame.copy()
+    one.loc[7, features[1]] = 1e6
+    one.to_csv("one.csv", index=False)
+    capsys.readouterr()
+    for words in (("evaluate",), ("predict", "--out", "p.csv"), ("transform", "--out", "t.csv")):
+        assert call(words[0], "m.mpda", "scaled.csv", *words[1:]) == 0
+        note = "150 of 150 samples have values far outside the range of the fit"
+        assert note in capsys.readouterr().err
+        assert call(words[0], "m.mpda", "one.csv", *words[1:]) == 0
+        message = capsys.readouterr().err
+        assert "1 of 150 samples have values far outside" in message
+        assert f"in {features[1]!r};" in message
+        assert call(words[0], "m.mpda", table, *words[1:]) == 0
+        assert "far outside" not in capsys.readouterr().err
+
+
+def test_samples_of_unknown_classes_are_counted(table, capsys):
+    frame = pd.read_csv(table)
+    frame[frame["species"] != "virginica"].to_csv("two.csv", index=False)
+    assert call("fit", "two.csv", *QUICK, "--out", "m.mpda") == 0
+    capsys.readouterr()
+    assert call("evaluate", "m.mpda", table) == 0
+    assert "50 of 150 samples have classes that the model does not know" in capsys.readouterr().err
+
+
+def test_precision_of_an_exported_graph(table, capsys):
+    pytest.importorskip("onnx", reason="onnx is not installed")
+    frame = pd.read_csv(table)
+    frame.insert(0, "time", 1.7e9 + 60.0 * frame["petal length (cm)"])
+    frame[["time", "sepal width (cm)", "species"]].to_csv("t.csv", index=False)
+    assert call("fit", "t.csv", *QUICK, "--out", "m.mpda") == 0
+    assert call("export", "m.mpda", "--onnx", "m.onnx") == 1
+    assert "--precision double" in capsys.readouterr().err
+    assert call("export", "m.mpda", "--onnx", "m.onnx", "--precision", "double") == 0
+    assert Path("m.onnx").exists()
+
+
+def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, monkeypatch):
+    words = ("fit", table, "--label", "species", "--folds", "3")
+    results = {}
+    for rule in ("fewest", "best"):
+        assert call(*words, "--select", rule, "--results", "r.json") == 0
+        out = " ".join(capsys.readouterr().out.split())
+        error = re.search(r"the folds that chose them have an error of (\d+\.\d\d) %", out)
+        results[rule] = read_results("r.json")["model"]["n_components"], float(error[1])
+        assert "This is optimistic." in out
+    assert results["fewest"][0] <= results["best"][0]
+    measure = fitting.measure_errors
+
+    def change(*arguments):
+        measured = measure(*arguments)
+        for row in measured.rows:
+            if row["method"] == "MPDA":
+                row["cv_dimension"] = max(row["dimensions"])
+        return measured
+
+    monkeypatch.setattr(fitting, "measure_errors", change)
+    assert call(*words, "--components", "1") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "The folds chose 4 to 4 components, the model has 1" in out
+    assert "optimistic" not in out  # nothing was chosen
+
+
+def test_error_on_a_separate_table(table, capsys):
+    frame = pd.read_csv(table)
+    frame.iloc[::2].to_csv("train.csv", index=False)
+    # Columns in another order, and one that is no feature.
+    test = frame.iloc[1::2].assign(id=range(75))
+    test[test.columns[::-1]].to_csv("test.csv", index=False)
+    words = ("fit", "train.csv", *QUICK, "--test", "test.csv", "--results", "r.json")
+    assert call(*words, "--out", "m.mpda") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    model = load("m.mpda")
+    features = test[model.feature_names_in_]
+    n_wrong = int((model.predict(features) != test["species"]).sum())
+    text = "test.csv: The nearest neighbour among the samples of the fit has the wrong class for "
+    assert f"{text}{n_wrong} of 75 samples" in out
+    assert any(
+        text.startswith("test.csv: The nearest") for text in read_results("r.json")["summary"]
+    )
+    assert call("fit", "train.csv", *QUICK, "--test", "train.csv") == 0
+    assert "75 of 75 samples were used to fit the model" in capsys.readouterr().err
+    assert call("fit", "train.csv", *QUICK, "--test", "test.csv", "--no-keep-samples") == 2
+    assert call("fit", "train.csv", *QUICK, "--test", "none.csv") == 1
+    test.drop(columns=model.feature_names_in_[0]).to_csv("short.csv", index=False)
+    assert call("fit", "train.csv", *QUICK, "--test", "short.csv") == 1
+    assert "has no column" in capsys.readouterr().err
+
+
+def test_tables_with_decimal_commas(table, capsys):
+    frame = pd.read_csv(table)
+    frame.to_csv("comma.csv", sep=";", decimal=",", index=False, encoding="latin-1")
+    assert call("fit", "comma.csv", *QUICK) == 1
+    assert "--decimal ," in capsys.readouterr().err
+    words = ("--decimal", ",", "--encoding", "latin-1")
+    assert call("fit", "comma.csv", *QUICK, *words, "--out", "m.mpda") == 0
+    assert call("evaluate", "m.mpda", "comma.csv", *words) == 0
+    assert call("fit", "comma.csv", *QUICK, "--decimal", ";") == 2

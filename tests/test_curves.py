@@ -26,6 +26,11 @@ def test_nearest_neighbors_equal_those_of_loops(monkeypatch, first, kind):
         Z, Z_test = Z * weights, Z_test * weights
     scale = {"huge": 2.0**700, "tiny": 2.0**-700}.get(kind, 1.0)
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)  # several blocks for few samples
-    nearest = module.nearest_by_dimension(scale * Z, scale * Z_test, first)
+    monkeypatch.setattr(module, "_BLOCK_ROWS", 3)
+    Z_scaled, Z_test_scaled = scale * Z, scale * Z_test
+    if first == 1:
+        nearest = module.nearest_by_dimension(Z_scaled, Z_test_scaled)
+    else:
+        nearest = module.nearest_by_numbers(Z_scaled, Z_test_scaled, range(first, r + 1))
     squares = np.cumsum((Z_test[:, None] - Z) ** 2, axis=2)[:, :, first - 1 :]
     np.testing.assert_array_equal(nearest, squares.argmin(axis=1).T)

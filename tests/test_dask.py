@@ -7,10 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import parallel_config
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 
-from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition
+from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition, NeighborhoodRefinement
 from mpda.model_selection import DiscriminantSearchCV
 
 da = pytest.importorskip("dask.array", reason="needs mpda[dask]")
@@ -170,6 +172,39 @@ def test_pipeline_with_gram_pca_equals_that_of_numpy(client):
         np.testing.assert_allclose(mapped, expected, atol=1e-7 * np.abs(expected).max())
     with pytest.raises(TypeError, match="kind"):
         pipeline.fit(samples, "kind")
+
+
+def test_refinement_of_a_map_that_the_cluster_fitted(client):
+    X, y = digits()
+    frame = dd.from_pandas(as_frame(X, y), npartitions=4)
+    refine = NeighborhoodRefinement(LFDA(5, alpha=0.1), max_iter=2, n_rounds=2)
+    expected = clone(refine).fit(X, y)
+    for model in (
+        clone(refine).fit(as_lazy(X), as_lazy(y)),
+        clone(refine).fit(frame, "kind"),
+    ):
+        assert_close(model.components_, expected.components_, rtol=1e-4)
+        assert_close(model.start_components_, expected.start_components_)
+    np.testing.assert_allclose(
+        model.transform(frame.drop(columns="kind")).compute(), expected.transform(X), atol=1e-4
+    )
+
+
+def test_refinement_draws_the_same_samples_for_any_blocks(client):
+    X, y = digits()
+    pipeline = make_pipeline(GramPCA(20), LFDA(5, alpha=0.1))
+    refine = NeighborhoodRefinement(pipeline, max_queries=300, max_iter=2, n_rounds=2)
+    first, second = (
+        clone(refine).fit(as_lazy(X, chunks), as_lazy(y, chunks)) for chunks in (100, 170)
+    )
+    assert_close(first.components_, second.components_, rtol=1e-4)
+    # The refinement saw the drawn samples and no others.
+    rows = np.sort(np.random.RandomState(0).choice(len(y), 300, replace=False))
+    features = first.earlier_steps.transform(X[rows])
+    frozen = FrozenEstimator(first.estimator_[-1])
+    alone = NeighborhoodRefinement(frozen, max_iter=2, n_rounds=2).fit(features, y[rows])
+    assert_close(first.components_, alone.components_, rtol=1e-4)
+    np.testing.assert_allclose(first.transform(as_lazy(X)).compute(), first.transform(X), atol=1e-8)
 
 
 def test_partial_fit_adds_classes_from_the_cluster(client):

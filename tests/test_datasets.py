@@ -169,7 +169,9 @@ def serve(monkeypatch):
     def serve(X, labels):
         def fetch_openml(*, data_id, **options):
             requests.append(data_id)
-            return Bunch(data=X.astype(float), target=np.array(labels, dtype=object))
+            names = [f"column {i}" for i in range(X.shape[1])]
+            target = np.array(labels, dtype=object)
+            return Bunch(data=X.astype(float), target=target, feature_names=names)
 
         monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch_openml)
         return requests
@@ -187,6 +189,8 @@ def test_openml_is_asked_once_and_then_the_cache(serve, add_entry, tmp_path, cap
     assert "Downloading OpenML, data set 7" in capsys.readouterr().err
     np.testing.assert_array_equal(load("toy")[0], X)
     assert requests == [7]
+    expected = [f"column {i}" for i in range(5)], [str(label) for label in range(1, 12)]
+    assert column_names("toy") == expected
     assert [path.name for path in (tmp_path / "cache").iterdir()] == ["toy.npz"]
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("MPDA_CACHE", str(tmp_path / "file" / "deep"))

@@ -194,7 +194,7 @@ def test_unit_is_one_if_the_within_graph_has_no_edges():
     np.testing.assert_allclose(lambdas, lambdas[0], rtol=1e-9)
 
 
-def test_anchors_give_the_within_form_of_the_patch_means():
+def test_anchors_join_samples_to_the_means_of_their_patches():
     X, y = unequal_classes(11, sizes=(40, 30), duplicates=0)
     k, gamma, alpha, beta = 3, 0.4, 0.2, 0.3
     model = MPDA(
@@ -203,8 +203,12 @@ def test_anchors_give_the_within_form_of_the_patch_means():
     patch = model.patch_labels_
     means = np.array([X[patch == p].mean(axis=0) for p in range(patch.max() + 1)])
     bases = patch_bases(X, patch, 0.95)
-    W = oracles.within_graph(means, model.patch_classes_, k)
-    S = oracles.within_form(means, W, np.arange(len(means)), bases, gamma)
+    n, n_patches = len(X), len(means)
+    W = np.zeros((n + n_patches, n + n_patches))
+    W[np.arange(n), n + patch] = W[n + patch, np.arange(n)] = 1.0
+    W[n:, n:] = oracles.within_graph(means, model.patch_classes_, k)
+    patches = np.concatenate([patch, np.arange(n_patches)])
+    S = oracles.within_form(np.concatenate([X, means]), W, patches, bases, gamma)
     between = oracles.between_form(X, y, k, False)
     values = oracles.solve_pencil(between, S, alpha, beta)[0][: len(model.eigenvalues_)]
     np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-9)

@@ -2,12 +2,20 @@
 
 import json
 import re
+import shlex
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from command_calls import call
+from mpda.cli.experiment_commands import ExperimentName
+from mpda.cli.plain_text import format_plain
+from mpda.exceptions import ReproductionError
 from mpda.experiments import (
+    EXPERIMENTS,
     ExperimentOptions,
     digits_demo,
     paper_experiments,
@@ -39,7 +47,7 @@ def test_experiments_write_tables_and_figures(tmp_path):
     )
     for name, files in (
         ("table2", {"table2.md", "table2.csv"}),
-        ("dimension", {"dimension.png", "dimension.svg"}),
+        ("dimension", {f"dimension{end}" for end in (".png", ".svg", "-paper.png", "-paper.svg")}),
         ("table1", {"table1.md"}),
         ("partition", {"partition.png", "partition.svg", "partition.md"}),
     ):
@@ -52,6 +60,18 @@ def test_experiments_write_tables_and_figures(tmp_path):
     assert "`mpda reproduce table2 --datasets digits --methods 1-NN PCA LDA --splits 2`" in text
     assert "numpy" in text
     assert len(read_rows(tmp_path / "rows.jsonl")) == 6
+
+
+def test_ranks_are_drawn_for_each_group_of_methods(tmp_path, few_digits):
+    settings = ExperimentOptions(
+        tmp_path, problems=["digits", "vehicle"], methods=["1-NN", "PCA", "LDA"], n_splits=2
+    )
+    with pytest.raises(ReproductionError, match="two data sets"):
+        reproduce("ranks", replace(settings, problems=["digits"]))
+    result = reproduce("ranks", settings)
+    assert {path.name for path in result.files} == {"ranks.png", "ranks.svg", "ranks.md"}
+    assert "## Methods of the paper" in result.text
+    assert "## Methods with the same search" not in result.text  # fewer than two of them were run
 
 
 def test_sensitivity_varies_every_parameter(tmp_path, few_digits, monkeypatch):
@@ -76,12 +96,20 @@ def test_patch_finds_the_tangent_where_two_neighbours_do_not():
 
 @pytest.mark.parametrize(
     "words",
-    ["--datasets digits table2 --methods lda,1-NN", "--methods=LDA 1-nn table2 --datasets digits"],
+    [
+        "--datasets digits table2 --methods lda,1-NN",
+        "--methods=LDA 1-nn table2 --datasets digits",
+        "--datasets digits table2 --methods 'lda 1-nn'",
+    ],
 )
 def test_reproduce_accepts_lists_with_spaces_and_commas(words, tmp_path, capsys):
-    assert call("reproduce", *words.split(), "--splits", "1", "--out", tmp_path) == 0
+    assert call("reproduce", *shlex.split(words), "--splits", "1", "--out", tmp_path) == 0
     streams = capsys.readouterr()
-    assert streams.out.count("| 1-NN |") == 2  # one row in each of two tables of errors
+    # One row in each of two tables of errors, aligned for people; the file has Markdown.
+    assert len(re.findall(r"^1-NN +\d+\.\d\d \(64\.0\)", streams.out, re.MULTILINE)) == 2
+    assert "|" not in streams.out
+    assert "**" not in streams.out
+    assert (tmp_path / "table2.md").read_text().count("| 1-NN |") == 2
     assert "2/2 tasks" in streams.err
 
 
@@ -155,3 +183,41 @@ def test_datasets_are_listed_and_written(tmp_path, capsys):
     assert entries["digits"]["checksum"] == DATASETS["digits"].checksum
     assert call("datasets", "digits", "--out", tmp_path / "d.npy") == 0
     assert np.load(tmp_path / "d.npy").shape == (1797, 65)
+
+
+def test_written_data_sets_keep_their_names(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert call("datasets", "wine", "--out", "wine.csv") == 0
+    header, first = Path("wine.csv").read_text().splitlines()[:2]
+    assert header.startswith("label,alcohol,malic_acid")
+    assert first.startswith("class_0,14.23")
+    rng = np.random.default_rng(0)
+    X, codes = rng.normal(size=(846, 18)), np.arange(846) % 4
+    names = np.array(["bus", "opel", "saab", "van"])
+    features = np.array([f"angle {i}" for i in range(18)])
+    np.savez("vehicle.npz", X=X, y=codes, names=names, features=features)
+    words = ("datasets", "vehicle", "--data", tmp_path, "--out", "vehicle.csv")
+    assert call(*words) == 0
+    frame = pd.read_csv("vehicle.csv")
+    assert frame.columns.tolist() == ["label", *features]
+    assert frame["label"].tolist() == names[codes].tolist()
+    np.savez("vehicle.npz", X=X, y=codes + 1)  # numbers are names, too
+    assert call(*words) == 0
+    assert pd.read_csv("vehicle.csv")["label"].tolist() == (codes + 1).tolist()
+
+
+def test_markdown_becomes_aligned_text():
+    text = "Bold: best.\n\n## Errors\n\n| a | long title |\n| --- | --- |\n| **1.5** |  |\n"
+    lines = format_plain(f"{text}| 2 | x |\n\n- {'word ' * 30}").splitlines()
+    assert lines[:7] == [
+        *("*: best.", "", "Errors", "------", ""),
+        *("a      long title", "1.5 *"),
+    ]
+    assert lines[7] == "2      x"
+    assert lines[9].startswith("- word")
+    assert lines[10].startswith("  word")
+    assert max(map(len, lines)) <= 96
+
+
+def test_every_experiment_is_a_command():
+    assert [name.value for name in ExperimentName] == list(EXPERIMENTS)

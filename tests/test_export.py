@@ -5,11 +5,13 @@ import json
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -35,11 +37,15 @@ def make_small(kind):
 METHODS = [
     make_small(kind)
     for kind in (getattr(mpda, name) for name in mpda.__all__)
-    if inspect.isclass(kind) and hasattr(kind, "transform")
+    if inspect.isclass(kind) and hasattr(kind, "inverse_transform")  # linear ones
 ]
 MAPS = [
     *METHODS,
     mpda.MPDA(2, n_neighbors=4, eigenvalue_power=0.5),
+    mpda.NeighborhoodRefinement(
+        make_pipeline(StandardScaler(), PCA(4), mpda.LFDA(2, n_neighbors=4))
+    ),
+    mpda.NeighborhoodRefinement(FrozenEstimator(PCA(3).fit(X))),
     PCA(3),
     PCA(3, whiten=True),
     LinearDiscriminantAnalysis(n_components=1),
@@ -170,7 +176,9 @@ def run():
     def evaluate(path, samples):
         session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
-        arrays = session.run(None, {"X": np.asarray(samples, dtype=np.float32)})
+        (source,) = session.get_inputs()
+        dtype = np.float64 if "double" in source.type else np.float32
+        arrays = session.run(None, {"X": np.asarray(samples, dtype=dtype)})
         return dict(zip(names, arrays, strict=True))
 
     return evaluate
@@ -180,18 +188,17 @@ SINGLE = NEW.astype(np.float32)
 
 
 @for_each_map
-@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("precision", ["mixed", "double", "single"])
 def test_graph_is_the_transform(model, precision, run, tmp_path):
     model = clone(model).fit(X, Y)
     path = export_onnx(model, tmp_path / "map.onnx", precision=precision)
     assert path == tmp_path / "map.onnx"
     outputs = run(path, SINGLE)
     assert list(outputs) == ["transformed"]
-    assert outputs["transformed"].dtype == np.float32
+    assert outputs["transformed"].dtype == (np.float64 if precision == "double" else np.float32)
     expected = transform(model, SINGLE.astype(float))
-    assert largest_error(outputs["transformed"], expected) < (
-        2e-7 if precision == "double" else 1e-5
-    )
+    limit = {"mixed": 2e-7, "double": 1e-11, "single": 1e-5}[precision]
+    assert largest_error(outputs["transformed"], expected) < limit
 
 
 def test_mean_that_is_large_relative_to_the_spread(run, tmp_path):
@@ -204,6 +211,30 @@ def test_mean_that_is_large_relative_to_the_spread(run, tmp_path):
         assert largest_error(run(path, new)["transformed"], expected) < 1e-5
 
 
+def test_columns_that_single_precision_cannot_hold_are_refused(run, tmp_path):
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(200, 5))
+    classes = (u[:, 0] > 0).astype(int)
+    far = u * [60.0, 0.1, 0.1, 0.1, 0.1] + [1.7e9, 0.0, 0.0, 0.0, 0.0]
+    model = make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4), NEAREST)
+    model.fit(far, classes)
+    rounded = far.astype(np.float32).astype(float)
+    assert np.mean(model.predict(rounded) != classes) > 0.05
+    for precision in ("mixed", "single"):
+        for neighbors in (False, True):
+            with pytest.raises(ValueError, match=r"float32 does not hold column 0 precisely"):
+                export_onnx(model, tmp_path / "m.onnx", precision=precision, neighbors=neighbors)
+    path = export_onnx(model, tmp_path / "m.onnx", precision="double", neighbors=True)
+    np.testing.assert_array_equal(run(path, far)["label"], model.predict(far))
+    named = pd.DataFrame(far, columns=["time", *"abcd"])
+    model = clone(model).fit(named, classes)
+    with pytest.raises(ValueError, match="float32 does not hold 'time' precisely"):
+        export_onnx(model, tmp_path / "m.onnx")
+    huge = make_pipeline(mpda.LFDA(2, n_neighbors=4), NEAREST).fit(1e60 * X, Y)
+    with pytest.raises(ValueError, match="float32 does not hold"):
+        export_onnx(huge, tmp_path / "m.onnx")
+
+
 CLASSIFIERS = [
     make_pipeline(StandardScaler(), mpda.MPDA(2, n_neighbors=4), NEAREST),
     DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3),
@@ -212,7 +243,7 @@ CLASSIFIERS = [
 
 
 @pytest.mark.parametrize("model", CLASSIFIERS, ids=[str(i) for i in range(len(CLASSIFIERS))])
-@pytest.mark.parametrize("precision", ["double", "single"])
+@pytest.mark.parametrize("precision", ["mixed", "double", "single"])
 def test_labels_equal_those_of_the_classifier(model, precision, run, tmp_path):
     model = clone(model).fit(X, Y)
     path = export_onnx(model, tmp_path / "m.onnx", neighbors=True, precision=precision)
@@ -250,7 +281,7 @@ def test_classifiers_that_cannot_be_exported(tmp_path):
     ):
         with pytest.raises(TypeError, match="neighbors=True needs a DiscriminantSearchCV"):
             export_onnx(clone(model).fit(X, y), path, neighbors=True)
-    with pytest.raises(ValueError, match="precision must be one of 'double', 'single', got 'half'"):
+    with pytest.raises(ValueError, match="precision must be one of 'mixed', 'single', 'double'"):
         export_onnx(PCA(2).fit(X), path, precision="half")
     assert not path.exists()
 

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.linalg import eigh
+from scipy.linalg import eigh, expm
 from scipy.sparse import coo_array, csr_array
 
 import oracles
@@ -151,3 +151,44 @@ def test_a_callable_receives_copies():
     fitted = GraphDiscriminant(overwriting, "fisher").fit(X, Y)
     assert np.unique(Y).size == 3
     same_rows(GraphDiscriminant().fit(X, Y), fitted)
+
+
+@pytest.mark.parametrize("scale", [1.0, 5.0, 20.0])
+def test_exponential_solves_the_problem_of_matrix_exponentials(scale):
+    X, y = bent_classes()
+    plain = GraphDiscriminant().fit(X, y)
+    A, B = (scatter(X, y) for scatter in (between_scatter, within_scatter))
+    s = scale * np.trace(B) / X.shape[1]
+    values, vectors = eigh(expm(A / s), expm(B / s))
+    model = GraphDiscriminant(exponential=True, exponential_scale=scale, n_components=3).fit(X, y)
+    expected = values[::-1][:3] / values[-1]
+    np.testing.assert_allclose(model.eigenvalues_, expected, rtol=1e-6, atol=1e-12)
+    for row, vector in zip(model.components_, vectors[:, ::-1].T, strict=False):
+        cosine = row @ vector / np.linalg.norm(row) / np.linalg.norm(vector)
+        assert abs(cosine) == pytest.approx(1.0, abs=1e-8)
+    assert model.residual_ < 1e-10
+    assert len(plain.components_) == 2
+
+
+def test_exponential_needs_no_ridge_and_no_units():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 60)), np.arange(30) % 3  # a singular within scatter
+    model = GraphDiscriminant(exponential=True, n_components=2).fit(X, y)
+    scaled = GraphDiscriminant(exponential=True, n_components=2).fit(1000.0 * X, y)
+    np.testing.assert_allclose(scaled.eigenvalues_, model.eigenvalues_, rtol=1e-8)
+    large = GraphDiscriminant(exponential=True, exponential_scale=1e-3).fit(X, y)
+    assert np.isfinite(large.components_).all()
+    with pytest.raises(ValueError, match="exponential_scale"):
+        GraphDiscriminant(exponential=True, exponential_scale=0.0).fit(X, y)
+    with pytest.raises(TypeError, match="exponential"):
+        GraphDiscriminant(exponential="yes").fit(X, y)
+
+
+def within_scatter(X, y):
+    residuals = np.concatenate([X[y == c] - X[y == c].mean(axis=0) for c in np.unique(y)])
+    return residuals.T @ residuals
+
+
+def between_scatter(X, y):
+    offsets = X - X.mean(axis=0)
+    return offsets.T @ offsets - within_scatter(X, y)

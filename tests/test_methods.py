@@ -6,14 +6,18 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import mpda
 import oracles
 from cases import apart, bent_classes, largest_angle, lda_subspace, same_rows, unequal_classes
-from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, MPDA, GraphDiscriminant
-from mpda.exceptions import SmallClassWarning
+from mpda import LFDA, LLTSA, LPFE, LSDA, MFA, MPDA, PMPDA, GraphDiscriminant
+from mpda.exceptions import FeatureScaleWarning, SmallClassWarning
 from mpda.model_selection.methods import METHODS, method
 
 # Data and settings have small classes and few iterations on purpose; both warnings are tested
@@ -22,7 +26,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
-ESTIMATORS = {entry.name: entry.estimator for entry in METHODS if entry.is_ours}
+# Refined methods have tests of their own.
+SINGLE_STAGE = [entry for entry in METHODS if not entry.start]
+ESTIMATORS = {entry.name: entry.estimator for entry in SINGLE_STAGE if entry.is_ours}
 ESTIMATORS["GraphDiscriminant"] = GraphDiscriminant
 MAXIMISING = ["MFA", "LSDA", "LFDA", "GraphDiscriminant"]
 MINIMISING = ["LLTSA", "LPFE"]
@@ -165,7 +171,7 @@ def test_fit_many_equals_single_fits(name):
     assert fits == {(i, r) for i in range(len(points)) for r in range(1, n_components + 1)}
 
 
-@pytest.mark.parametrize("entry", [m for m in METHODS if m.is_ours], ids=lambda m: m.name)
+@pytest.mark.parametrize("entry", [m for m in SINGLE_STAGE if m.is_ours], ids=lambda m: m.name)
 def test_components_have_the_published_scale(entry):
     fitted = entry.estimator().fit(X, Y)
     rows, centred = fitted.components_, X - X.mean(axis=0)
@@ -188,16 +194,18 @@ def test_method_list_is_consistent():
     names = [entry.name for entry in METHODS]
     assert len(set(names)) == len(names)
     assert {"PCA", "LDA"} < set(names)
-    others = {"ManifoldPartition", "GraphDiscriminant", "GramPCA"}  # PCA stands for the last
+    # PCA stands for GramPCA, and refinements have the names of their starts.
+    others = {"ManifoldPartition", "GraphDiscriminant", "GramPCA", "NeighborhoodRefinement"}
+    others |= {"TSIMR", "PFE"}  # without labels
     classes = {name for name in mpda.__all__ if inspect.isclass(getattr(mpda, name))}
     assert classes - others <= set(names)
     for entry in METHODS:
-        parameters = inspect.signature(entry.estimator).parameters
+        parameters = entry.make().get_params()
         assert set(entry.grid) <= set(parameters)
         assert set(entry.published) | set(entry.always) <= set(parameters)
         assert not set(entry.published_grid()) & set(entry.published)
         for point in list(ParameterGrid({k: list(v) for k, v in entry.grid.items()}))[:2]:
-            entry.estimator(**{**entry.always, **entry.published, **point}).fit(X, Y)
+            entry.make(**{**entry.always, **entry.published, **point}).fit(X, Y)
     assert method("LFDA").estimator is LFDA
     with pytest.raises(ValueError, match=r"method must be one of PCA, LDA, .* got 'TSNE'"):
         method("TSNE")
@@ -242,6 +250,28 @@ def test_no_method_allocates_a_matrix_of_all_pairs():
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 0.6 * n * n * 8, type(estimator).__name__
+
+
+def test_features_of_very_different_scales_are_named_at_the_line_of_the_fit():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MPDA().fit(X, y)
+        MPDA().fit(X * [1.0, 1.0, 100.0, 1.0], y)
+    far = X * [1.0, 1.0, 1e4, 1.0]
+    message = r"petal length \(cm\) spread more than 1000 times as wide as those of feature petal"
+    with pytest.warns(FeatureScaleWarning, match=message) as caught:
+        MPDA(n_components=1).fit(far, y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    with pytest.warns(FeatureScaleWarning, match="feature 2 spread more than 1000 times"):
+        PMPDA(n_components=1).fit(far.to_numpy(), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        # Constant features have no scale, and those of PCA, which are centred, are no units.
+        MPDA().fit(np.column_stack([X, np.ones(150)]), y)
+        MPDA(n_components=1).fit(PCA().fit_transform(far), y)
+        make_pipeline(StandardScaler(), MPDA()).fit(far, y)
 
 
 @pytest.mark.parametrize("estimator", [MPDA(), LFDA(), MFA(), LPFE(), GraphDiscriminant("local")])

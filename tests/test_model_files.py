@@ -12,16 +12,21 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
+    OneHotEncoder,
     RobustScaler,
     StandardScaler,
 )
@@ -36,12 +41,15 @@ from mpda.model_selection import DiscriminantSearchCV
 X, Y = bent_classes()
 NAMES = np.array(["ash", "birch", "yew"])
 GRID = {"n_neighbors": [4, 6], "alpha": [0.1, 1.0]}
+ONE_HOT = ("text", OneHotEncoder(handle_unknown="ignore", sparse_output=False), [0])
 SMALL = {"n_neighbors": 4, "partition_neighbors": 4, "max_patch_size": 6}
 
 
 def make_small(kind):
     """Return an estimator whose parameters suit the small samples."""
     names = inspect.signature(kind).parameters
+    if "tangent_dimension" in names and "max_patch_size" not in names and "alpha" not in names:
+        return kind(n_neighbors=40)  # a graph of one part
     return kind(**{name: value for name, value in SMALL.items() if name in names})
 
 
@@ -61,6 +69,8 @@ MODELS = [
         selection="pooled",
         scoring="f1_macro",
     ),
+    mpda.NeighborhoodRefinement(make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4))),
+    mpda.NeighborhoodRefinement(FrozenEstimator(PCA(2).fit(X))),
     StandardScaler(),
     MinMaxScaler((-1, 1)),
     RobustScaler(),
@@ -72,6 +82,9 @@ MODELS = [
     KNeighborsClassifier(1, algorithm="ball_tree", metric="manhattan"),
     make_pipeline(StandardScaler(), PCA(4), mpda.MPDA(3, n_neighbors=4), KNeighborsClassifier(1)),
     Pipeline([("nothing", "passthrough"), ("map", mpda.LFDA(2, n_neighbors=4))]),
+    make_pipeline(SimpleImputer(strategy="median"), mpda.LFDA(2, n_neighbors=4)),
+    ColumnTransformer([ONE_HOT, ("numbers", SimpleImputer(strategy="median"), [1, 2])]),
+    ColumnTransformer([ONE_HOT, ("numbers", "passthrough", ["b", "c"])]),
     make_pipeline(Nystroem(n_components=20, random_state=0), mpda.LFDA(2, n_neighbors=4)),
 ]
 IDS = [f"{i}-{type(model).__name__}" for i, model in enumerate(MODELS)]
@@ -120,7 +133,9 @@ def test_model_is_restored(model, tmp_path):
     assert repr(load(save_to(tmp_path, clone(model)))) == repr(model)
 
 
-@pytest.mark.parametrize("path", [p for p in ESTIMATORS if "cluster:" in p or "Transformer" in p])
+@pytest.mark.parametrize(
+    "path", [p for p in ESTIMATORS if "cluster:" in p or "NeighborsTransformer" in p]
+)
 def test_parameters_may_hold_clusterers_and_neighbour_transformers(path, tmp_path):
     model = mpda.MPDA(partition=import_object(path)())
     assert repr(load(save_to(tmp_path, model))) == repr(model)
@@ -155,6 +170,7 @@ VALUES = {
     "objects": np.array([["a", 1], [None, 2.5]], dtype=object),
     "lists": np.array([[1, 2], None, (3,)], dtype=object),
     "masked": np.ma.MaskedArray([1.0, 2.0], [True, False]),
+    "types": [slice(1, None, 2), np.dtype("f4"), np.dtype(object), np.float32, np.int64],
     "strided": np.arange(40.0).reshape(4, 10)[::-1, 2:5],
     "fortran": np.asfortranarray(np.arange(12.0).reshape(3, 4)),
     "empty": np.zeros((0, 3), dtype=np.float32),
@@ -204,6 +220,11 @@ REFUSED = {
         mpda.GraphDiscriminant(lambda X, y: X),
         "GraphDiscriminant.within is a builtins.function",
     ),
+    "wrapped function": (
+        FunctionTransformer(np.log),
+        r"FunctionTransformer\.func is a numpy\.ufunc",
+    ),
+    "type": (scaler_with(int), r"value_ is a builtins\.type"),
     "generator": (
         mpda.MPDA(partition=KMeans(2, random_state=np.random.RandomState(0))),
         r"MPDA\.partition\.random_state is a .*RandomState.*an integer as random_state",
@@ -267,7 +288,10 @@ def test_truncated_or_changed_file_is_refused(file):
     assert_refused(file)
     file.write_bytes(content)
     path = rewrite(file, lambda document: document.update(version=3))
-    assert_refused(path, "mpda model 3.*newer")
+    assert_refused(path, r"newer than this version of mpda \(format 3, this one reads 2\)")
+    path = rewrite(file, lambda document: document.update(version=1))
+    assert_refused(path, r"older than this version of mpda \(format 1, now 2\): fit and save")
+    rewrite(file, lambda document: document.update(version=2))
     path = rewrite(file, lambda document: document.update(notes="0" * 10**6), zipfile.ZIP_DEFLATED)
     assert_refused(path, "too large when unpacked")
 
@@ -279,7 +303,10 @@ def test_foreign_file_is_refused(tmp_path):
         assert_refused(path, "not a model file")
     with path.open("wb") as file:
         np.savez(file, X=X)
-    assert_refused(path, "is not a model file of mpda")
+    assert_refused(path, "is a zip archive, but no model file: it has no model.json")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", "{}")  # of version 1
+    assert_refused(path, "older than this version of mpda")
 
 
 def step_attributes(document, number):

@@ -107,6 +107,15 @@ def test_a_class_cannot_be_extended_but_a_call_can_be_repeated(method):
         model.partial_fit(X[y > 1], y[y > 1])  # class 2 is repeated, 3 and 4 are new
     np.testing.assert_array_equal(model.components_, before)
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+    # A third call knows the classes of the first and of the second.
+    model.partial_fit(X[y == 3], y[y == 3])
+    for label in (0, 3):
+        with pytest.raises(ValueError, match=rf"classes of an earlier call: \[{label}\]"):
+            model.partial_fit(X[y == label][5:], y[y == label][5:])
+    before = model.components_.copy()
+    model.partial_fit(X[y == 3], y[y == 3])
+    np.testing.assert_array_equal(model.components_, before)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize(

@@ -203,3 +203,17 @@ def test_tiny_classes_have_patches(max_patch_size, name):
 def test_rules_are_values():
     rule = PartitionRule("auto", 10)
     assert pickle.loads(pickle.dumps(rule)) == rule
+
+
+@pytest.mark.parametrize("partition", ["geodesic", "euclidean", "tree"])
+def test_patches_do_not_depend_on_the_order_of_samples(partition):
+    """Two sides of equal R N are frequent in small classes; the seed nearer to the patch wins."""
+    rng = np.random.default_rng(0)
+    for _ in range(340):
+        n, d = rng.integers(11, 30), rng.integers(2, 6)
+        X, y = rng.normal(size=(n, d)), np.zeros(n, dtype=int)
+        order = rng.permutation(n)
+        model = ManifoldPartition(partition=partition, max_patch_size=int(rng.integers(2, 9)))
+        labels, permuted = model.fit(X, y).labels_, model.fit(X[order], y).labels_
+        pairs = np.unique(np.column_stack([labels[order], permuted]), axis=0)
+        assert len(pairs) == labels.max() + 1 == permuted.max() + 1

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -14,17 +15,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA, ManifoldPartition
+from mpda.assessment.significance import RankComparison
+from mpda.exceptions import FeatureScaleWarning
 from mpda.model_selection import DiscriminantSearchCV
 
 pytest.importorskip("matplotlib", reason="needs mpda[plot]")
 
 from mpda.plotting import (
+    ComponentsDisplay,
     ConfusionDisplay,
     CurveDisplay,
     EigenvalueDisplay,
     EmbeddingDisplay,
     ErrorCurve,
     PartitionDisplay,
+    RankDisplay,
     plot_components,
     plot_curve,
     plot_embedding,
@@ -45,7 +50,10 @@ def pipeline():
 
 @pytest.fixture(scope="module")
 def search():
-    return DiscriminantSearchCV(MPDA(), {"n_neighbors": [5, 10], "alpha": [0.1, 1.0]}).fit(X, Y)
+    grid = {"n_neighbors": [5, 10], "alpha": [0.1, 1.0]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FeatureScaleWarning)  # wine is not standardised here
+        return DiscriminantSearchCV(MPDA(), grid).fit(X, Y)
 
 
 def legend_texts(axis):
@@ -89,10 +97,11 @@ def test_plots_use_given_axes():
 
 
 def test_styles_differ_in_colour_and_in_grey():
-    styles = make_styles(88)
-    assert len({(s.color, s.marker) for s in styles}) == 88
+    styles = make_styles(110)
+    assert len({(s.color, s.marker) for s in styles}) == 110
+    assert len({s.color for s in styles[:10]}) == 10
     assert len({s.marker for s in styles[:11]}) == 11
-    assert len({(s.color, s.line) for s in styles[:32]}) == 32
+    assert len({(s.color, s.line) for s in styles[:40]}) == 40
 
 
 # Embeddings
@@ -105,7 +114,7 @@ def test_embedding_draws_every_sample_in_its_class(pipeline):
     assert legend_texts(axis) == names
     for name, drawn in zip(names, axis.collections, strict=True):
         np.testing.assert_array_equal(drawn.get_offsets(), Z[name == Y])
-    assert (axis.get_xlabel(), axis.get_ylabel()) == ("mpda2", "mpda0")
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("MPDA 3", "MPDA 1")
 
 
 def test_embedding_of_one_component_is_a_reproducible_strip(pipeline):
@@ -121,7 +130,7 @@ def test_embedding_of_one_component_is_a_reproducible_strip(pipeline):
 def test_embedding_in_three_components(pipeline):
     display = EmbeddingDisplay.from_estimator(pipeline, X, Y, components=(0, 1, 2))
     assert display.ax_.name == "3d"
-    assert display.ax_.get_zlabel() == "mpda2"
+    assert display.ax_.get_zlabel() == "MPDA 3"
     display.figure_.canvas.draw()
     with pytest.raises(ValueError, match='ax must have projection="3d"'):
         display.plot(new_figure(3, 3).add_subplot())
@@ -254,13 +263,44 @@ def test_partition_of_a_pipeline_is_drawn_in_the_space_of_its_step(pipeline):
 
 def test_bars_are_the_largest_weights(pipeline):
     figure = plot_components(pipeline, components=[1, 2], feature_names=WINE.feature_names, top=4)
-    assert [axis.get_title() for axis in figure.axes] == ["mpda1", "mpda2"]
+    assert [axis.get_title() for axis in figure.axes] == ["MPDA 2", "MPDA 3"]
     weights = pipeline["mpda"].components_[1]
     largest = np.argsort(-np.abs(weights))[:4]
     bars = figure.axes[0].patches
     np.testing.assert_allclose([bar.get_width() for bar in bars], weights[largest])
     names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
     assert names == [WINE.feature_names[i] for i in largest]
+
+
+def test_bars_are_correlations_where_samples_are_passed():
+    frame = load_wine(as_frame=True).data
+    model = make_pipeline(StandardScaler(), LFDA(2), KNeighborsClassifier(1)).fit(frame, Y)
+    axis = plot_components(model, frame, components=1, top=4).axes[0]
+    z = model[:-1].transform(frame)[:, 1]
+    correlations = np.array([np.corrcoef(x, z)[0, 1] for x in X.T])
+    largest = np.argsort(-np.abs(correlations))[:4]
+    np.testing.assert_allclose([bar.get_width() for bar in axis.patches], correlations[largest])
+    names = [tick.get_text() for tick in axis.get_yticklabels()]
+    assert names == [frame.columns[i] for i in largest]
+    assert (axis.get_xlabel(), axis.get_xlim()) == ("correlation", (-1.0, 1.0))
+
+
+def test_images_of_correlations_have_the_same_limits():
+    model = LFDA(n_components=2, n_neighbors=5).fit(X[:, :12], Y)
+    figure = plot_components(model, X[:, :12], image_shape=(3, 4))
+    limits = {axis.images[0].get_clim() for axis in figure.axes[:2]}
+    assert len(limits) == 1
+    assert 0.0 < limits.pop()[1] <= 1.0
+
+
+def test_components_are_named_by_method_and_counted_from_one():
+    pca = make_pipeline(StandardScaler(), PCA(2)).fit(X)
+    assert plot_embedding(pca, X, Y).axes[0].get_xlabel() == "PCA 1"
+    assert plot_embedding(None, X[:, :2], Y).axes[0].get_ylabel() == "component 2"
+    names = ComponentsDisplay([[1.0, 2.0]]).component_names
+    assert names == ["component 1"]
+    bars = EigenvalueDisplay([3.0, 2.0]).plot().ax_.patches
+    assert [bar.get_x() + bar.get_width() / 2 for bar in bars] == pytest.approx([1.0, 2.0])
 
 
 def test_feature_names_are_those_that_the_step_sees():
@@ -345,3 +385,28 @@ def test_bad_curves_are_refused(curves, message):
 def test_samples_that_cannot_be_mapped_are_refused(estimator, values, message):
     with pytest.raises((TypeError, ValueError), match=message):
         plot_embedding(estimator, values, Y)
+
+
+def make_ranks(ranks, critical_difference):
+    k = len(ranks)
+    names = tuple("abcdefgh"[:k])
+    return RankComparison(names, np.array(ranks), 5, 0.01, critical_difference, np.ones((k, k)))
+
+
+def test_groups_are_the_largest_sets_within_the_critical_difference():
+    display = RankDisplay(make_ranks([4.0, 1.0, 2.5, 5.5, 2.0], 2.0))
+    # By rank: b 1, e 2, c 2.5, a 4, d 5.5.
+    assert [group.tolist() for group in display.groups()] == [[1, 4, 2], [2, 0], [0, 3]]
+    assert RankDisplay(make_ranks([1.0, 2.0, 3.0], 0.5)).groups() == []
+    # A difference of exactly the critical one is significant.
+    assert RankDisplay(make_ranks([1.0, 2.0], 1.0)).groups() == []
+
+
+def test_rank_diagram_places_methods_at_their_ranks():
+    display = RankDisplay(make_ranks([2.75, 1.0, 2.25], 1.5)).plot(title="five sets")
+    texts = {text.get_text().strip(): text for text in display.ax_.texts}
+    assert {"b  1.00", "c  2.25", "2.75  a", "critical difference 1.50"} <= set(texts)
+    ranks = sorted(line.get_xdata()[0] for line in display.ax_.lines)
+    assert ranks == [1.0, 2.25, 2.75]
+    assert texts["b  1.00"].get_position()[1] > texts["c  2.25"].get_position()[1]
+    assert display.ax_.get_title() == "five sets"

@@ -8,6 +8,8 @@ from recorded_fits import DATA, FILE, TOLERANCES, fit_components, largest_error
 RECORDED = np.load(FILE)
 
 
+# Pixels that are white in all images vary by the noise against ties only.
+@pytest.mark.filterwarnings("ignore::mpda.exceptions.FeatureScaleWarning")
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("data", DATA)
 def test_components_are_those_recorded(data, library):

@@ -5,15 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, datasets, split
 from mpda.experiments.paper_experiments import SENSITIVITY, SENSITIVITY_DEFAULTS, make_variants
+from mpda.experiments.paper_methods import SAME_SEARCH, select_contenders
 from mpda.experiments.protocol import equalize_histograms
 from mpda.experiments.published import read_published
-from mpda.experiments.task import Task, measure_errors
+from mpda.experiments.task import Task, measure_errors, run_task
 from mpda.model_selection import classification_curve
 
 DIGITS = PROBLEMS["digits"]
@@ -58,6 +60,30 @@ def test_usps_has_a_hundred_images_of_each_digit_in_two_classes(tmp_path, monkey
             digits = X_half[:, 0].astype(int)
             np.testing.assert_array_equal(np.bincount(digits), 100)
             np.testing.assert_array_equal(y_half, [int(d in first_class) for d in digits])
+        assert not {row.tobytes() for row in samples.X} & {row.tobytes() for row in samples.X_test}
+
+
+def test_usps_is_run_with_and_without_pca(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(10), 250)
+    X = rng.normal(size=(2500, 5)) @ rng.normal(size=(5, 110)) + 0.1 * rng.normal(size=(2500, 110))
+    monkeypatch.setattr(datasets, "load", lambda name, directory: (X, y))
+    lengths = {}
+    for name in ("usps_eo", "usps_eo_raw"):
+        row = run_task(Task(PROBLEMS[name], CONTENDERS["PCA"], 1, name), tmp_path)
+        lengths[name] = max(row["dimensions"])
+    assert lengths["usps_eo"] < 10
+    assert lengths["usps_eo_raw"] == 110
+
+
+def test_pmpda_has_a_smaller_grid_on_usps():
+    (small,) = select_contenders(["PMPDA"], ["usps_eo", "usps_sl_raw"])
+    (full,) = select_contenders(["PMPDA"], ["usps_eo", "semeion"])
+    assert full is CONTENDERS["PMPDA"]
+    assert small.name == "PMPDA"
+    for name, values in small.grid.items():
+        assert set(values) <= set(full.grid[name])
+    assert set(small.grid["n_neighbors"]) < set(full.grid["n_neighbors"])
 
 
 def test_histograms_are_equalized_as_in_a_textbook():
@@ -75,8 +101,17 @@ def test_histograms_are_equalized_as_in_a_textbook():
 def test_methods_are_those_of_the_paper_and_extensions():
     published = [name for name, contender in CONTENDERS.items() if contender.published]
     assert published == list(read_published()["table2"]["rows"])
-    extensions = {"NCA", "shrinkage LDA", "LFDA ridge", "MFA ridge", "MPDA tuned", "PMPDA tuned"}
+    extensions = {"NCA", "shrinkage LDA", "LFDA ridge", "MFA ridge", *SAME_SEARCH}
+    extensions |= {"MPDA refined", "PCA refined", "NCA from MPDA"}
+    extensions |= {"LFDA tuned refined", "MPDA tuned refined"}
     assert set(CONTENDERS) - set(published) == extensions
+    assert {"MPDA tuned", "LFDA tuned", "MFA tuned", "ridge LDA tuned"} < set(SAME_SEARCH)
+    for contender in map(CONTENDERS.__getitem__, SAME_SEARCH):
+        assert contender.max_components == 60
+        assert contender.grid["alpha"] == CONTENDERS["MPDA tuned"].grid["alpha"]
+        # GMML has a position on a geodesic in place of the power.
+        powers = contender.grid.get("eigenvalue_power", contender.grid.get("geodesic"))
+        assert len(powers) >= len(CONTENDERS["MPDA tuned"].grid["eigenvalue_power"])
     for name in ("MFA", "LSDA", "LFDA", "LLTSA", "LPFE"):
         assert CONTENDERS[name].fixed["alpha"] == 0.0
         assert "alpha" not in CONTENDERS[name].grid
@@ -86,6 +121,27 @@ def test_methods_are_those_of_the_paper_and_extensions():
         assert contender.fixed["eigenvalue_power"] == 0.0
         assert set(contender.grid) == {"n_neighbors", "gamma", "alpha"}
         assert set(tuned.grid) == {*contender.grid, "tangent_alpha", "eigenvalue_power"}
+
+
+@pytest.mark.parametrize("shares_pca", [False, True])
+def test_inner_folds_have_their_own_pca_unless_marked(monkeypatch, tmp_path, shares_pca):
+    y = np.arange(200) % 4
+    X = np.random.default_rng(0).normal(size=(200, 120)) + y[:, None]
+    monkeypatch.setattr(datasets, "load", lambda name, directory: (X, y))
+    sizes, fit_transform = [], PCA.fit_transform
+
+    def record(pca, X, y=None):
+        sizes.append(len(X))
+        return fit_transform(pca, X, y)
+
+    monkeypatch.setattr(PCA, "fit_transform", record)
+    contender = replace(CONTENDERS["LDA"], shares_pca=shares_pca)
+    task = Task(PROBLEMS["semeion"], contender, 1, "")
+    row = measure_errors(task, tmp_path)
+    assert set(sizes) == ({50} if shares_pca else {50, 38, 37})
+    assert row["test_share"] == 3.0
+    other = replace(task, contender=replace(contender, shares_pca=not shares_pca))
+    assert task.fingerprint != other.fingerprint
 
 
 def test_sensitivity_varies_one_parameter_over_the_published_values():

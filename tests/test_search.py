@@ -1,16 +1,19 @@
 """DiscriminantSearchCV against refitting every grid point, and the input that it rejects."""
 
-import itertools
 import warnings
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClusterMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
     ParameterGrid,
     RepeatedStratifiedKFold,
     StratifiedKFold,
@@ -22,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
+from mpda.model_selection.folds import split_groups
 from mpda.model_selection.grid import build_grid
 from mpda.model_selection.selection_rules import RULES, GridSelection
 
@@ -64,6 +68,8 @@ GRIDS = [
     (LLTSA(tangent_dimension=2), {"n_neighbors": [5, 12]}),
     (LPFE(), {"n_neighbors": [5, 9], "alpha": [0.0, 0.2], "eigenvalue_power": [0.0, 0.25]}),
     (GraphDiscriminant("local", "pairs"), {"n_pairs": [20, 60], "alpha": [0.0, 0.1]}),
+    (GraphDiscriminant("local", "pairs"), {"n_pairs": [20], "penalty": ["class", "global"]}),
+    (MFA(alpha=0.1), {"n_pairs": [5, 30], "penalty": ["class", "global"]}),
     (LSDR(max_iter=5, init="pca", n_folds=3), {"n_centers": [30, 60]}),
 ]
 
@@ -241,13 +247,21 @@ def test_grid_points_without_a_solution_are_left_out():
 
 
 def test_progress_is_printed_for_folds_and_grid_points(capsys, monkeypatch):
-    # Grid points are reported only in folds that take seconds, so the clock is replaced.
-    clock = itertools.count(step=0.7)
-    monkeypatch.setattr("mpda.model_selection.fold_scores.time.perf_counter", lambda: next(clock))
+    # Grid points are reported only in folds that take seconds.
+    monkeypatch.setattr("mpda.model_selection.grid_search._REPORT_INTERVAL", 0.0)
     search({"alpha": [0.1, 0.2, 0.3]}, verbose=1)
     output = capsys.readouterr().err
     assert "DiscriminantSearchCV, 3 grid points: 3/3 folds" in output
     assert "fold 2: 3/3 grid points" in output
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_progress_goes_to_a_callable_as_a_share(n_jobs):
+    shares = []
+    search({"alpha": [0.1, 0.2, 0.3]}, verbose=shares.append, n_jobs=n_jobs)
+    assert shares == sorted(shares)
+    assert 0.0 < shares[0] <= 1 / 3
+    assert shares[-1] == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize(
@@ -331,3 +345,101 @@ def test_classification_curve_checks_the_number_of_labels():
     for labels in ((Y[:-1], Y), (Y, Y[:1])):
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             classification_curve(model, X, labels[0], X, labels[1])
+
+
+class Alike:
+    """A graph builder that prints like every other one, and claims to be equal to it."""
+
+    def __init__(self, exponent):
+        self.exponent = exponent
+
+    def __call__(self, X, y):
+        weights = np.exp(-self.exponent * np.abs(X[:, :1] - X[:, :1].T))
+        return weights * (y[:, None] == y)
+
+    def __repr__(self):
+        return "Alike()"
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        return True
+
+
+class FixedClusters(ClusterMixin, BaseEstimator):
+    """A clusterer that prints like every other one; it cuts a class along one feature."""
+
+    def __init__(self, feature=0):
+        self.feature = feature
+
+    def fit_predict(self, X, y=None):
+        return np.digitize(X[:, self.feature], np.quantile(X[:, self.feature], [0.2, 0.5, 0.8]))
+
+    def __repr__(self, N_CHAR_MAX=700):
+        return "FixedClusters()"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "values"),
+    [
+        (GraphDiscriminant(alpha=0.1), "within", [Alike(0.0), Alike(5.0)]),
+        (MPDA(), "partition", [FixedClusters(0), FixedClusters(2)]),
+        (
+            MPDA(),
+            "partition",
+            [KMeans(4, init=X[Y == 0][i : i + 4], n_init=1) for i in (0, 9)],
+        ),
+    ],
+)
+def test_objects_that_print_alike_are_scored_apart(estimator, name, values):
+    both = search({name: values}, estimator=estimator).cv_results_["mean_test_score"].reshape(2, -1)
+    for value, scores in zip(values, both, strict=True):
+        alone = search({name: [value]}, estimator=estimator).cv_results_["mean_test_score"]
+        np.testing.assert_allclose(scores, alone, atol=1e-12)
+    assert not np.allclose(*both)
+
+
+def test_score_is_that_of_scoring():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 4))
+    y = (np.arange(120) % 10 == 0).astype(int)  # 12 samples of the rare class
+    X_new, y_new = rng.normal(size=(200, 4)), (np.arange(200) % 10 == 0).astype(int)
+    for name, metric in {
+        "accuracy": accuracy_score,
+        "balanced_accuracy": balanced_accuracy_score,
+        "f1_macro": partial(f1_score, average="macro"),
+    }.items():
+        fitted = DiscriminantSearchCV(MPDA(), {"alpha": [0.2]}, scoring=name).fit(X, y)
+        assert fitted.score(X_new, y_new) == metric(y_new, fitted.predict(X_new))
+    assert fitted.set_params(scoring=lambda y, p: 7.0).score(X_new, y_new) == 7.0
+
+
+def grouped_samples():
+    """Return samples near the centre of their group; the groups have random classes."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 5)
+    X = 5.0 * rng.normal(size=(40, 4))[groups] + 0.1 * rng.normal(size=(200, 4))
+    return X, rng.integers(0, 2, size=40)[groups], groups
+
+
+def test_groups_are_never_divided():
+    X, y, groups = grouped_samples()
+    for train, test in split_groups(y, groups, 4, seed=0, n_repeats=2):
+        assert not set(groups[train]) & set(groups[test])
+        assert set(y[test]) == {0, 1}
+    search = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=4)
+    assert search.fit(X, y).best_score_ > 0.95  # the group of a sample tells its class
+    assert search.fit(X, y, groups=groups).best_score_ < 0.8
+    names = np.array([f"patient {group}" for group in groups])
+    by_name = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=4).fit(X, y, groups=names)
+    assert by_name.best_score_ < 0.8
+    with pytest.raises(ValueError, match="4 folds need as many groups, but there are 3"):
+        search.fit(X, y, groups=groups % 3)
+    with pytest.raises(ValueError, match="inconsistent"):
+        search.fit(X, y, groups=groups[:-1])
+
+
+def test_splitter_gets_the_groups():
+    X, y, groups = grouped_samples()
+    search = DiscriminantSearchCV(LFDA(), {"alpha": [0.1]}, cv=GroupKFold(4))
+    assert search.fit(X, y, groups=groups).best_score_ < 0.8

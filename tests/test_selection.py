@@ -8,6 +8,7 @@ import pytest
 from mpda.model_selection.selection_rules import (
     GridScores,
     GridSelection,
+    pooled_means,
     select_minimum,
     select_one_standard_error,
     select_pooled,
@@ -71,6 +72,31 @@ def test_pooled_prefers_a_plateau_to_a_peak():
     assert select_pooled(grid_scores(means, [(5,)])).point == 4
     curve = [[0.5, 0.5, 0.5, 0.95, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9, 0.9, 0.9]]
     assert select_pooled(grid_scores(curve, [(1,)])).dimension in (9, 10, 11)
+
+
+def pool_slowly(means, dimensions, positions):
+    """Pool means (n_points, n_dimensions) of a grid with one parameter, by the definition."""
+    smooth = np.empty_like(means)
+    for j, r in enumerate(dimensions):
+        window = max(1.0, 0.25 * r)
+        weights = [max(0.0, 1.0 - abs(r - s) / (window + 1.0)) for s in dimensions]
+        smooth[:, j] = means @ weights / sum(weights)
+    pooled = np.empty_like(means)
+    for i, place in enumerate(positions):
+        weights = [{0: 2.0, 1: 1.0}.get(abs(place - other), 0.0) for other in positions]
+        pooled[i] = weights @ smooth / sum(weights)
+    return pooled
+
+
+def test_pooled_selects_the_best_weighted_mean():
+    rng = np.random.default_rng(0)
+    dimensions = np.array([1, 2, 3, 5, 6, 8, 11, 14, 20])
+    for _ in range(50):
+        grid = grid_scores(rng.random((4, 9)), [(4,)], dimensions=dimensions)
+        pooled = pool_slowly(grid.means, dimensions, range(4))
+        np.testing.assert_allclose(pooled_means(grid), pooled)
+        best = select_pooled(grid)
+        assert (best.point, best.dimension) == np.unravel_index(pooled.argmax(), pooled.shape)
 
 
 def test_pooled_does_not_mix_grids_of_a_list():

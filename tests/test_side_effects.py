@@ -26,6 +26,8 @@ MODELS = {
     name: getattr(mpda, name)() for name in mpda.__all__ if hasattr(getattr(mpda, name), "fit")
 }
 MODELS["LSDR"].set_params(n_components=2, max_iter=3)  # three steps touch the same state as many
+for kind in ("TSIMR", "PFE"):
+    MODELS[kind].set_params(n_neighbors=30)  # with fewer the graph of these classes has three parts
 MODELS["DiscriminantSearchCV"] = DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [3, 6]}, cv=2)
 
 

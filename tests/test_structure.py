@@ -74,7 +74,7 @@ def test_help_of_the_command_loads_no_numerical_packages():
         "except SystemExit as end: assert end.code == 0\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & set(sys.argv[1:])))"
     )
-    heavy = ["sklearn", "scipy", "numpy", "pandas", "matplotlib", "plotly"]
+    heavy = ["sklearn", "scipy", "numpy", "pandas", "matplotlib"]
     assert run_python(script, *heavy) == "[]"
 
 

@@ -4,16 +4,20 @@ import numpy as np
 
 from mpda.assessment import (
     ErrorEstimate,
+    compare_errors,
     compute_fit_costs,
-    differ_significantly,
     estimate_errors,
     find_best_methods,
+    find_best_unpaired,
 )
 from mpda.experiments.error_tables import (
     comparison_table,
     cost_table,
     difference_table,
     error_table,
+    rank_methods,
+    rank_table,
+    ratio_table,
     summary_csv,
 )
 from mpda.experiments.published import PublishedResult, find_published, read_published
@@ -53,7 +57,7 @@ def test_costs_are_medians_over_splits():
     assert "| LFDA | 0.700 s, 12 MiB |" in cost_table(rows, ["digits"], ["LFDA"])
 
 
-def test_best_methods_are_found_by_a_paired_t_test():
+def test_best_methods_are_found_by_tests_for_many_comparisons():
     rng = np.random.default_rng(0)
     base = rng.normal(10.0, 3.0, size=20)
     methods = {
@@ -64,11 +68,34 @@ def test_best_methods_are_found_by_a_paired_t_test():
         "shifted": estimate(base + 1.0),
     }
     assert find_best_methods(methods) == {"best", "as good", "equal"}
-    assert not differ_significantly(methods["best"], methods["as good"])
+    assert not compare_errors([(methods["best"], methods["as good"])])[0].is_significant
     # Only common splits are compared; with fewer than two of them there is no tie.
-    assert differ_significantly(estimate([1, 2, 3, 90]), estimate([2.0, 3.0, 4.1], [0, 1, 2]))
+    first, second = estimate([1, 2, 3, 90]), estimate([2.0, 3.0, 4.1], [0, 1, 2])
+    assert compare_errors([(first, second)])[0].is_significant
     assert find_best_methods({"a": estimate([1, 2, 3]), "b": estimate([2.5], [0])}) == {"a"}
     assert find_best_methods({}) == set()
+
+
+def test_comparisons_are_adjusted_for_the_number_of_methods():
+    """A difference with p = 0.03 is significant alone, and not among ten others."""
+    rng = np.random.default_rng(0)
+    base = rng.normal(10.0, 1.0, size=20)
+    noise = rng.normal(size=(11, 20))
+    noise -= noise.mean(axis=1)[:, None]
+    methods = {"best": estimate(base), "worse": estimate(base + 0.5 * noise[0] + 0.19)}
+    assert 0.01 < compare_errors([(*methods.values(),)])[0].p_splits < 0.05
+    assert find_best_methods(methods) == {"best"}
+    others = {str(i): estimate(base + 0.01 + noise[i]) for i in range(1, 11)}
+    assert "worse" in find_best_methods({**methods, **others})
+
+
+def test_marks_of_the_paper_are_by_an_unpaired_test():
+    rng = np.random.default_rng(0)
+    base = rng.normal(10.0, 3.0, size=20)
+    methods = {"best": estimate(base), "shifted": estimate(base + 1.0), "far": estimate(base + 9.0)}
+    assert find_best_unpaired(methods) == {"best", "shifted"}
+    assert find_best_methods(methods) == {"best"}
+    assert find_best_unpaired({}) == set()
 
 
 def test_published_results_are_those_of_the_paper():
@@ -99,6 +126,11 @@ def test_tables_mark_the_best_and_compare_with_the_paper():
     numbers = "21.00 | 20.42 to 21.58 | 19.63 | +1.37 | 2.0 | 10.65 | ours is higher"
     assert comparison[2:] == [f"| Vehicle | LFDA | {numbers} |"]
     assert comparison_table(estimates, ["vehicle"], ["NCA"]) == ""
+    for spread, verdict in ((1, "agrees"), (12, "not precise enough")):
+        wrong = [20 + spread, 20 - spread, 20 + spread, 20 - spread]
+        near = [row("vehicle", "LFDA", seed, [n], 1) for seed, n in enumerate(wrong, start=1)]
+        table = comparison_table(estimate_errors(near, "best"), ["vehicle"], ["LFDA"])
+        assert table.splitlines()[2].endswith(f"| {verdict} |")
     table = summary_csv(rows).splitlines()
     assert len(table) == 7
     assert "vehicle,LFDA,best,10,21.0000" in table[1]
@@ -114,3 +146,62 @@ def test_significant_differences_are_bold():
     text = difference_table(estimates, ["digits", "semeion"], ["MPDA", "LFDA", "LFDA ridge"])
     assert "| MPDA minus LFDA | **-4.00** |  |" in text
     assert "| MPDA minus LFDA ridge | +0.00 |  |" in text
+
+
+def test_ratios_to_the_best_method_without_refinement():
+    errors = {
+        "LDA": (2.0, 8.0, 9.0, 5.0),
+        "PCA": (4.0, 4.0, 10.0, 4.0),
+        "MPDA tuned refined": (1.0, 4.0, 18.0, 2.0),
+        "NCA from MPDA": (0.5, 1.0, 1.0),
+    }
+    problems = ["coil20", "face_detection", "face_detection_equalized", "vehicle"]
+    estimates = {
+        (problem, name): estimate([value, value])
+        for name, values in errors.items()
+        for problem, value in zip(problems, values, strict=False)
+    }
+    text = ratio_table(estimates, problems, [*errors])
+    assert "| best without refinement | LDA | PCA | LDA | PCA |  |" in text
+    # The faces count once, with sqrt(1 * 2): (0.5 * sqrt(2) * 0.5)^(1/3).
+    typical = (0.25 * 2**0.5) ** (1 / 3)
+    assert f"| MPDA tuned refined | 0.50 | 1.00 | 2.00 | 0.50 | {typical:.3f} (3) |" in text
+    assert "| NCA from MPDA | 0.25 | 0.25 | 0.11 |  | " in text
+    assert ratio_table(estimates, problems, ["LDA", "PCA"]) == ""
+    assert ratio_table(estimates, problems, ["NCA from MPDA"]) == ""
+
+
+def test_ranks_count_versions_of_one_data_set_once():
+    errors = {"LDA": (1.0, 4.0, 9.0, 5.0), "PCA": (2.0, 7.0, 7.0, 4.0), "MFA": (3.0, 9.0, 5.0, 5.0)}
+    problems = ["coil20", "face_detection", "face_detection_equalized", "vehicle"]
+    estimates = {
+        (problem, name): estimate([value, value])
+        for name, values in errors.items()
+        for problem, value in zip(problems, values, strict=True)
+    }
+    del estimates["coil20", "MFA"]  # without all problems a method has no rank
+    comparison = rank_methods(estimates, problems, [*errors])
+    assert comparison.methods == ("LDA", "PCA")
+    assert comparison.n_problems == 3
+    # Faces: 6.5 and 7 on average, so LDA is first on two sets of three.
+    np.testing.assert_allclose(comparison.ranks, [4 / 3, 5 / 3])
+    text = rank_table(comparison)
+    assert "| LDA | 1.33 |  |" in text
+    assert "| PCA | 1.67 | 0.56 |" in text  # z = 0.333 / sqrt(1 / 3)
+    assert "Data sets: 3." in text
+    assert rank_methods(estimates, problems[1:3], [*errors]) is None
+
+
+def test_pairs_that_are_compared_together_are_adjusted_together():
+    rng = np.random.default_rng(0)
+    base = rng.normal(10.0, 1.0, size=20)
+    noise = rng.normal(size=(2, 20))
+    noise -= noise.mean(axis=1)[:, None]
+    clear, weak = estimate(base + 1.0 + noise[0]), estimate(base + 0.4 + noise[1])
+    alone = [compare_errors([(estimate(base), other)])[0] for other in (clear, weak)]
+    together = compare_errors([(estimate(base), clear), (estimate(base), weak)])
+    p_values = [comparison.p_splits for comparison in alone]
+    assert [comparison.p_adjusted for comparison in alone] == p_values
+    # Holm: the smaller of two p-values is doubled, the larger one stays.
+    assert p_values[0] < p_values[1]
+    assert [comparison.p_adjusted for comparison in together] == [2 * p_values[0], p_values[1]]

@@ -181,7 +181,7 @@ def test_row_numbers_and_incomplete_rows_can_be_left_out(tmp_path):
     ("name", "content", "message"),
     [
         ("a.xls", b"x", r"ends in \.xls.*\.csv, \.tsv"),
-        ("a.csv", b"\xff\xfe\x00", "cannot be read as csv"),
+        ("a.csv", b"\xff\xfe\x00", "is not in the encoding utf-8"),
         ("a.parquet", b"junk" * 50, "cannot be read as parquet"),
         ("a.arrow", b"junk" * 50, "cannot be read as arrow"),
         ("a.npy", b"junk" * 50, "cannot be read as npy"),
@@ -262,3 +262,24 @@ def test_arrow_streams_are_read(frame, tmp_path):
     with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, content.schema) as stream:
         stream.write_table(content)
     assert read_table(path, label="species").X.shape == (150, 4)
+
+
+def test_decimal_commas_and_encodings(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("länge;breite;art\n1,5;2,25;süß\n-3,0;4;herb\n".encode("latin-1"))
+    table = read_table(path, label="art", decimal=",", encoding="latin-1")
+    np.testing.assert_array_equal(table.X, [[1.5, 2.25], [-3.0, 4.0]])
+    assert table.y.tolist() == ["süß", "herb"]
+    assert table.features == ("länge", "breite")
+    with pytest.raises(TableError, match=r"not in the encoding utf-8 \(byte 2\).*latin-1"):
+        read_table(path, label="art", decimal=",")
+    with pytest.raises(TableError, match="there is no encoding 'latin-99'"):
+        read_table(path, label="art", encoding="latin-99")
+    with pytest.raises(TableError, match=r"have decimal commas: 'länge' \(row 1: 1,5\).*--decimal"):
+        read_table(path, label="art", encoding="latin-1")
+    with pytest.raises(ValueError, match="decimal must be one of"):
+        read_table(path, label="art", decimal=";")
+    mixed = tmp_path / "m.csv"
+    mixed.write_text("a;b\n1,5;x\nred;y\n")
+    with pytest.raises(TableError, match="are not numbers"):
+        read_table(mixed, label="b")

@@ -12,6 +12,7 @@ EXTRAS = PROJECT["project"]["optional-dependencies"]
 UNTESTED_EXTRAS = {"torch", "cupy", "docs", "dev"}
 # Warnings that tests may ignore by category.
 IGNORED_WARNINGS = {
+    "ignore::mpda.exceptions.FeatureScaleWarning",
     "ignore::mpda.exceptions.SmallClassWarning",
     "ignore::sklearn.exceptions.ConvergenceWarning",
     # Dask clients leave sockets to the garbage collector when a test ends.

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from mpda.estimators._manifold_partition import ManifoldPartition as ManifoldPartition
     from mpda.estimators._mfa import MFA as MFA
     from mpda.estimators._mpda import MPDA as MPDA
+    from mpda.estimators._neighborhood_refinement import (
+        NeighborhoodRefinement as NeighborhoodRefinement,
+    )
     from mpda.estimators._pmpda import PMPDA as PMPDA
+    from mpda.estimators._tangent_embedding import PFE as PFE
+    from mpda.estimators._tangent_embedding import TSIMR as TSIMR
     from mpda.io.model_files import load as load
     from mpda.io.model_files import save as save
 
@@ -33,7 +38,10 @@ _MODULES = {
     "MFA": "mpda.estimators._mfa",
     "MPDA": "mpda.estimators._mpda",
     "ManifoldPartition": "mpda.estimators._manifold_partition",
+    "NeighborhoodRefinement": "mpda.estimators._neighborhood_refinement",
+    "PFE": "mpda.estimators._tangent_embedding",
     "PMPDA": "mpda.estimators._pmpda",
+    "TSIMR": "mpda.estimators._tangent_embedding",
     "load": "mpda.io.model_files",
     "save": "mpda.io.model_files",
 }

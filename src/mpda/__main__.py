@@ -24,7 +24,8 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except ModuleNotFoundError as error:
-        raise SystemExit(f"The command line needs {error.name}: pip install 'mpda[cli]'") from None
+        advice = f"the command line needs {error.name}: pip install 'mpda[cli]'"
+        raise SystemExit(f"mpda: {advice}") from None
     except KeyboardInterrupt:
         print("mpda: stopped", file=sys.stderr)
         raise SystemExit(130) from None

@@ -3,6 +3,7 @@
 __all__ = [
     "DatasetError",
     "DatasetWarning",
+    "FeatureScaleWarning",
     "ModelFileError",
     "ModelVersionWarning",
     "NotEnoughMemoryError",
@@ -17,6 +18,10 @@ __all__ = [
 
 class SmallClassWarning(UserWarning):
     """A class has too few samples for ``n_neighbors``, so it uses fewer neighbours."""
+
+
+class FeatureScaleWarning(UserWarning):
+    """Features differ in scale so much that distances see only the largest of them."""
 
 
 class SingularFormError(ValueError):

@@ -252,18 +252,17 @@ def add_segments(total: Array, segments: Array, blocks: Array) -> Array:
         flat = blocks.reshape(len(blocks), math.prod(total.shape[1:]))
         total += torch.segment_reduce(flat, "sum", lengths=lengths).reshape(total.shape)
         return total
-    host = to_host(segments)
-    if host.size == 0:
+    if not (is_numpy(total) or is_cupy(total)):
+        result = add_segments(to_host(total).copy(), to_host(segments), to_host(blocks))
+        return to_device(result, total)
+    if segments.size == 0:
         return total
+    xp = array_namespace(total)
     # Segments are sorted, so each one begins where its number differs from the one before.
-    first = np.concatenate([[0], (host[1:] != host[:-1]).nonzero()[0] + 1])
-    if is_numpy(total) or is_cupy(total):
-        sums = array_namespace(total).add.reduceat(blocks, to_device(first, total), axis=0)
-        total[to_device(host[first], total)] += sums
-        return total
-    result = to_host(total).copy()
-    result[host[first]] += np.add.reduceat(to_host(blocks), first, axis=0)
-    return to_device(result, total)
+    later = xp.flatnonzero(segments[1:] != segments[:-1]) + 1
+    first = xp.concatenate([xp.zeros(1, dtype=later.dtype), later])
+    total[segments[first]] += xp.add.reduceat(blocks, first, axis=0)
+    return total
 
 
 def pairwise_distances(A: Array, B: Array) -> Array:

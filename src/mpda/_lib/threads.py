@@ -1,7 +1,10 @@
 """Limits on the threads of BLAS and OpenMP, and the number of threads over classes."""
 
 import threading
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 from joblib import cpu_count, effective_n_jobs
 from threadpoolctl import ThreadpoolController
@@ -13,6 +16,11 @@ SMALL = 256
 # The libraries are looked up once, because that takes milliseconds.
 THREADS = ThreadpoolController()
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+# Applies a function to blocks of rows and returns the results in their order.
+BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
+
 
 def one_blas_thread(condition: bool = True) -> Any:
     """Return a context manager in which BLAS uses one thread, if the condition holds."""
@@ -22,6 +30,37 @@ def one_blas_thread(condition: bool = True) -> Any:
 def limit_openmp(n_threads: int) -> None:
     """Limit the OpenMP loops that the calling thread starts from now on."""
     THREADS.limit(limits=n_threads, user_api="openmp")
+
+
+def map_serially(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
+    """Return ``work(item)`` for all items."""
+    return [work(item) for item in items]
+
+
+@contextmanager
+def open_threads(n_jobs: int | None) -> Iterator[BlockMap]:
+    """Start threads for work that releases Python's lock.
+
+    They are started once for many maps: that takes milliseconds on some machines.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        Number of threads, as `count_threads` takes it.
+
+    Yields
+    ------
+    callable
+        ``map_blocks(work, items)`` returns the results in the order of the items. BLAS has one
+        thread in the context.
+    """
+    n_threads = count_threads(n_jobs)
+    with one_blas_thread():
+        if n_threads == 1:
+            yield map_serially
+            return
+        with ThreadPoolExecutor(n_threads) as threads:
+            yield lambda work, items: list(threads.map(work, items))
 
 
 def count_threads(n_jobs: int | None) -> int:

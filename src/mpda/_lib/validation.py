@@ -16,10 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y, validate_data
 
 from mpda._lib import arrays
-from mpda._lib.array_types import Array, ArrayLike, Ints, Labels
+from mpda._lib.array_types import Array, ArrayLike, Floats, Ints, Labels
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator, validate_device_array
 from mpda._lib.samples import ClassSamples, Coordinates, LabelledSamples, rotate_into_span
-from mpda.exceptions import SmallClassWarning
+from mpda.exceptions import FeatureScaleWarning, SmallClassWarning
 
 # Samples with magnitudes between 2^-100 and 2^100 (1e-30 and 1e30) are not scaled: fourth powers of
 # them, the highest that a fit computes, stay finite and above the smallest normal number.
@@ -28,6 +28,8 @@ _UNSCALED_EXPONENTS = 100
 # no more than 2^500.
 _SMALLEST_EXPONENT = -500
 _FLOATS = [np.float64, np.float32]
+# Ratio of the ranges of features above which a fit warns.
+_SCALE_RATIO = 1000.0
 
 
 def check_count(name: str, value: Any, *, least: int = 1) -> int:
@@ -102,7 +104,13 @@ def _describe(value: Any) -> str:
 
 
 def validate_labelled(
-    estimator: Any, X: ArrayLike, y: ArrayLike, *, reset: bool = True, devices: bool = False
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    reset: bool = True,
+    devices: bool = False,
+    compare_scales: bool = False,
 ) -> LabelledSamples:
     """Check samples and class labels.
 
@@ -119,6 +127,8 @@ def validate_labelled(
         may be of one class.
     devices : bool, default=False
         Set to True if the estimator computes on device arrays.
+    compare_scales : bool, default=False
+        Set to True to warn of features whose scales differ a thousandfold.
 
     Returns
     -------
@@ -143,6 +153,8 @@ def validate_labelled(
     low, high = feature_range(X)
     if reset:  # samples that are added to a fit may be a single one
         check_not_constant(low, high)
+    if compare_scales:
+        _warn_of_scales(estimator, X, low, high)
     return _put_into_coordinates(X, y, classes, members, low, high)
 
 
@@ -220,6 +232,34 @@ def feature_range(X: Array) -> tuple[Array, Array]:
 def _namespace(X: Array) -> Any:
     # Checks of NumPy arrays, the usual case, do not enter the module for array libraries.
     return np if isinstance(X, np.ndarray) else arrays.array_namespace(X)
+
+
+def _warn_of_scales(estimator: Any, X: Array, low: Array, high: Array) -> None:
+    """Warn if the range of one feature is a thousand times that of another that varies."""
+    # Halves, because the difference of two large numbers may be infinite.
+    spread = 0.5 * high - 0.5 * low
+    if not isinstance(spread, np.ndarray):
+        spread = arrays.to_host(spread)
+    varying = np.flatnonzero(spread > 0.0)
+    widest, narrowest = (varying[pick(spread[varying])] for pick in (np.argmax, np.argmin))
+    if spread[widest] < _SCALE_RATIO * spread[narrowest] or _is_centred(X, spread):
+        return
+    names = getattr(estimator, "feature_names_in_", np.arange(spread.size))
+    warnings.warn(
+        f"The values of feature {names[widest]} spread more than {_SCALE_RATIO:.0f} times as wide "
+        f"as those of feature {names[narrowest]}, so distances see the first one only. If features "
+        "have different units, put scikit-learn's StandardScaler before the method.",
+        FeatureScaleWarning,
+        stacklevel=5,
+    )
+
+
+def _is_centred(X: Array, spread: Floats) -> bool:
+    """Return True if all means are zero, as after PCA, whose components differ in scale."""
+    X = X if isinstance(X, np.ndarray) else arrays.to_host(X)
+    rounding = 100.0 * np.finfo(X.dtype).eps
+    with np.errstate(over="ignore"):
+        return bool(np.all(np.abs(X.mean(axis=0)) <= rounding * (np.abs(X).max(axis=0) + spread)))
 
 
 def check_not_constant(low: Array, high: Array) -> None:

@@ -1,55 +1,63 @@
 """Assessment of methods: errors by nested cross-validation, their uncertainty, and tests.
 
 A `Contender` is a method with its parameter grid. `assess_methods` measures the errors of
-contenders by nested cross-validation. `estimate_errors` and `find_best_methods` turn them into
-means, intervals and significance. `select_model` fits the model to keep, and `evaluate_model`
-measures it on other samples. The parts of one fold are in `mpda.assessment.parameter_scores`.
+contenders by nested cross-validation. `estimate_errors`, `compare_errors` and `compare_ranks` turn
+them into means, intervals and significance. `select_model` fits the model to keep, and
+`evaluate_model` measures it on other samples. The parts of one fold are in
+`mpda.assessment.parameter_scores`.
 """
 
-from mpda.assessment.contender import BASELINE, Contender, make_contender
+from mpda.assessment.assessment_protocol import AssessmentProtocol
+from mpda.assessment.contender import AUTOMATIC, BASELINE, Contender, make_contender
 from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
+    ErrorComparison,
     ErrorCurve,
     ErrorEstimate,
+    compare_errors,
     compute_error_curves,
     compute_fit_costs,
-    differ_significantly,
     estimate_errors,
     find_best_methods,
+    find_best_unpaired,
+    name_deciding_test,
 )
-from mpda.assessment.evaluation import Evaluation, evaluate_model
-from mpda.assessment.nested_cv import (
-    Assessment,
-    AssessmentProtocol,
-    SelectedModel,
-    assess_methods,
-    count_steps,
-    select_model,
-)
+from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
+from mpda.assessment.model_choice import SelectedModel, select_model, time_selection
+from mpda.assessment.nested_cv import Assessment, assess_methods
 from mpda.assessment.parameter_scores import FoldResult
+from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
 
 __all__ = [
+    "AUTOMATIC",
     "BASELINE",
     "Assessment",
     "AssessmentProtocol",
+    "Classification",
     "Contender",
+    "ErrorComparison",
     "ErrorCurve",
     "ErrorEstimate",
     "Evaluation",
     "FoldResult",
+    "RankComparison",
     "SelectedModel",
     "Split",
     "assess_methods",
+    "classify_samples",
+    "compare_errors",
+    "compare_ranks",
     "compute_error_curves",
     "compute_fit_costs",
-    "count_steps",
     "default_pca_energy",
-    "differ_significantly",
     "estimate_errors",
     "evaluate_model",
     "find_best_methods",
+    "find_best_unpaired",
     "format_error_table",
     "make_contender",
+    "name_deciding_test",
     "select_model",
+    "time_selection",
 ]

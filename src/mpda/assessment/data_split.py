@@ -1,11 +1,12 @@
 """Training and test samples, and the preprocessing that is fitted to the training samples.
 
 The paper reduces features by PCA to 95 % of the variance where there are more than 100 of them.
-Standardisation is ours: it is decided by leave-one-out 1-NN on the training samples.
+`preparation` decides whether that and standardisation are used.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -15,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.threads import one_blas_thread
 from mpda._lib.validation import feature_range, scale_exponent
-from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
+from mpda.assessment.contender import Step
+from mpda.model_selection.nearest_by_dimension import nearest_by_numbers
 
-Step = tuple[str, Any]  # name and transformer
 # Share of the variance that PCA keeps, and the number of features above which it is used: both
 # are the paper's protocol.
 PCA_ENERGY = 0.95
@@ -41,12 +42,15 @@ class Split:
         Test samples.
     y_test : array of shape (n_test_samples,)
         Their labels.
+    groups : array of shape (n_training_samples,) or None, default=None
+        Groups of the training samples, which folds do not divide.
     """
 
     X: Floats
     y: Labels
     X_test: Floats
     y_test: Labels
+    groups: Labels | None = None
 
 
 def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
@@ -70,15 +74,15 @@ def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
     return [*scale, *reduce]
 
 
-def preprocess(split: Split, steps: list[Step]) -> Split:
+def preprocess(split: Split, steps: Sequence[Step]) -> Split:
     """Fit steps to the training samples and transform training and test samples.
 
     Parameters
     ----------
     split : Split
         Samples as they were read.
-    steps : list of (str, transformer)
-        As `make_preprocessing` returns them.
+    steps : sequence of (str, transformer)
+        As `make_preprocessing` returns them. They are fitted in place.
 
     Returns
     -------
@@ -124,10 +128,23 @@ def reduce_by_pca(split: Split) -> Split:
     return preprocess(split, make_preprocessing(scaled=False, energy=energy))
 
 
-def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
-    """Return True if leave-one-out 1-NN makes fewer errors on standardised features.
+class ScalingErrors(NamedTuple):
+    """Shares of errors of leave-one-out 1-NN.
 
-    No method takes part in the decision, so all methods of a comparison get the same features.
+    Parameters
+    ----------
+    raw : float
+        On the features as they are.
+    scaled : float
+        On standardised features.
+    """
+
+    raw: float
+    scaled: float
+
+
+def measure_scaling(X: Floats, y: Labels, seed: int) -> ScalingErrors:
+    """Measure leave-one-out 1-NN on features as they are, and standardised.
 
     Parameters
     ----------
@@ -140,8 +157,8 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
 
     Returns
     -------
-    bool
-        False on ties.
+    ScalingErrors
+        Both errors.
     """
     if len(X) > _MAX_JUDGES:
         drawn = np.sort(np.random.default_rng(seed).choice(len(X), _MAX_JUDGES, replace=False))
@@ -149,14 +166,15 @@ def should_standardize(X: Floats, y: Labels, seed: int) -> bool:
     # A scaling by a power of two keeps squared distances in the floating-point range, without
     # rounding.
     X = np.ldexp(X, -scale_exponent(*feature_range(X)))
-    return _leave_one_out_errors(StandardScaler().fit_transform(X), y) < _leave_one_out_errors(X, y)
+    scaled = StandardScaler().fit_transform(X)
+    return ScalingErrors(_leave_one_out_error(X, y), _leave_one_out_error(scaled, y))
 
 
-def _leave_one_out_errors(X: Floats, y: Labels) -> int:
+def _leave_one_out_error(X: Floats, y: Labels) -> float:
     search = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(X)
     with one_blas_thread():
         nearest = search.kneighbors(return_distance=False)  # the sample itself is left out
-    return int(np.count_nonzero(y[nearest[:, 0]] != y))
+    return float(np.mean(y[nearest[:, 0]] != y))
 
 
 def classify_test_samples(split: Split) -> Labels:
@@ -172,5 +190,5 @@ def classify_test_samples(split: Split) -> Labels:
     array of shape (n_test_samples,)
         Predicted labels.
     """
-    nearest = nearest_by_dimension(split.X, split.X_test, first=split.X.shape[1])
+    nearest = nearest_by_numbers(split.X, split.X_test, [split.X.shape[1]])
     return np.asarray(split.y[nearest[0]])

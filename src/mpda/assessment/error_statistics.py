@@ -11,19 +11,17 @@ error"). The paired test uses the same formula on the differences of two methods
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import stdtrit
 
-from mpda._lib.array_types import Floats, Ints
+from mpda._lib.array_types import Bools, Floats, Ints
+from mpda.assessment import significance
 
 Key = tuple[str, str]  # problem, method
-# Errors are multiples of 100 / n_test. Differences below this are rounding, for any data set that
-# fits into memory.
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,22 @@ class ErrorEstimate:
         Numbers of components at which they were measured.
     shared : float, default=0.0
         Ratio of test to training samples where splits share training samples, else 0.
+    wrong : array of bool of shape (n_samples,), default=None
+        Misclassified samples, where every sample was tested once. Equal indices of two methods are
+        the same sample.
+    groups : array of int of shape (n_samples,), default=None
+        Group of each of these samples, where samples of a group are alike.
+    guess_wrong : array of bool of shape (n_samples,), default=None
+        Samples that are not of the most frequent class.
     """
 
     seeds: Ints
     errors: Floats
     dimensions: Floats
     shared: float = 0.0
+    wrong: Bools | None = None
+    groups: Ints | None = None
+    guess_wrong: Bools | None = None
 
     @property
     def mean(self) -> float:
@@ -62,6 +70,25 @@ class ErrorEstimate:
         """Confidence interval (95 %) of the mean, nan for a single split."""
         half = compute_half_width(self.std, self.errors.size, self.shared)
         return self.mean - half, self.mean + half
+
+    @property
+    def sample_interval(self) -> tuple[float, float] | None:
+        """Confidence interval (95 %) from the tested samples, None where they are not known."""
+        return None if self.wrong is None else significance.error_interval(self.wrong, self.groups)
+
+    @property
+    def guess(self) -> float | None:
+        """Error in per cent of always guessing the most frequent class, None if not known."""
+        return None if self.guess_wrong is None else 100.0 * float(self.guess_wrong.mean())
+
+    @property
+    def beats_guess(self) -> bool | None:
+        """True if the error is significantly lower than that guess, None if not known."""
+        if self.wrong is None or self.guess_wrong is None:
+            return None
+        p_value = _test_samples(self.wrong, self.guess_wrong, self.groups)
+        is_lower = self.wrong.sum() < self.guess_wrong.sum()
+        return bool(is_lower and p_value <= significance.LEVEL)
 
     def __str__(self) -> str:
         std = f" ± {self.std:.2f}" if self.errors.size > 1 else ""
@@ -105,7 +132,7 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
     dict of (problem, method) to ErrorEstimate
         In the order of the rows.
     """
-    groups = defaultdict(list)
+    groups, predictions = defaultdict(list), defaultdict(list)
     for row in rows:
         wrong = np.array(row["wrong"])
         if selection == "best":
@@ -116,11 +143,36 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
         error = 100.0 * wrong[column] / row["n_test"]
         split = (row["seed"], error, row["dimensions"][column], row.get("test_share", 0.0))
         groups[row["problem"], row["method"]].append(split)
+        if selection == "cv" and "tested" in row:
+            predictions[row["problem"], row["method"]].append(row)
     estimates = {}
     for key, splits in groups.items():
         seeds, errors, dimensions, shared = np.array(sorted(splits), dtype=float).T
-        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, float(shared.mean()))
+        by_sample = _join_folds(predictions[key]) if key in predictions else {}
+        share = float(shared.mean())
+        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, share, **by_sample)
     return estimates
+
+
+def _join_folds(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what is known of each sample, in their order; nothing if one was tested twice."""
+    tested = np.concatenate([row["tested"] for row in folds])
+    order = np.argsort(tested)
+    if np.any(np.diff(tested[order]) == 0):
+        return {}
+    names = {"misclassified": "wrong", "groups": "groups", "guess_wrong": "guess_wrong"}
+    return {
+        name: np.concatenate([row[key] for row in folds])[order]
+        for key, name in names.items()
+        if key in folds[0]
+    }
+
+
+def _test_samples(first: Bools, second: Bools, groups: Ints | None) -> float:
+    """Return the p-value of equally many errors on the same samples."""
+    if groups is None:
+        return significance.mcnemar_test(first, second)
+    return significance.group_t_test(first, second, groups)
 
 
 def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
@@ -134,40 +186,129 @@ def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
     Returns
     -------
     set of str
-        Method of the lowest mean error, and all that a paired t-test (5 %) does not separate
-        from it.
+        Method of the lowest mean error, and all whose difference from it is not significant; see
+        `compare_errors`.
     """
     if not estimates:
         return set()
     best = min(estimates, key=lambda name: estimates[name].mean)
-    # With a single split every two methods differ, also the best one from itself.
-    ties = {k for k, v in estimates.items() if not differ_significantly(v, estimates[best])}
-    return {best} | ties
+    others = [name for name in estimates if name != best]
+    comparisons = compare_errors([(estimates[best], estimates[name]) for name in others])
+    # Without two common splits there is no test (nan), and nothing is called a tie.
+    is_tie = [comparison.p_adjusted > significance.LEVEL for comparison in comparisons]
+    return {best, *(name for name, tie in zip(others, is_tie, strict=True) if tie)}
 
 
-def differ_significantly(first: ErrorEstimate, second: ErrorEstimate) -> bool:
-    """Return True if two methods differ by a paired t-test at the 5 % level.
+def find_best_unpaired(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
+    """Return the methods that are best, or not significantly worse by an unpaired t-test.
+
+    This is the test behind the marks of the paper. It takes splits as independent and does not
+    account for the number of comparisons.
 
     Parameters
     ----------
-    first, second : ErrorEstimate
-        Errors of two methods. Only splits that both have are compared.
+    estimates : mapping of str to ErrorEstimate
+        Errors by method, on the same problem.
 
     Returns
     -------
-    bool
-        True as well with fewer than two common splits: then nothing supports a tie.
+    set of str
+        Method of the lowest mean error, and all that the test (5 %) does not separate from it.
     """
-    common, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
-    differences = first.errors[i] - second.errors[j]
-    if common.size < 2:
-        return True
-    # Equal differences have no standard deviation to test with. Any difference is then significant.
-    if np.ptp(differences) < _ROUNDING:
-        return bool(np.abs(differences).max() >= _ROUNDING)
-    shared = max(first.shared, second.shared)  # the wider interval is the careful one
-    half = compute_half_width(differences.std(ddof=1), common.size, shared)
-    return bool(abs(differences.mean()) > half)
+    if not estimates:
+        return set()
+    best = min(estimates.values(), key=lambda estimate: estimate.mean)
+    return {
+        name
+        for name, estimate in estimates.items()
+        if estimate is best
+        or significance.unpaired_t_test(estimate.errors, best.errors) > significance.LEVEL
+    }
+
+
+@dataclass(frozen=True)
+class ErrorComparison:
+    """Difference of two methods on one problem, with its significance.
+
+    Parameters
+    ----------
+    difference : float
+        Mean error of the second method minus that of the first, in percentage points.
+    p_splits : float
+        Corrected resampled t-test over splits, p-value: would other training sets show the
+        difference too? It has little power with few splits. nan for a single split.
+    p_samples : float or None
+        McNemar's test over samples, or with groups of like samples a t-test over groups, p-value:
+        do the methods err on equally many samples, with the training sets as they are? None where
+        predictions are not known.
+    p_adjusted : float
+        The p-value that decides, adjusted for the number of comparisons (Holm): ``p_samples``
+        where it is known, else ``p_splits``.
+    """
+
+    difference: float
+    p_splits: float
+    p_samples: float | None
+    p_adjusted: float
+
+    @property
+    def is_significant(self) -> bool:
+        """True if the adjusted p-value is at most 5 %."""
+        return self.p_adjusted <= significance.LEVEL
+
+
+def name_deciding_test(estimates: Iterable[ErrorEstimate]) -> str:
+    """Return the name of the test by which `compare_errors` decides.
+
+    Parameters
+    ----------
+    estimates : iterable of ErrorEstimate
+        Errors of the methods that are compared.
+
+    Returns
+    -------
+    str
+        For legends.
+    """
+    estimates = list(estimates)
+    if any(estimate.wrong is None for estimate in estimates):
+        return significance.SPLITS_TEST
+    grouped = any(estimate.groups is not None for estimate in estimates)
+    return significance.GROUPS_TEST if grouped else significance.SAMPLES_TEST
+
+
+def compare_errors(
+    pairs: Sequence[tuple[ErrorEstimate, ErrorEstimate]],
+) -> list[ErrorComparison]:
+    """Compare pairs of methods on the splits and on the samples that both have.
+
+    Parameters
+    ----------
+    pairs : sequence of (ErrorEstimate, ErrorEstimate)
+        Errors of two methods on one problem. All pairs from which conclusions are drawn together:
+        their p-values are adjusted for their number.
+
+    Returns
+    -------
+    list of ErrorComparison
+        Differences and p-values of the pairs.
+    """
+    by_splits: list[float] = []
+    by_samples: list[float | None] = []
+    for first, second in pairs:
+        i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)[1:]
+        gaps = second.errors[j] - first.errors[i]
+        by_splits.append(significance.corrected_t_test(gaps, max(first.shared, second.shared)))
+        if first.wrong is None or second.wrong is None:
+            by_samples.append(None)
+        else:
+            by_samples.append(_test_samples(first.wrong, second.wrong, first.groups))
+    deciding = [a if b is None else b for a, b in zip(by_splits, by_samples, strict=True)]
+    p_values = zip(by_splits, by_samples, significance.adjust_by_holm(deciding), strict=True)
+    return [
+        ErrorComparison(second.mean - first.mean, p_splits, p_samples, float(adjusted))
+        for (first, second), (p_splits, p_samples, adjusted) in zip(pairs, p_values, strict=True)
+    ]
 
 
 def compute_fit_costs(rows: Iterable[Mapping[str, Any]]) -> dict[Key, tuple[float, float]]:

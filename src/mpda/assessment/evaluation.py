@@ -8,15 +8,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from mpda._lib.array_types import Array, Bools, Labels
+from mpda._lib.fingerprints import fingerprint_rows
+from mpda.assessment.column_encoding import encode_columns
+from mpda.assessment.significance import error_interval
 
-# Distance, relative to the largest coordinate, below which a sample counts as a training sample.
-# Distances are rounded to about 1e-8 of that coordinate (square root of the precision), and
-# distinct samples are rarely closer than 1e-6.
-_DUPLICATE = 1e-6
+FINGERPRINTS = "sample_fingerprints_"
+"""Attribute of a model's classifier: fingerprints (n_samples,) of the training samples."""
+
+# Models without fingerprints: largest difference of two equal samples in any component, relative to
+# the length of the mapped sample, by the precision of the map. Rounding of a map is some hundred
+# units in the last place where the mean of the features is far from zero.
+_ROUNDING = {4: 1e-5, 8: 1e-11}
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Evaluation:
     leave_one_out : bool
         True if neighbours were searched among the other samples, because the model keeps none.
     is_training_sample : array of bool of shape (n_samples,)
-        Samples that coincide with a training sample.
+        Samples that are equal to a training sample.
     unknown_labels : array
         Labels that are no classes of the model.
     """
@@ -51,7 +56,7 @@ class Evaluation:
 
     @property
     def n_training_samples(self) -> int:
-        """Number of samples that coincide with a training sample."""
+        """Number of samples that are equal to a training sample."""
         return int(np.count_nonzero(self.is_training_sample))
 
     @property
@@ -68,10 +73,7 @@ class Evaluation:
     @property
     def interval(self) -> tuple[float, float]:
         """Confidence interval (95 %, Wilson) of the error in per cent."""
-        # Unlike the normal approximation it has a positive width if no sample is wrong.
-        test = stats.binomtest(self.n_wrong, len(self.y))
-        interval = test.proportion_ci(method="wilson")
-        return 100.0 * float(interval.low), 100.0 * float(interval.high)
+        return error_interval(self.y != self.predicted)
 
 
 def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
@@ -99,11 +101,73 @@ def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
         return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), y[:0])
     Z = np.asarray(model[:-1].transform(X))
     # A training sample is its own nearest neighbour, which makes the error too low.
-    distances = classifier.kneighbors(Z, n_neighbors=1)[0][:, 0]
-    duplicates = distances <= _DUPLICATE * np.abs(Z).max(initial=0.0)
+    is_training_sample = _find_training_samples(classifier, encode_columns(model, X), Z)
     y, predicted = _unify_types(y, classifier.predict(Z))
     unknown = np.setdiff1d(y, _unify_types(y, classifier.classes_)[1])
-    return Evaluation(Z, y, predicted, False, duplicates, unknown)
+    return Evaluation(Z, y, predicted, False, is_training_sample, unknown)
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Labels of new samples by their nearest neighbours in the space of a model.
+
+    Parameters
+    ----------
+    labels : array of shape (n_samples,)
+        Predicted labels.
+    distances : array of shape (n_samples,)
+        Distances of the nearest training samples.
+    agreement : array of shape (n_samples,)
+        Shares of the nearest training samples that have the predicted label.
+    """
+
+    labels: Labels
+    distances: Array
+    agreement: Array
+
+
+def classify_samples(model: Any, X: Any, n_votes: int, n_compared: int) -> Classification:
+    """Classify samples by the nearest training samples that a model keeps.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted pipeline that ends in a nearest-neighbour classifier.
+    X : array or data frame of shape (n_samples, n_features)
+        Samples.
+    n_votes : int
+        Number of neighbours that vote. Of labels with equally many votes the nearest one wins.
+    n_compared : int
+        Number of neighbours among which agreement is counted, at least ``n_votes``.
+
+    Returns
+    -------
+    Classification
+        Labels with distances and agreement. There are no more neighbours than training samples.
+    """
+    classifier = model.steps[-1][1]
+    Z = np.asarray(model[:-1].transform(X))
+    n_fit = classifier.n_samples_fit_
+    n_compared, n_votes = min(n_compared, n_fit), min(n_votes, n_fit)
+    distances, nearest = classifier.kneighbors(Z, n_neighbors=n_compared)
+    # scikit-learn has no public name for the labels of the samples.
+    codes = np.asarray(classifier._y)[nearest]
+    votes = [(codes[:, :n_votes] == codes[:, [j]]).sum(axis=1) for j in range(n_votes)]
+    winner = np.argmax(votes, axis=0)  # the first of the largest, hence the nearest
+    chosen = codes[np.arange(len(codes)), winner]
+    agreement = (codes == chosen[:, None]).mean(axis=1)
+    return Classification(classifier.classes_[chosen], distances[:, 0], agreement)
+
+
+def _find_training_samples(classifier: KNeighborsClassifier, X: Any, Z: Array) -> Bools:
+    """Return True (n,) for samples X, mapped to Z, that the model was fitted to."""
+    fingerprints = getattr(classifier, FINGERPRINTS, None)
+    if fingerprints is not None:
+        return np.isin(fingerprint_rows(X), fingerprints)
+    # scikit-learn has no public name for the samples of a classifier.
+    nearest = classifier.kneighbors(Z, n_neighbors=1, return_distance=False)[:, 0]
+    differences = np.abs(Z - np.asarray(classifier._fit_X)[nearest]).max(axis=1)
+    return np.asarray(differences <= _ROUNDING[Z.dtype.itemsize] * np.linalg.norm(Z, axis=1))
 
 
 def _unify_types(y: Labels, other: Labels) -> tuple[Labels, Labels]:

@@ -1,109 +1,38 @@
-"""Nested cross-validation of several methods, and the model to keep.
+"""Nested cross-validation of several methods.
 
 The outer folds only measure errors. In each of them the inner folds, made of its training samples
-alone, choose the parameters and the number of components. `select_model` makes the same choice
-with all samples and fits the model that is kept.
+alone, choose the parameters and the number of components (`model_choice`).
 """
 
 from __future__ import annotations
 
+import itertools
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.validation import check_count
 from mpda.assessment import data_split
-from mpda.assessment.contender import Contender
+from mpda.assessment.assessment_protocol import AssessmentProtocol
+from mpda.assessment.contender import SPARSE_DIMENSIONS, Contender
 from mpda.assessment.data_split import Split
-from mpda.assessment.parameter_scores import FoldResult, Selection, assess_split, compute_scores
-from mpda.model_selection import DiscriminantSearchCV
+from mpda.assessment.model_choice import (
+    ignore_fit_warnings,
+    rank_choices,
+    select_parameters,
+    stratified_folds,
+)
+from mpda.assessment.parameter_scores import FoldResult, assess_features, assess_selection
+from mpda.model_selection.folds import stratified_order
 from mpda.parallel import map_ordered
 
-
-@dataclass(frozen=True)
-class AssessmentProtocol:
-    """Settings of a nested cross-validation.
-
-    Parameters
-    ----------
-    n_folds : int, default=5
-        Outer folds, which measure the error.
-    n_inner : int, default=4
-        Inner folds, which choose parameters and the number of components.
-    scaled : bool or None, default=None
-        True standardises the features. None decides it on the training samples.
-    energy : float, str or None, default="auto"
-        Share of the variance that PCA keeps before the method. ``"auto"`` is 0.95 above 100
-        features and no PCA otherwise; None is no PCA.
-    n_components : int or None, default=None
-        Number of components. None lets the inner folds choose. A method of scikit-learn that has
-        fewer components uses all it has.
-    seed : int, default=0
-        Seed of all folds.
-    """
-
-    n_folds: int = 5
-    n_inner: int = 4
-    scaled: bool | None = None
-    energy: float | str | None = "auto"
-    n_components: int | None = None
-    seed: int = 0
-
-    def limit_components(self, contender: Contender, X: Floats, y: Labels) -> AssessmentProtocol:
-        """Return the protocol with no more components than a scikit-learn method has.
-
-        Parameters
-        ----------
-        contender : Contender
-            Method.
-        X : array of shape (n_samples, n_features)
-            Preprocessed training samples.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        AssessmentProtocol
-            Unchanged for the methods of mpda, which raise an error of their own.
-        """
-        if self.n_components is None or contender.method is None or contender.method.is_ours:
-            return self
-        limit = X.shape[1]
-        if "LDA" in contender.name:  # the means of c classes span c - 1 dimensions
-            limit = min(limit, len(np.unique(y)) - 1)
-        return replace(self, n_components=min(self.n_components, limit))
-
-    def preprocessing(self, X: Floats, y: Labels) -> list[data_split.Step]:
-        """Return the preprocessing for training samples.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Training samples.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        list of (str, transformer)
-            Not fitted yet.
-        """
-        scaled, energy = self.scaled, self.energy
-        if scaled is None:
-            scaled = data_split.should_standardize(X, y, self.seed)
-        if isinstance(energy, str):
-            energy = data_split.default_pca_energy(X.shape[1])
-        return data_split.make_preprocessing(scaled=scaled, energy=energy)
+# Folds that are measured however little time there is: one has no variance.
+_MIN_FOLDS = 2
+# Training samples by which the maps of folds are aligned.
+_MAX_ANCHORS = 1000
 
 
 @dataclass(frozen=True)
@@ -122,32 +51,16 @@ class Assessment:
     failed: dict[str, str]
 
 
-def count_steps(contenders: Sequence[Contender], protocol: AssessmentProtocol) -> int:
-    """Return the number of calls of ``progress`` in `assess_methods`.
-
-    Parameters
-    ----------
-    contenders : sequence of Contender
-        Methods.
-    protocol : AssessmentProtocol
-        Settings.
-
-    Returns
-    -------
-    int
-        Number of contenders times number of outer folds.
-    """
-    return len(contenders) * protocol.n_folds
-
-
 def assess_methods(
     X: Floats,
     y: Labels,
     contenders: Sequence[Contender],
     protocol: AssessmentProtocol,
     *,
+    groups: Labels | None = None,
     n_jobs: int | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[Contender], None] | None = None,
+    deadline: float | None = None,
 ) -> Assessment:
     """Measure the 1-NN error of several methods by nested cross-validation.
 
@@ -161,29 +74,55 @@ def assess_methods(
         Methods.
     protocol : AssessmentProtocol
         Settings.
+    groups : array of shape (n_samples,) or None, default=None
+        Group of each sample. No fold divides a group.
     n_jobs : int or None, default=None
         Number of worker processes.
     progress : callable or None, default=None
-        Called with the name of the method after each fold.
+        Called with the method after each fold.
+    deadline : float or None, default=None
+        Value of ``time.monotonic()`` that should not pass: after two folds, no further one begins
+        that would take longer.
 
     Returns
     -------
     Assessment
-        Rows in the order of the contenders.
+        Rows in the order of the contenders, then of the folds.
     """
-    folds = _stratified_folds(y, protocol.n_folds, protocol.seed)
+    folds = [
+        (train, _draw_tests(y, test, protocol))
+        for train, test in stratified_folds(y, protocol.n_folds, protocol.seed, groups)
+    ]
+    known = [None if groups is None else groups[train] for train, _ in folds]
+    codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    # Fold by fold, so that all methods have the same folds if there is no time for all.
     arguments = (
-        (Split(X[train], y[train], X[test], y[test]), contender, number, protocol)
-        for contender in contenders
+        (Split(X[train], y[train], X[test], y[test], known[number]), contender, number, protocol)
         for number, (train, test) in enumerate(folds)
+        for contender in contenders
     )
-    rows = []
-    n_calls = count_steps(contenders, protocol)
-    for row in map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs):
-        row["tested"] = folds[row["seed"]][1]  # the fold number is the seed of the row
+    rows: list[FoldResult] = []
+    start = time.monotonic()
+    n_calls = len(contenders) * len(folds)
+    results = map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs)
+    for contender, row in zip(itertools.cycle(contenders), results, strict=False):
+        train, row["tested"] = folds[row["seed"]]  # the fold number is the seed of the row
+        row["guess_wrong"] = y[row["tested"]] != _most_frequent(y[train])
+        row["test_share"] = (len(y) - train.size) / train.size
+        if codes is not None:
+            row["groups"] = codes[row["tested"]]
+        if "anchors" in row:
+            row["anchors"] = train[row["anchors"]]
         rows.append(row)
         if progress is not None:
-            progress(row["method"])
+            progress(contender)
+        n_folds, unfinished = divmod(len(rows), len(contenders))
+        if deadline is not None and not unfinished and n_folds >= _MIN_FOLDS:
+            now = time.monotonic()
+            if now + (now - start) / n_folds > deadline:
+                break
+    order = {contender.name: i for i, contender in enumerate(contenders)}
+    rows.sort(key=lambda row: order[row["method"]])
     # Reversed, so that the message of the first failing fold remains. Errors of the folds that
     # succeeded are left out: means over different folds cannot be compared.
     failed = {row["method"]: row["failure"] for row in reversed(rows) if "failure" in row}
@@ -193,10 +132,9 @@ def assess_methods(
 def _assess_fold(
     split: Split, contender: Contender, number: int, protocol: AssessmentProtocol
 ) -> FoldResult:
-    test_share = len(split.y_test) / len(split.y)
-    row = FoldResult(problem="", method=contender.name, seed=number, test_share=test_share)
+    row = FoldResult(problem="", method=contender.name, seed=number)
     try:
-        with _ignore_fit_warnings():
+        with ignore_fit_warnings():
             row.update(_measure_split(split, contender, protocol))
     except Exception as error:  # one failing method must not end the comparison of the others
         row["failure"] = " ".join(str(error).split()) or type(error).__name__
@@ -205,129 +143,47 @@ def _assess_fold(
 
 def _measure_split(split: Split, contender: Contender, protocol: AssessmentProtocol) -> FoldResult:
     """Return errors for all numbers of components, and predictions for the chosen one."""
-    steps = protocol.preprocessing(split.X, split.y)
+    steps = protocol.prepare(contender, split).make_steps()
     if contender.method is None:  # PCA belongs to the methods
         steps = [step for step in steps if step[0] != "pca"]
-    split = data_split.preprocess(split, steps)
+    raw, split = split, data_split.preprocess(split, steps)
+    selection = None
+    if contender.choices:
+        best = rank_choices(contender, steps, raw, split.X, protocol)[0]
+        contender, selection = best.contender, best.selection
     protocol = protocol.limit_components(contender, split.X, split.y)
     # The number that the user asked for may be missing from the sparse list of such a method.
     if contender.dimensions is not None and protocol.n_components is not None:
         dimensions = sorted({*contender.dimensions, protocol.n_components})
         contender = replace(contender, dimensions=tuple(dimensions))
-    row = assess_split(contender, split, partial(_select_parameters, protocol=protocol))
-    if contender.method is not None:
-        # The errors come from a search, which shares work between grid points. A fit of its own
-        # gives the time that a user would wait, and the predictions.
-        start = time.perf_counter()
-        fitted = contender.estimator(row["parameters"], row["cv_dimension"]).fit(split.X, split.y)
-        row["fit_seconds"] = time.perf_counter() - start
-        Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
-        split = Split(Z, split.y, Z_test, split.y_test)
-    row["predicted"] = data_split.classify_test_samples(split)
+    # The choice of parameters sees the raw samples: inner test samples take no part in the scaler
+    # and the PCA either.
+    inner = replace(contender, steps=tuple(steps))
+    start = time.perf_counter()
+    if contender.method is not None and selection is None:
+        selection = select_parameters(inner, raw, split.X.shape[1], protocol)
+    seconds = time.perf_counter() - start
+    if selection is None:
+        row, Z, Z_test = assess_features(split), split.X, split.X_test
+    else:
+        row, Z, Z_test = assess_selection(contender, split, selection, SPARSE_DIMENSIONS)
+        row["search_seconds"] = round(seconds, 3)
+    row["chosen"] = contender.name
+    row["predicted"] = data_split.classify_test_samples(Split(Z, split.y, Z_test, split.y_test))
+    row["misclassified"] = row["predicted"] != split.y_test
+    drawn = np.linspace(0, len(Z) - 1, min(len(Z), _MAX_ANCHORS)).astype(np.intp)
+    row["projected"], row["anchors"], row["anchor_points"] = Z_test, drawn, Z[drawn]
     return row
 
 
-def _select_parameters(
-    contender: Contender, X: Floats, y: Labels, *, protocol: AssessmentProtocol
-) -> Selection:
-    """Choose parameters and the number of components by the inner folds."""
-    assert contender.method is not None
-    n_components = protocol.n_components
-    if n_components is not None and not contender.grid:  # nothing to choose
-        return Selection({}, n_components)
-    # StratifiedKFold refuses more folds than the largest class has samples.
-    n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
-    if not contender.method.is_ours:
-        folds = _stratified_folds(y, n_inner, protocol.seed)
-        return compute_scores(contender, contender.grid, X, y, folds).select_best(n_components)
-    dimensions = tuple(r for r in contender.dimensions or () if r <= X.shape[1])
-    search = DiscriminantSearchCV(
-        contender.estimator({}),
-        {name: list(values) for name, values in contender.grid.items()},
-        cv=n_inner,
-        n_components=[n_components] if n_components is not None else dimensions or "all",
-        refit=False,
-        random_state=protocol.seed,
-    ).fit(X, y)
-    parameters = dict(search.best_params_)
-    return Selection(parameters, parameters.pop("n_components"))
+def _most_frequent(y: Labels) -> Any:
+    labels, counts = np.unique(y, return_counts=True)
+    return labels[counts.argmax()]
 
 
-@dataclass(frozen=True)
-class SelectedModel:
-    """A model fitted to all samples, with the choice that cross-validation made for it.
-
-    Parameters
-    ----------
-    model : Pipeline
-        Preprocessing, method and, unless left out, a 1-NN classifier named ``"neighbors"``.
-    selection : Selection
-        Parameters and number of components.
-    """
-
-    model: Pipeline
-    selection: Selection
-
-
-def select_model(
-    X: Any, y: Labels, contender: Contender, protocol: AssessmentProtocol, *, neighbors: bool = True
-) -> SelectedModel:
-    """Choose parameters by cross-validation and fit a pipeline to all samples.
-
-    Parameters
-    ----------
-    X : array or data frame of shape (n_samples, n_features)
-        Samples. The model keeps the column names of a data frame.
-    y : array of shape (n_samples,)
-        Labels.
-    contender : Contender
-        Method.
-    protocol : AssessmentProtocol
-        Settings.
-    neighbors : bool, default=True
-        True appends a 1-NN classifier, which keeps the mapped samples and their labels.
-
-    Returns
-    -------
-    SelectedModel
-        Fitted pipeline and the choice.
-    """
-    values = np.asarray(X)
-    with _ignore_fit_warnings():
-        steps = protocol.preprocessing(values, y)
-        for _, step in steps:
-            values = step.fit_transform(values)
-        # A comparison continues with fewer components. The model to keep must have the number that
-        # was asked for.
-        limit = protocol.limit_components(contender, values, y).n_components
-        if limit != protocol.n_components:
-            text = f"{contender.name} has at most {limit} components here"
-            raise ValueError(f"{text}, not {protocol.n_components}.")
-        selection = _select_parameters(contender, values, y, protocol=protocol)
-        estimator = contender.estimator(selection.parameters, selection.n_components)
-        steps.append((contender.name.lower().replace(" ", "_"), estimator))
-        if neighbors:
-            steps.append(("neighbors", KNeighborsClassifier(1, algorithm="brute")))
-        # Fitted to X, not to the values: a data frame gives the pipeline its column names.
-        return SelectedModel(Pipeline(steps).fit(X, y), selection)
-
-
-def _stratified_folds(y: Labels, n_folds: int, seed: int) -> list[tuple[Ints, Ints]]:
-    check_count("n_folds", n_folds, least=2)
-    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    # scikit-learn warns of classes smaller than the number of folds.
-    with _ignore_fit_warnings():
-        return list(splitter.split(np.zeros(len(y)), y))
-
-
-@contextmanager
-def _ignore_fit_warnings() -> Iterator[None]:
-    """Ignore warnings about single fits of a comparison.
-
-    Small classes and singular grid points repeat in hundreds of fits, and the caller reports both
-    once: classes when the table is read, failures as `Assessment.failed`. Deprecations still pass.
-    """
-    with warnings.catch_warnings():
-        for category in (UserWarning, RuntimeWarning):
-            warnings.simplefilter("ignore", category)
-        yield
+def _draw_tests(y: Labels, test: Ints, protocol: AssessmentProtocol) -> Ints:
+    """Return the test samples of a fold, of too many a stratified subset."""
+    if protocol.max_tests is None or test.size <= protocol.max_tests:
+        return test
+    order = stratified_order(y[test], 1, np.random.default_rng(protocol.seed))
+    return np.sort(test[order[: protocol.max_tests]])

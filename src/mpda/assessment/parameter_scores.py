@@ -5,22 +5,32 @@ components. Components are nested, so one fit serves all their numbers; `Discrim
 also shares work between grid points. Methods of scikit-learn are fitted once for each point.
 """
 
+from __future__ import annotations
+
+import math
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import ParameterGrid, StratifiedKFold
 
-from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
-from mpda.assessment.data_split import Split, classify_test_samples
+from mpda.assessment.data_split import Split, classify_test_samples, preprocess
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
+from mpda.model_selection.fold_scores import FoldTask, score_fold, sparse_numbers
+from mpda.model_selection.grid import build_grid
+from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
+from mpda.model_selection.search_cv import nearby_numbers
+from mpda.model_selection.selection_rules import GridScores
 
 Folds = list[tuple[Ints, Ints]]
 # Mean scores over folds that differ by less than this are equal up to rounding.
 _TIE = 1e-12
+# Pairs of training and test samples up to which errors are counted for every number of components.
+_MAX_PAIRS = 10_000_000
 
 
 class FoldResult(TypedDict, total=False):
@@ -31,7 +41,13 @@ class FoldResult(TypedDict, total=False):
     ``n_test``. ``parameters`` and ``cv_dimension`` are the choice of cross-validation on the
     training samples. ``test_share`` is the ratio of test to training samples, for folds that
     share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
-    labels at the chosen number of components. ``failure`` replaces all of it where a fit failed.
+    labels at the chosen number of components; ``misclassified`` is True where they are wrong.
+    ``guess_wrong`` is True where the most frequent class of the training samples is wrong.
+    ``groups`` are the groups of the test samples, where samples come in groups.
+    ``projected`` are the mapped test samples, ``anchors`` the indices of some training samples and
+    ``anchor_points`` these mapped.
+    ``chosen`` is the method that a contender with several chose.
+    ``failure`` replaces all of it where a fit failed.
     """
 
     problem: str
@@ -45,6 +61,13 @@ class FoldResult(TypedDict, total=False):
     test_share: float
     tested: Ints
     predicted: Labels
+    misclassified: Bools
+    projected: Floats
+    guess_wrong: Bools
+    groups: Ints
+    anchors: Ints
+    anchor_points: Floats
+    chosen: str
     search_seconds: float
     fit_seconds: float
     fit_mib: float
@@ -61,10 +84,36 @@ class Selection:
         Grid point.
     n_components : int
         Number of components.
+    score : float, default=nan
+        Mean accuracy over the folds that selected it.
+    unrefined_score : float, default=nan
+        Of a refinement: the mean accuracy of its start alone, with as many components, on the same
+        folds.
+    refined_score : float, default=nan
+        Of a refinement: the same with refinement, the best one if none was selected.
     """
 
     parameters: dict[str, Any]
     n_components: int
+    score: float = math.nan
+    unrefined_score: float = math.nan
+    refined_score: float = math.nan
+
+    def limit(self, n_components: int) -> Selection:
+        """Return the selection with at most this number of components.
+
+        Parameters
+        ----------
+        n_components : int
+            Number of components that a fit to all training samples has. PCA in a fold may keep
+            more.
+
+        Returns
+        -------
+        Selection
+            The same parameters.
+        """
+        return replace(self, n_components=min(self.n_components, n_components))
 
 
 Selector = Callable[[Contender, Floats, Labels], Selection]
@@ -82,19 +131,24 @@ class ScoreTable:
         Numbers of components.
     scores : array of shape (n_points, n_dimensions)
         Mean accuracy over folds, nan where there is none.
+    standard_error : float, default=0.0
+        Standard error of a mean.
     """
 
     points: list[dict[str, Any]]
     dimensions: Ints
     scores: Floats
+    standard_error: float = 0.0
 
-    def select_best(self, n_components: int | None = None) -> Selection:
+    def select_best(self, n_components: int | None = None, *, fewest: bool = False) -> Selection:
         """Return the entry of the highest score, with fewer components on ties.
 
         Parameters
         ----------
         n_components : int or None, default=None
             Restricts the table to this number of components.
+        fewest : bool, default=False
+            If True, scores within one standard error of the highest count as ties.
 
         Returns
         -------
@@ -105,11 +159,15 @@ class ScoreTable:
         if n_components is not None:
             scores = np.where(self.dimensions == n_components, scores, -np.inf)
         # Ties go to the first column: fewer components are cheaper and no worse.
-        column = int(np.flatnonzero((scores >= scores.max() - _TIE).any(axis=0))[0])
-        return Selection(self.points[int(scores[:, column].argmax())], int(self.dimensions[column]))
+        tolerance = _TIE + (self.standard_error if fewest else 0.0)
+        column = int(np.flatnonzero((scores >= scores.max() - tolerance).any(axis=0))[0])
+        row = int(scores[:, column].argmax())
+        return Selection(self.points[row], int(self.dimensions[column]), float(scores[row, column]))
 
 
-def assess_split(contender: Contender, split: Split, select: Selector) -> FoldResult:
+def assess_split(
+    contender: Contender, split: Split, select: Selector, numbers: Sequence[int] = ()
+) -> FoldResult:
     """Measure a contender on the test samples with parameters chosen on the training samples.
 
     Parameters
@@ -121,20 +179,112 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
         Training and test samples.
     select : callable
         ``select(contender, X, y)`` returns the `Selection` for the training samples.
+    numbers : sequence of int, default=()
+        Numbers of components at which a refinement is measured besides a quarter, a half, one and
+        two times the selected number. Its maps are not nested, so each number needs a fit.
 
     Returns
     -------
     FoldResult
         Errors for all numbers of components, at the selected parameters.
     """
-    n_test = len(split.y_test)
     if contender.method is None:
-        n_wrong = np.count_nonzero(classify_test_samples(split) != split.y_test)
-        d, wrong = split.X.shape[1], [int(n_wrong)]
-        return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
+        return assess_features(split)
     start = time.perf_counter()
     selection = select(contender, split.X, split.y)
     seconds = time.perf_counter() - start
+    row = _measure_curve(contender, split, selection, numbers)
+    return FoldResult(**row, search_seconds=round(seconds, 3))
+
+
+def assess_features(split: Split) -> FoldResult:
+    """Measure 1-NN on the features.
+
+    Parameters
+    ----------
+    split : Split
+        Training and test samples.
+
+    Returns
+    -------
+    FoldResult
+        The only number of components is the number of features.
+    """
+    d, n_test = split.X.shape[1], len(split.y_test)
+    wrong = [int(np.count_nonzero(classify_test_samples(split) != split.y_test))]
+    return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
+
+
+def assess_selection(
+    contender: Contender, split: Split, selection: Selection, numbers: Sequence[int] = ()
+) -> tuple[FoldResult, Floats, Floats]:
+    """Measure a contender with selected parameters, and return its map of the samples.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method.
+    split : Split
+        Training and test samples.
+    selection : Selection
+        Parameters and number of components.
+    numbers : sequence of int, default=()
+        As in `assess_split`.
+
+    Returns
+    -------
+    row : FoldResult
+        Errors for many numbers of components; "fit_seconds" is the time of one fit.
+    Z : array of shape (n_training_samples, n_components)
+        Training samples in the selected number of components.
+    Z_test : array of shape (n_test_samples, n_components)
+        Test samples.
+    """
+    assert contender.method is not None
+    # One fit serves all numbers of components where they are nested.
+    is_nested = contender.dimensions is None and not contender.method.start
+    r = selection.n_components
+    start = time.perf_counter()
+    fitted = contender.estimator(selection.parameters, None if is_nested else r)
+    fitted.fit(split.X, split.y)
+    seconds = time.perf_counter() - start
+    Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
+    if is_nested:
+        row = _curve_of_map(Split(Z, split.y, Z_test, split.y_test), selection)
+    else:
+        row = _measure_curve(contender, split, selection, numbers)
+    row["fit_seconds"] = seconds
+    return row, Z[:, :r], Z_test[:, :r]
+
+
+def _curve_of_map(split: Split, selection: Selection) -> FoldResult:
+    """Count the errors with the first components of mapped samples, for many numbers of them."""
+    # All numbers where it takes a second: then the curve has a value at each.
+    r = split.X.shape[1]
+    if len(split.X) * len(split.X_test) <= _MAX_PAIRS:
+        numbers = np.arange(1, r + 1)
+        nearest = nearest_by_dimension(split.X, split.X_test)
+    else:
+        numbers = np.union1d(sparse_numbers(r), [min(r, selection.n_components)])
+        nearest = nearest_by_numbers(split.X, split.X_test, numbers)
+    return FoldResult(
+        parameters=selection.parameters,
+        dimensions=numbers.tolist(),
+        wrong=np.count_nonzero(split.y[nearest] != split.y_test, axis=1).tolist(),
+        n_test=len(split.y_test),
+        cv_dimension=selection.n_components,
+    )
+
+
+def _measure_curve(
+    contender: Contender, split: Split, selection: Selection, numbers: Sequence[int]
+) -> FoldResult:
+    """Count the errors of fits with the selected parameters, for many numbers of components."""
+    assert contender.method is not None
+    n_test = len(split.y_test)
+    if contender.method.start and contender.dimensions is None:
+        nearby = nearby_numbers(selection.n_components, range(1, split.X.shape[1] + 1))
+        contender = replace(contender, dimensions=tuple(sorted({*nearby, *numbers})))
     # One fold of all samples: training samples first, then test samples. The curve over all numbers
     # of components is then the one table row of a search with a single grid point.
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
@@ -149,8 +299,61 @@ def assess_split(contender: Contender, split: Split, select: Selector) -> FoldRe
         wrong=np.rint((1.0 - table.scores[0][measured]) * n_test).astype(int).tolist(),
         n_test=n_test,
         cv_dimension=selection.n_components,
-        search_seconds=round(seconds, 3),
     )
+
+
+def select_minimum(
+    contender: Contender, X: Floats, y: Labels, n_folds: int, seed: int
+) -> Selection:
+    """Select the grid point and the number of components of the least mean error over folds.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method with its grid.
+    X : array of shape (n_samples, n_features)
+        Samples.
+    y : array of shape (n_samples,)
+        Labels.
+    n_folds : int
+        Number of folds.
+    seed : int
+        Seed of the folds.
+
+    Returns
+    -------
+    Selection
+        Of a refinement, that of the two stages of `DiscriminantSearchCV`, unless there are only
+        numbers of components to select from.
+    """
+    assert contender.method is not None
+    has_one_stage = contender.dimensions is not None and not contender.grid
+    if not contender.method.start or has_one_stage:
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(X, y)
+        return compute_scores(contender, contender.grid, X, y, list(folds)).select_best()
+    search = _fit_search(contender, contender.grid, X, y, n_folds, seed)
+    best = {k.removeprefix(contender.prefix): value for k, value in search.best_params_.items()}
+    return Selection(best, best.pop("n_components"))
+
+
+def _fit_search(
+    contender: Contender,
+    grid: Mapping[str, tuple[Any, ...]],
+    X: Floats,
+    y: Labels,
+    folds: Folds | int,
+    seed: int = 0,
+) -> DiscriminantSearchCV:
+    return DiscriminantSearchCV(
+        contender.estimator({}),
+        dict(grid),
+        cv=folds,
+        n_components=contender.dimensions or contender.max_components or "all",
+        selection="minimum",
+        halving=False,
+        refit=False,
+        random_state=seed,
+    ).fit(X, y)
 
 
 def compute_scores(
@@ -178,34 +381,45 @@ def compute_scores(
     """
     assert contender.method is not None
     points = list(ParameterGrid(dict(grid)))
+    if contender.method.start:
+        return _compute_refined_scores(contender, grid, X, y, folds)
     if not contender.method.is_ours:
         return _compute_scores_by_refitting(contender, points, X, y, folds)
-    search = DiscriminantSearchCV(
-        contender.estimator({}),
-        dict(grid),
-        cv=folds,
-        n_components=contender.dimensions or contender.max_components or "all",
-        selection="minimum",  # its choice is not used, only its table
-        refit=False,
-    ).fit(X, y)
-    dimensions = search.cv_results_["param_n_components"].astype(int)
+    search = _fit_search(contender, grid, X, y, folds)
+    dimensions = search.cv_results_[f"param_{contender.prefix}n_components"].astype(int)
     scores = search.cv_results_["mean_test_score"].reshape(len(points), -1)
     return ScoreTable(points, np.asarray(dimensions[: scores.shape[1]]), scores)
+
+
+def _compute_refined_scores(
+    contender: Contender, grid: Mapping[str, tuple[Any, ...]], X: Floats, y: Labels, folds: Folds
+) -> ScoreTable:
+    """Score refined maps of ``contender.dimensions`` components, in one stage for all points."""
+    estimator, numbers = contender.estimator({}), contender.dimensions
+    points = build_grid(estimator, dict(grid)).points
+    tables = [
+        score_fold(FoldTask(estimator, X, y, *fold, 0, points, numbers, None, None))
+        for fold in folds
+    ]
+    width = min(table.scores.shape[1] for table in tables)
+    dimensions = np.array([r for r in numbers or range(1, width + 1) if r <= width])
+    scores = np.mean([table.scores[:, dimensions - 1] for table in tables], axis=0)
+    return ScoreTable(points, dimensions, scores)
 
 
 def _compute_scores_by_refitting(
     contender: Contender, points: list[dict[str, Any]], X: Floats, y: Labels, folds: Folds
 ) -> ScoreTable:
     """Fit every grid point on every fold; the table ends where the shortest curve ends."""
-    curves = [
-        _accuracy_curve(contender, point, Split(X[train], y[train], X[test], y[test]))
-        for point in points
-        for train, test in folds
-    ]
+    method = replace(contender, steps=())
+    parts = [Split(X[i], y[i], X[j], y[j]) for i, j in folds]
+    splits = [preprocess(split, contender.steps) for split in parts]
+    curves = [_accuracy_curve(method, point, split) for point in points for split in splits]
     length = min(map(len, curves))
     dimensions = np.array(contender.dimensions or range(1, length + 1))[:length]
     scores = np.array([curve[:length] for curve in curves]).reshape(len(points), len(folds), -1)
-    return ScoreTable(points, dimensions, scores.mean(axis=1))
+    grid = GridScores(scores.swapaxes(0, 1), dimensions, [], np.empty(0), np.empty(0, dtype=int))
+    return ScoreTable(points, dimensions, scores.mean(axis=1), grid.standard_error)
 
 
 def _accuracy_curve(contender: Contender, point: dict[str, Any], split: Split) -> list[float]:
@@ -214,5 +428,5 @@ def _accuracy_curve(contender: Contender, point: dict[str, Any], split: Split) -
         return 1.0 - classification_curve(fitted, split.X, split.y, split.X_test, split.y_test)
 
     if contender.dimensions is None:
-        return compute_curve(None).tolist()
+        return compute_curve(contender.max_components).tolist()
     return [float(compute_curve(r)[-1]) for r in contender.dimensions if r <= split.X.shape[1]]

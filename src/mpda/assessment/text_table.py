@@ -25,7 +25,7 @@ def format_error_table(rows: Sequence[Mapping[str, Any]], title: str) -> list[st
     list of str
         A heading and one line for each method: error, difference from 1-NN on all features in
         percentage points, number of components and time of a fit. A star marks methods that are
-        best or not significantly worse (paired t-test, 5 %).
+        best or not significantly worse (`find_best_methods`).
     """
     estimates = {name: estimate for (_, name), estimate in estimate_errors(rows, "cv").items()}
     costs = {name: seconds for (_, name), (seconds, _) in compute_fit_costs(rows).items()}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mpda._lib.array_types import Array
-from mpda._lib.arrays import array_namespace, eye, safe_divide
+from mpda._lib.arrays import EPSILON, array_namespace, eye, safe_divide
 from mpda._lib.samples import FitSamples
 from mpda.discriminant.eigenproblem import (
     LARGEST_STRENGTH,
@@ -131,6 +131,48 @@ def solve_smallest(
     _check_overflow(max(directions.eigenvalues.tolist(), default=0.0), alpha)
     residual = normwise_residual(A, problem.denominator, directions)
     return replace(_convert(samples, directions, ridge, residual), increasing=True)
+
+
+def solve_exponential(
+    samples: FitSamples, problem: Eigenproblem, scale: float, n_components: int | None
+) -> Solution:
+    """Solve exp(A / s) t = lambda exp(B / s) t for the largest eigenvalues.
+
+    With F = exp(A / 2s) exp(-B / 2s) = U D V' the eigenvalues are D^2, and t = exp(-B / 2s) v. The
+    exponents of A are measured from their largest and those of B from their smallest, so nothing
+    overflows; that changes eigenvalues by a common factor only.
+
+    Parameters
+    ----------
+    samples : FitSamples
+        The samples of the fit.
+    problem : Eigenproblem
+        A and B.
+    scale : float
+        The scale s in units of the mean diagonal of B.
+    n_components : int or None
+        Number of directions; None keeps all that can be told from rounding.
+
+    Returns
+    -------
+    Solution
+        By decreasing eigenvalue; the largest eigenvalue is 1.
+    """
+    unit = add_ridge(problem.denominator, 1.0, samples)[0]
+    (a, a_axes), (b, b_axes) = (
+        np.linalg.eigh(matrix / (scale * unit))
+        for matrix in (problem.numerator, problem.denominator)
+    )
+    half_A = (a_axes * np.exp(0.5 * (a - a[-1]))) @ a_axes.T
+    inverse_half_B = (b_axes * np.exp(-0.5 * (b - b[0]))) @ b_axes.T
+    F = half_A @ inverse_half_B
+    _, roots, axes = np.linalg.svd(F)
+    # Smaller singular values are rounding. Exponentials spread them far.
+    n_kept = int(np.count_nonzero(roots > 10.0 * len(roots) * EPSILON * roots[0]))
+    V, squares = axes[:n_kept].T, roots[:n_kept] ** 2
+    residual = float(np.abs(F.T @ (F @ V) - V * squares).max() / squares[0])
+    directions = _select(Directions(squares / squares[0], inverse_half_B @ V), n_components)
+    return _convert(samples, directions, 0.0, residual)
 
 
 def add_ridge(M: Array, alpha: float, samples: FitSamples) -> tuple[float, Array]:

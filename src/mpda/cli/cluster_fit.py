@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from mpda.assessment import AssessmentProtocol, Contender
 
-# Methods whose fit is a sum over classes, so that workers can compute its terms.
-_METHODS = ("MPDA", "PMPDA", "LFDA")
+# Methods whose fit is a sum over classes, so that workers can compute its terms. A refinement
+# brings a sample of the rows to this machine.
+_METHODS = ("MPDA", "PMPDA", "LFDA", "MPDA refined", "LFDA refined")
 # Rows of an array that are sent to a worker at a time: 16 MB for 100 features. Larger chunks
 # occupy fewer workers, smaller ones make more tasks.
 _CHUNK_ROWS = 20_000
@@ -87,7 +88,7 @@ def fit_on_cluster(
             energy = default_pca_energy(X.shape[1])
         steps = [] if energy is None else [("pca", GramPCA(energy))]
         estimator = contender.estimator({}, protocol.n_components)
-        return Pipeline([*steps, (name.lower(), estimator)]).fit(X, y)
+        return Pipeline([*steps, (name.lower().replace(" ", "_"), estimator)]).fit(X, y)
 
 
 def _open_collections(source: TableSource) -> tuple[Any, Any]:
@@ -105,7 +106,7 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
         frame = dd.read_parquet(path)
     else:
         read = partial(read_table, source.data, label=source.label, drop=source.drop or ())
-        table = read(skip_missing=source.skip_missing)
+        table = read(skip_missing=source.skip_missing, sheet=source.sheet)
         return da.from_array(np.asarray(table.X), chunks=(_CHUNK_ROWS, -1)), table.labels
     drop = split_names(source.drop or (), list(frame.columns))
     missing = [name for name in [source.label, *drop] if name not in frame.columns]

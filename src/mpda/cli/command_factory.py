@@ -60,6 +60,25 @@ def make_command(function: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+def hide_flag_types(parameters: list[Any]) -> list[Any]:
+    """Leave out the type of flags, which newer versions of typer show as <bool>.
+
+    Parameters
+    ----------
+    parameters : list of click.Parameter
+        Parameters of a command.
+
+    Returns
+    -------
+    list of click.Parameter
+        The same objects.
+    """
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
+
 class DocumentedCommand(TyperCommand):
     """Command of typer that takes all help texts from a numpydoc docstring.
 
@@ -83,3 +102,18 @@ class DocumentedCommand(TyperCommand):
                 parameter.help = " ".join(texts[str(parameter.name)].split())
             if isinstance(parameter, TyperArgument):
                 parameter.metavar = str(parameter.name).upper()
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, among them --help.
+
+        Parameters
+        ----------
+        ctx : click.Context
+            Call of the command.
+
+        Returns
+        -------
+        list of click.Parameter
+            Flags show no type in the help.
+        """
+        return hide_flag_types(super().get_params(ctx))

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from mpda.cli import messages, model_results, options
-from mpda.cli.options import MeasurementOptions, ResultFiles
-from mpda.cli.table_source import TableSource, check_classes, check_outputs
+import typer
+
+from mpda.cli import fitting, messages, model_results, options
+from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
+from mpda.cli.table_source import (
+    TableSource,
+    check_classes,
+    check_outputs,
+    check_table_output,
+    read_samples,
+)
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
+
+if TYPE_CHECKING:
+    from mpda._lib.array_types import Floats
+    from mpda.io.tables import Table
 
 _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
 
@@ -18,8 +31,9 @@ _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
 def compare(
     terminal: Terminal,
     source: TableSource,
+    features: FeatureOptions,
     measurement: MeasurementOptions,
-    methods: list[str] | None = None,
+    methods: Annotated[list[str] | None, typer.Option(metavar="NAMES")] = None,
     out: Path = Path("comparison"),
 ) -> None:
     """Compare methods by nested cross-validation; print a table and write a report.
@@ -30,8 +44,10 @@ def compare(
         Output of the command.
     source : TableSource
         The samples.
+    features : FeatureOptions
+        Preparation of the features.
     measurement : MeasurementOptions
-        Number of components, preparation of the features, folds.
+        Number of components, folds.
     methods : list of str, default=None
         Methods, separated by commas or spaces, or all. Default: 1-nn, pca, lda, shrinkage-lda, lfda
         and mpda.
@@ -40,56 +56,74 @@ def compare(
     """
     from mpda import assessment
     from mpda.model_selection.methods import BY_NAME
+    from mpda.report.verdict import recommend_method
 
-    if measurement.folds < 2:
+    if measurement.n_folds < 2:
         stop("mpda: a comparison needs --folds 2 or more.", 2)
-    names, search = [assessment.BASELINE, *BY_NAME], measurement.search
+    names = [assessment.BASELINE, *BY_NAME, assessment.AUTOMATIC]
+    search = measurement.search
     if methods != ["all"]:
         names = options.parse_names(methods or _DEFAULT_METHODS, names, "--methods")
     contenders = [assessment.make_contender(name, search=search) for name in names]
     files = ResultFiles(out / "results.json", out / "report.html")
     source.check(files.results, files.report)
-    table = source.read(terminal)
-    notes = check_classes(table, measurement.folds)
-    measured = model_results.measure_errors(terminal, table, contenders, measurement)
+    protocol = measurement.make_protocol(features.scaled)
+    table = read_samples(source, terminal, features, measurement.groups)
+    n_folds, notes = check_classes(table, measurement.folds)
+    measurement = replace(measurement, folds=n_folds)
+    protocol = replace(protocol, n_folds=n_folds, encoding=features.find_encoding(table))
+    total = (n_folds + 1) * sum(entry.work for entry in contenders)
+    with terminal.progress(total, "measuring the error") as progress:
+        slowest = max(contenders, key=lambda entry: entry.work)
+        if slowest.method is not None:
+            protocol = fitting.spend_budget(table, slowest, protocol, measurement)
+        measured = fitting.measure_errors(table, contenders, protocol, measurement, progress)
+    notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     excluded = (assessment.BASELINE, *measured.failed)
     candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
     if not candidates:
         reason = messages.make_sentence(notes[-1] if notes else "only 1-NN was compared")
         raise TableError(f"No method has a result. {reason}")
-    # The report has a model of the method with the lowest error.
-    rows, protocol = measured.rows, measurement.make_protocol()
-    estimates = assessment.estimate_errors(rows, "cv")
-    best = min(candidates, key=lambda name: estimates["", name].mean)
+    rows = measured.rows
+    recommended = recommend_method(rows, list(candidates))
+    best = recommended.method  # the report has a model of it
     if protocol.n_components is not None:
         # A method may have fewer components than the user asked for.
         counts = [row["cv_dimension"] for row in rows if row["method"] == best]
         protocol = replace(protocol, n_components=min(protocol.n_components, *counts))
-    selected = assessment.select_model(table.to_frame(), table.labels, candidates[best], protocol)
-    model = model_results.MeasuredModel(table, best, selected, rows)
-    caveat = (
-        f"{best} has the lowest error of {len(candidates)} methods. It was selected by these "
-        "errors, so its error on new samples is probably a little higher."
+    selected = assessment.select_model(
+        table.to_frame(), table.labels, candidates[best], protocol, groups=table.groups
     )
-    summary = [*model.verdict, caveat, *map(messages.make_sentence, notes)]
-    collected = model.collect(f"{table.name}: comparison of methods", terminal.command, summary)
+    model = model_results.MeasuredModel(
+        table, best, selected, rows, protocol.count_choosing(len(table.X))
+    )
+    caveat = "It was selected by these errors, so its error on new samples is probably higher."
+    advice = f"{recommended.reason} {caveat}"
+    summary = [advice, *model.verdict, *map(messages.make_sentence, notes)]
+    fit = ["mpda", "fit", str(source.data), *(["--label", source.label] if source.label else [])]
+    fit += ["--method", best.lower().replace(" ", "-")]
+    commands = {f"Fit {best} and keep the model:": shlex.join(fit)}
+    title = f"{table.name}: comparison of methods"
+    collected = model.collect(title, terminal.command, summary, commands)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
+    lines += ["", messages.wrap(advice)]
     terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
 
 
 def partition(
     terminal: Terminal,
     source: TableSource,
+    features: FeatureOptions,
     max_patch_size: options.Count = 10,
-    neighbors: options.Count = 6,
+    partition_neighbors: options.Count = 6,
     out: Path | None = None,
     report: Path | None = None,
     jobs: options.Count = 1,
 ) -> None:
     """Cut the samples of each class into small patches that are nearly flat.
 
-    Without --label all samples are one class.
+    Without --label all samples are one class, and --scale auto does not standardise.
 
     Parameters
     ----------
@@ -97,9 +131,11 @@ def partition(
         Output of the command.
     source : TableSource
         The samples.
+    features : FeatureOptions
+        Preparation of the features, as for mpda fit.
     max_patch_size : int, default=10
         Largest number of samples in a patch.
-    neighbors : int, default=6
+    partition_neighbors : int, default=6
         Number of neighbours of a sample in the graph along which distances are measured.
     out : Path, default=None
         Table to write, with the patch of every sample: CSV, TSV, Parquet, Arrow or .npy.
@@ -111,18 +147,20 @@ def partition(
     import numpy as np
 
     from mpda import ManifoldPartition
-    from mpda.io.table_files import check_output, write_table
+    from mpda.io.table_files import write_table
     from mpda.report import collect
 
-    if out is not None:
-        check_output(out)
+    check_table_output(out)
     check_outputs([source.data], out, report)
-    table = source.read(terminal)
+    table = read_samples(source, terminal, features)
     y = table.y if table.y is not None else np.full(len(table.X), "all")
-    patches = ManifoldPartition(partition_neighbors=neighbors, max_patch_size=max_patch_size)
+    X, reasons = _prepare_features(table, features)
+    patches = ManifoldPartition(
+        partition_neighbors=partition_neighbors, max_patch_size=max_patch_size
+    )
     with terminal.progress(1, "computing patches"):
-        patches.set_params(n_jobs=jobs).fit(table.X, y)
-    section = collect.collect_partition(table.X, y, patches.labels_, patches.patch_linearity_)
+        patches.set_params(n_jobs=jobs).fit(X, y)
+    section = collect.collect_partition(X, y, patches.labels_, patches.patch_linearity_)
     sections = {"data": collect.collect_data(table), "partition": section}
     excess = 100 * (patches.patch_linearity_.mean() - 1)
     summary = (
@@ -131,16 +169,37 @@ def partition(
         f"average {excess:.1f} % longer than the straight line (0 %: the patch is flat)."
     )
     title = f"{table.name}: patches"
-    results = collect.collect_results(title, terminal.command, [summary], sections)
+    sentences = [summary, *map(messages.make_sentence, reasons)]
+    results = collect.collect_results(title, terminal.command, sentences, sections)
     files = ResultFiles(report=report).write(results)
     if out is not None:
         labels = {} if table.y is None else {table.label or "label": table.y}
         write_table(out, patches.labels_[:, None], ["patch"], {"row": table.rows, **labels})
         files.append(out)
     classes = [_summarize_class(entry) for entry in section["classes"]]
-    lines = [messages.describe_table(table), "", messages.wrap(summary), ""]
-    lines += [*messages.format_table(classes), "linearity: path along the samples / straight line"]
-    terminal.finish({"classes": classes}, lines, files=files)
+    lines = [messages.describe_table(table), *(f"    {reason}" for reason in reasons), ""]
+    lines += [messages.wrap(summary), "", *messages.format_table(classes)]
+    lines.append("linearity: path along the samples / straight line")
+    terminal.finish({"classes": classes, "preparation": reasons}, lines, files=files)
+
+
+def _prepare_features(table: Table, features: FeatureOptions) -> tuple[Floats, list[str]]:
+    """Return the samples as ``mpda fit`` encodes and standardises them, and why."""
+    from mpda.assessment import Split, make_contender
+    from mpda.assessment.model_choice import ignore_fit_warnings
+    from mpda.assessment.preparation import Preparation, decide_preparation
+
+    encoding, scaled = features.find_encoding(table), features.scaled
+    X = encoding.encode(table.X)
+    preparation = Preparation(bool(scaled), None)
+    if table.y is not None:
+        samples = Split(X, table.y, X[:0], table.y[:0])
+        contender = make_contender("MPDA", search=False)
+        with ignore_fit_warnings():
+            preparation = decide_preparation(contender, samples, scaled=scaled, energy=None, seed=0)
+    for _, step in preparation.make_steps():  # only the scaler, since X is encoded
+        X = step.fit_transform(X)
+    return X, [f"by cross-validation: {preparation.reason}"] if preparation.reason else []
 
 
 def _summarize_class(entry: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ import typer
 
 from mpda.cli import options
 from mpda.cli.cluster_fit import connect
+from mpda.cli.plain_text import format_plain
+from mpda.cli.table_source import check_table_output
 from mpda.cli.terminal import Terminal, stop
 
 if TYPE_CHECKING:
@@ -20,15 +22,18 @@ if TYPE_CHECKING:
 
 
 # The parser needs the names before the module of the experiments is imported.
-ExperimentName = StrEnum("ExperimentName", "TABLE1 TABLE2 DIMENSION SENSITIVITY USPS PARTITION")
+ExperimentName = StrEnum(
+    "ExperimentName",
+    "TABLE1 TABLE2 DIMENSION RANKS SENSITIVITY USPS PARTITION KEEL EMBEDDINGS FIELDS CLAIMS",
+)
 ExperimentName.__doc__ = "Experiments of the paper."
 
 
 def reproduce(
     terminal: Terminal,
     experiment: ExperimentName,
-    datasets: list[str] | None = None,
-    methods: list[str] | None = None,
+    datasets: Annotated[list[str] | None, typer.Option(metavar="NAMES")] = None,
+    methods: Annotated[list[str] | None, typer.Option(metavar="NAMES")] = None,
     splits: Annotated[int, typer.Option(min=1, max=20)] = 20,
     jobs: options.Count = 1,
     scheduler: str | None = None,
@@ -58,10 +63,11 @@ def reproduce(
     out : Path, default="reproduction"
         Directory for rows, tables and figures.
     """
-    from mpda.experiments import CONTENDERS, PROBLEMS, ExperimentOptions, reproduce
+    from mpda.experiments import ExperimentOptions, find_choices, reproduce
 
-    problems = options.parse_names(datasets, PROBLEMS, "--datasets") or None
-    names = options.parse_names(methods, CONTENDERS, "--methods") or None
+    known_datasets, known_methods = find_choices(experiment.value)
+    problems = options.parse_names(datasets, known_datasets, "--datasets") or None
+    names = options.parse_names(methods, known_methods, "--methods") or None
     stream = None if terminal.quiet else sys.stderr
     settings = ExperimentOptions(out, problems, names, splits, jobs, data, stream)
     with connect(scheduler):
@@ -94,7 +100,7 @@ def _run(terminal: Terminal, experiment: Callable[[], ExperimentResult]) -> None
         stop("mpda: stopped; run the same command again to continue", 130)
     keys = ("problem", "method", "seed", "dimensions", "wrong", "n_test")
     rows = [{key: row[key] for key in keys} for row in outcome.rows]
-    lines = [outcome.text] if outcome.text else []
+    lines = format_plain(outcome.text).splitlines()
     terminal.finish({"rows": rows, "failed": outcome.failed}, lines, files=outcome.files)
     if outcome.failed:
         stop(f"mpda: failed tasks: {len(outcome.failed)}; the first one: {outcome.failed[0]}", 1)
@@ -144,11 +150,11 @@ def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
     import numpy as np
 
     from mpda.experiments.datasets import column_names, load
-    from mpda.io.table_files import check_output, write_table
+    from mpda.io.table_files import write_table
 
-    check_output(out)
+    check_table_output(out)
     X, y = load(name, directory)
-    features, classes = column_names(name)
+    features, classes = column_names(name, directory)
     _, codes = np.unique(y, return_inverse=True)
     if out.suffix.lower() == ".npy":
         X = np.column_stack([X, codes])

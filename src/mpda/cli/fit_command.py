@@ -6,36 +6,45 @@ by nested cross-validation next to 1-NN and LDA, write the model, print a summar
 
 from __future__ import annotations
 
-import sys
-from contextlib import redirect_stdout
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import messages, model_results, options
+from mpda.cli import fitting, messages, model_results, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
-from mpda.cli.options import MeasurementOptions, ResultFiles
-from mpda.cli.table_source import TableSource, check_classes
+from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
+from mpda.cli.table_source import (
+    TableSource,
+    check_classes,
+    check_outputs,
+    read_new_samples,
+    read_samples,
+)
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
-    from mpda.assessment import Contender
+    from mpda.assessment import Contender, SelectedModel
+    from mpda.io.tables import Table
 
 
 def fit(
     terminal: Terminal,
     source: TableSource,
+    features: FeatureOptions,
     measurement: MeasurementOptions,
     files: ResultFiles,
     method: Annotated[str, typer.Option(autocompletion=options.list_method_names)] = "mpda",
     parameter: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     out: Path | None = None,
-    neighbors: bool = True,
+    keep_samples: bool = True,
+    test: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     image: Annotated[str | None, typer.Option(metavar="ROWSxCOLUMNS")] = None,
+    text: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
 ) -> None:
     """Learn a map from the labelled samples of a table and write it to a model file.
 
@@ -49,37 +58,55 @@ def fit(
         Output of the command.
     source : TableSource
         The samples.
+    features : FeatureOptions
+        Preparation of the features.
     measurement : MeasurementOptions
-        Number of components, preparation of the features, folds.
+        Number of components, folds.
     files : ResultFiles
         Results and report.
     method : str, default="mpda"
-        Method, for example mpda, pmpda, lfda or pca.
+        Method, for example mpda, mpda-refined, pmpda, lfda or pca. auto: the best of PCA, shrinkage
+        LDA, LFDA and MPDA, each refined or not.
     parameter : list of str, default=None
         Parameter of the method; can be repeated.
     out : Path, default=None
         Model file to write. Default: the name of DATA with .mpda.
-    neighbors : bool, default=True
+    keep_samples : bool, default=True
         Keep the mapped samples in the model, so that it can classify new samples.
+    test : Path, default=None
+        Table of samples that take no part in the fit; the error of the model on them is printed.
     image : str, default=None
         The features are pixels of images of this size; the report shows them as images.
+    text : str, default=None
+        Column with a text or name of each sample, which the report shows. It is no feature.
     """
     from mpda import save
-    from mpda.assessment import BASELINE, Assessment, make_contender, select_model
+    from mpda.assessment import BASELINE, Assessment, make_contender
     from mpda.report import to_json_types
 
     shape = options.parse_image_shape(image)
     out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
+    if test is not None and not keep_samples:
+        stop("mpda: --test compares with the samples of the fit: drop --no-keep-samples.", 2)
+    if shape is not None and features.one_hot:
+        stop("mpda: --image is for tables of pixels, and --one-hot for tables with text.", 2)
     if measurement.folds == 1:
         stop("mpda: --folds 1 leaves no samples to train on; use 0, or 2 and more.", 2)
-    protocol = measurement.make_protocol()
+    if text is not None and text == source.label:
+        stop("mpda: --text names the column of --label, which the report shows anyway.", 2)
+    protocol = measurement.make_protocol(features.scaled)
     contender = _make_contender(method, parameter, search=measurement.search)
     source.check(out, files.report, files.results)
+    check_outputs([] if test is None else [test], out, files.report, files.results)
     saved: dict[str, Any] = {"label": source.label, "method": contender.name}
     saved["command"] = terminal.command
     if measurement.scheduler is not None:
-        if measurement.search or protocol.scaled or files != ResultFiles():
-            excluded = "--search, --scale standard, --report or --results"
+        grouped = measurement.groups is not None
+        with_samples = grouped or test is not None or text is not None or files != ResultFiles()
+        encodes = features.one_hot or features.impute is not None
+        if measurement.search or protocol.scaled or encodes or with_samples:
+            excluded = "--search, --scale standard, --impute, --one-hot, --groups, --test, --text, "
+            excluded += "--report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
         save(pipeline, out, notes=saved)
@@ -89,23 +116,41 @@ def fit(
         lines = [f"{source.data.name}: {size}; {advice}"]
         terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
         return
-    table = source.read(terminal)
-    notes = check_classes(table, measurement.folds)
+    table = read_samples(source, terminal, features, measurement.groups, text)
+    n_folds, notes = check_classes(table, measurement.folds)
+    measurement = replace(measurement, folds=n_folds)
+    encoding = features.find_encoding(table)
+    protocol = replace(protocol, n_folds=max(n_folds, 2), encoding=encoding)
     if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
         size = f"{table.X.shape[1]} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
-    # The fit comes first: if it fails, the user learns that before the measurement.
-    with terminal.progress(1, f"fitting {contender.name}"), redirect_stdout(sys.stderr):
-        X, y = table.to_frame(), table.labels
-        selected = select_model(X, y, contender, protocol, neighbors=neighbors)
+    names = [name for name in (BASELINE, "LDA") if name != contender.name]
+    others = [make_contender(name, search=False) for name in names]
+    compared = [*others, contender] if n_folds else []
+    total = contender.work + n_folds * sum(entry.work for entry in compared)
     measured = Assessment([], {})
-    if measurement.folds:
-        others = [name for name in (BASELINE, "LDA") if name != contender.name]
-        compared = [*(make_contender(name, search=False) for name in others), contender]
-        measured = model_results.measure_errors(terminal, table, compared, measurement)
+    with terminal.progress(total, f"fitting {contender.name}") as progress:
+        protocol = fitting.spend_budget(table, contender, protocol, measurement)
+        # The fit comes first: if it fails, the user learns that before the measurement.
+        selected = fitting.fit_model(
+            table, contender, protocol, progress, keep_samples=keep_samples
+        )
+        if compared:
+            measured = fitting.measure_errors(table, compared, protocol, measurement, progress)
+    if contender.name in measured.failed:  # the errors of the others alone answer no question
+        measured = replace(measured, rows=[])
+    notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
+    saved["feature_range"] = fitting.compute_feature_range(table)
+    tested = None if test is None else _evaluate(terminal, replace(source, data=test), selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
-    model = MeasuredModel(table, contender.name, selected, measured.rows, shape)
+    n_choosing = protocol.count_choosing(len(table.X))
+    model = MeasuredModel(
+        table, contender.name, selected, measured.rows, n_choosing, image_shape=shape, text=text
+    )
     saved |= {"label": table.label, "n_samples": len(table.X)}
+    outcome = [] if tested is None else [f"{tested[0]}: {tested[2]}"]
+    if tested is not None:
+        notes += [*messages.describe_far_values(tested[1], saved), *tested[3]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]
@@ -113,24 +158,59 @@ def fit(
     # Collecting maps all samples again, which a fit without a report need not wait for.
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
-        summary = [*model.verdict, *map(messages.make_sentence, notes)]
-        collected = model.collect(f"{table.name}: {contender.name}", terminal.command, summary)
+        chosen = messages.describe_winner(selected, measured.rows, contender.name)
+        summary = [*model.verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
+        title, commands = f"{table.name}: {contender.name}", _suggest_commands(out, keep_samples)
+        collected = model.collect(title, terminal.command, summary, commands)
     paths = [out, *files.write(collected)]
-    terminal.finish(model_results.select_for_json(collected), _describe(model), notes, paths)
+    results = model_results.select_for_json(collected)
+    lines = [*_describe(model), *(["", *map(messages.wrap, outcome)] if outcome else [])]
+    terminal.finish(results, lines, notes, paths)
+
+
+def _suggest_commands(out: Path, neighbors: bool) -> dict[str, str]:
+    """Return the commands that use a model file, by their purpose."""
+    model = shlex.quote(str(out))
+    if not neighbors:
+        return {"Map new samples:": f"mpda transform {model} NEW.csv --out mapped.csv"}
+    return {
+        "Classify new samples:": f"mpda predict {model} NEW.csv --out classes.csv",
+        "Measure the error on labelled samples that took no part in this fit:": (
+            f"mpda evaluate {model} LABELLED.csv"
+        ),
+    }
+
+
+def _evaluate(
+    terminal: Terminal, source: TableSource, selected: SelectedModel
+) -> tuple[str, Table, str, list[str]]:
+    """Return name and samples of a test table, the error of the model on it, and notes."""
+    from mpda.assessment import evaluate_model
+
+    table = read_new_samples(source, terminal, selected.model)
+    evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
+    notes = messages.describe_unknown_values(table, selected.model)
+    notes += messages.describe_problems(evaluation)
+    return table.name, table, messages.describe_evaluation(evaluation), notes
 
 
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:
     """Return the method with the parameters that the user set; these are not searched."""
-    from mpda.assessment import make_contender
+    from mpda.assessment import AUTOMATIC, make_contender
     from mpda.model_selection.methods import BY_NAME
 
-    names = options.parse_names([method], BY_NAME, "--method")
+    names = options.parse_names([method], [*BY_NAME, AUTOMATIC], "--method")
     if len(names) > 1:
         stop(f"mpda: --method takes one method, got {method!r}.", 2)
     entry = make_contender(names[0], search=search)
+    if entry.choices:
+        if parameters:
+            stop("mpda: --set needs one method, and --method auto compares several.", 2)
+        return entry
     assert entry.method is not None  # Only raw 1-NN has none, and --method does not accept it.
     values = options.parse_parameters(parameters)
-    available = set(entry.method.estimator().get_params(deep=False)) - {"n_components"}
+    available = set(entry.estimator({}).get_params(deep=bool(entry.method.start)))
+    available = {name for name in available if not name.endswith("n_components")} - {"estimator"}
     for name in values:
         if name not in available:
             advice = "use --components" if name == "n_components" else ", ".join(sorted(available))
@@ -142,16 +222,22 @@ def _make_contender(method: str, parameters: list[str] | None, *, search: bool) 
 def _describe(measured: MeasuredModel) -> list[str]:
     """Return the lines that a fit prints."""
     table, rows, selection = measured.table, measured.rows, measured.selected.selection
-    steps = [step for _, step in model_results.remove_neighbors(measured.selected.model).steps]
+    model = measured.selected.model
+    steps = model_results.remove_neighbors(model).steps
     lines = [
         *(messages.describe_table(table), ""),
-        f"{measured.method}: {table.X.shape[1]} features to {selection.n_components} components",
-        "    " + " -> ".join(" ".join(repr(step).split()) for step in steps),
+        messages.describe_map(measured.method, model, selection.n_components),
+        "    " + " -> ".join(messages.describe_step(step, table.features) for _, step in steps),
     ]
+    if reason := measured.selected.preparation.reason:
+        lines.append(messages.wrap(f"by cross-validation: {reason}", "    "))
+    lines += messages.describe_choices(measured.selected)
     if selection.parameters:
         values = ", ".join(f"{name}={value!r}" for name, value in selection.parameters.items())
+        values = values.replace("n_rounds=0", "no refinement")
         lines.append(f"    selected by cross-validation: {values}")
     if rows:
-        verdict = map(messages.wrap, measured.verdict)
+        chosen = messages.describe_winner(measured.selected, rows, measured.method)
+        verdict = map(messages.wrap, [*measured.verdict, *chosen])
         lines += ["", *messages.describe_comparison(rows), "", *verdict]
     return lines

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from mpda._lib.array_types import Labels
-    from mpda.assessment import FoldResult
+    from mpda.assessment import Evaluation, FoldResult, SelectedModel
     from mpda.io.tables import Table
 
 # Characters of a line of prose; short enough for a terminal next to an editor.
@@ -16,21 +19,28 @@ _LINE_WIDTH = 96
 # Characters of a label in a table; longer labels would break the columns.
 _LABEL_WIDTH = 30
 
+# End of the names of refined methods.
+_REFINED = " refined"
 
-def wrap(text: str) -> str:
+
+def wrap(text: str, indent: str = "") -> str:
     """Break a text into lines.
 
     Parameters
     ----------
     text : str
         Prose.
+    indent : str, default=""
+        Spaces before each line.
 
     Returns
     -------
     str
         The text with line breaks.
     """
-    return textwrap.fill(text, _LINE_WIDTH)
+    return textwrap.fill(
+        text, _LINE_WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    )
 
 
 def make_sentence(text: str) -> str:
@@ -123,6 +133,60 @@ def describe_table(table: Table) -> str:
     return f"{table.name}: {len(table.X)} samples, {table.X.shape[1]} features{classes}"
 
 
+def describe_map(method: str, model: Pipeline, n_components: int) -> str:
+    """Describe the size of a map.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    model : Pipeline
+        Fitted model.
+    n_components : int
+        Number of components.
+
+    Returns
+    -------
+    str
+        One line, such as "MPDA: 13 features to 2 components".
+    """
+    from mpda.assessment.column_encoding import count_features
+
+    n_columns, n_features = model.n_features_in_, count_features(model)
+    features = f"{n_features} features"
+    if n_features != n_columns:  # a text column has a feature for each of its values
+        features = f"{n_columns} columns with {features}"
+    return f"{method}: {features} to {n_components} component{'s' if n_components != 1 else ''}"
+
+
+def describe_step(step: Any, names: Sequence[str] | None) -> str:
+    """Describe a step of a pipeline in one line.
+
+    Parameters
+    ----------
+    step : estimator
+        The step.
+    names : sequence of str or None
+        Names of the columns of the table.
+
+    Returns
+    -------
+    str
+        The step as Python writes it. Of a ColumnTransformer, the steps with their columns.
+    """
+    from mpda.io.error_text import join_names
+
+    if not hasattr(step, "transformers"):
+        return " ".join(repr(step).split())
+    transformers = [
+        f"{' '.join(repr(transformer).split())} of "
+        + join_names([str(j) if names is None else names[j] for j in columns])
+        for _, transformer, columns in step.transformers
+        if transformer != "passthrough"
+    ]
+    return "; ".join(transformers)
+
+
 def describe_folds(rows: Sequence[FoldResult]) -> str:
     """Explain how a comparison was measured.
 
@@ -137,11 +201,81 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
         Sentences without a final full stop.
     """
     n_folds = len({row["seed"] for row in rows})
+    grouped = any("groups" in row for row in rows)
+    test = "The t-test over groups" if grouped else "McNemar's test"
     return (
         "Error: share of samples whose nearest neighbour has another class, measured by "
         f"{n_folds}-fold nested cross-validation: the samples that measure it took no part in "
-        "fitting a method or in selecting its settings. ±: standard deviation over the folds"
+        "fitting a method or in selecting its settings. ±: standard deviation over the folds. "
+        f"{test} asks whether two methods err on equally many of these samples. It takes the fits "
+        "as they are; fits to other samples vary, too"
     )
+
+
+def describe_choices(selected: SelectedModel) -> list[str]:
+    """Describe the methods among which cross-validation chose.
+
+    Parameters
+    ----------
+    selected : SelectedModel
+        Model with its choices.
+
+    Returns
+    -------
+    list of str
+        A heading and a table; nothing if there was no choice.
+    """
+    if not selected.choices:
+        return []
+    rows = [
+        {
+            "start": choice.contender.name.removesuffix(_REFINED),
+            "alone": 100.0 * (1.0 - choice.selection.unrefined_score),
+            "refined": 100.0 * (1.0 - choice.selection.refined_score),
+            "components": choice.selection.n_components,
+        }
+        for choice in selected.choices
+    ]
+    heading = "errors in % by which cross-validation chose; the lowest of several is optimistic:"
+    return [f"    {line}" for line in (heading, *format_table(rows))]
+
+
+def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method: str) -> list[str]:
+    """Say which method cross-validation chose, and which ones the outer folds chose.
+
+    Parameters
+    ----------
+    selected : SelectedModel
+        Model with its choices.
+    rows : sequence of dict
+        One row for every compared method and outer fold.
+    method : str
+        Name in the rows.
+
+    Returns
+    -------
+    list of str
+        Sentences; none if there was no choice.
+    """
+    from mpda.io.error_text import join_names
+
+    if not selected.choices:
+        return []
+    starts = sorted(choice.contender.name.removesuffix(_REFINED) for choice in selected.choices)
+    winner = _name_choice(selected.method, selected.selection.parameters)
+    among = f"{join_names(starts, quoted=False)}, each refined or not"
+    sentences = [f"Cross-validation on all samples chose {winner}, among {among}."]
+    chosen = [row for row in rows if row["method"] == method]
+    counts = Counter(_name_choice(row["chosen"], row["parameters"]) for row in chosen)
+    if counts:
+        names = [f"{name} ({count})" for name, count in counts.most_common()]
+        folds = f"The {len(chosen)} folds that measure the error"
+        sentences.append(f"{folds} chose {join_names(names, quoted=False)}.")
+    return sentences
+
+
+def _name_choice(method: str, parameters: Mapping[str, Any]) -> str:
+    return method.removesuffix(_REFINED) if parameters.get("n_rounds") == 0 else method
 
 
 def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
@@ -157,7 +291,138 @@ def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
     list of str
         A table and an explanation of its numbers.
     """
-    from mpda.assessment import format_error_table
+    from mpda.assessment import estimate_errors, format_error_table, name_deciding_test
 
-    star = "* lowest error, or not significantly higher (paired t-test, 5 %)"
+    test = name_deciding_test(estimate_errors(rows, "cv").values())
+    star = f"* lowest error, or not significantly higher ({test})"
     return [*format_error_table(rows, "error"), star, "", wrap(f"{describe_folds(rows)}.")]
+
+
+def describe_evaluation(evaluation: Evaluation) -> str:
+    """Describe the error of a model on labelled samples.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Predictions for labelled samples.
+
+    Returns
+    -------
+    str
+        A sentence with the 95 % confidence interval.
+    """
+    neighbors = (
+        "the other samples of the file" if evaluation.leave_one_out else "the samples of the fit"
+    )
+    low, high = evaluation.interval
+    return (
+        f"The nearest neighbour among {neighbors} has the wrong class for {evaluation.n_wrong} of "
+        f"{len(evaluation.y)} samples: {evaluation.error:.2f} % (95 % confidence interval "
+        f"{low:.2f} to {high:.2f} %)."
+    )
+
+
+def describe_problems(evaluation: Evaluation) -> list[str]:
+    """Describe samples of the fit and unknown classes in an evaluation.
+
+    Parameters
+    ----------
+    evaluation : Evaluation
+        Predictions for labelled samples.
+
+    Returns
+    -------
+    list of str
+        Notes; none if there is nothing to say.
+    """
+    import numpy as np
+
+    n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
+    notes = []
+    if n_known:
+        error = f"without them the error is {evaluation.error_of_new:.2f} %"
+        if n_known == n_samples:
+            error = "the error says nothing about new ones"
+        notes.append(f"{n_known} of {n_samples} samples were used to fit the model; {error}")
+    if evaluation.unknown_labels.size:
+        labels = list_labels(evaluation.unknown_labels)
+        n_unknown = int(np.isin(evaluation.y, evaluation.unknown_labels).sum())
+        notes.append(
+            f"{n_unknown} of {n_samples} samples have classes that the model does not know and "
+            f"count as wrong: {labels}"
+        )
+    return notes
+
+
+def describe_far_values(table: Table, saved: Mapping[str, Any]) -> list[str]:
+    """Describe values that are outside the range of a fit by more than its width.
+
+    Parameters
+    ----------
+    table : Table
+        New samples.
+    saved : mapping
+        Notes of the model file.
+
+    Returns
+    -------
+    list of str
+        One note, or none.
+    """
+    import numpy as np
+
+    from mpda.io.error_text import join_names
+
+    if "feature_range" not in saved:  # a model of another program, or of mpda.save
+        return []
+    low, high = np.array(saved["feature_range"], dtype=float)
+    # A feature that was constant has no width; rounding is no change of it.
+    width = np.maximum(high - low, 1e-6 * np.maximum(np.abs(low), np.abs(high)))
+    is_far = (low - width > table.X) | (high + width < table.X)
+    counts = is_far.sum(axis=0)
+    n_samples = int(is_far.any(axis=1).sum())
+    if not n_samples:
+        return []
+    worst = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    names = table.features or [f"column {i}" for i in range(table.X.shape[1])]
+    columns = join_names([names[i] for i in worst.tolist()], quoted=table.features is not None)
+    return [
+        f"{n_samples} of {len(table.X)} samples have values far outside the range of the fit, in "
+        f"{columns}; are the columns and their units the same?"
+    ]
+
+
+def describe_unknown_values(table: Table, model: Pipeline) -> list[str]:
+    """Describe values of text columns that a model does not know.
+
+    Parameters
+    ----------
+    table : Table
+        New samples.
+    model : Pipeline
+        Fitted model.
+
+    Returns
+    -------
+    list of str
+        One note, or none.
+    """
+    import numpy as np
+
+    from mpda.assessment.column_encoding import find_categories
+    from mpda.io.error_text import join_names
+
+    values = []
+    is_unknown = np.full(len(table.X), False)
+    for j, categories in find_categories(model).items():
+        texts = table.categories[j]
+        names = table.features or ()
+        codes = np.flatnonzero(~np.isin(texts, categories.astype(str)))
+        is_unknown |= np.isin(table.X[:, j], codes)
+        values += [f"{names[j]} = {shorten_label(texts[code])}" for code in codes]
+    if not is_unknown.any():
+        return []
+    return [
+        f"{is_unknown.sum()} of {len(table.X)} samples have text that the fit did not have and "
+        f"that counts as none: {join_names(values, quoted=False)}"
+    ]

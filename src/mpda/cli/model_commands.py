@@ -1,17 +1,23 @@
-"""``mpda transform``, ``evaluate`` and ``export``: uses of a model file."""
+"""``mpda transform``, ``predict``, ``evaluate`` and ``export``: uses of a model file."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import messages
+from mpda.cli import messages, options
 from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
 from mpda.cli.options import ResultFiles
-from mpda.cli.table_source import TableSource, check_outputs
+from mpda.cli.table_source import (
+    TableSource,
+    check_outputs,
+    check_table_output,
+    read_new_samples,
+)
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
@@ -19,11 +25,22 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda.assessment import Evaluation
-    from mpda.io.tables import Table
+
+
+class OnnxPrecision(StrEnum):
+    """Precision of an ONNX file."""
+
+    MIXED = "mixed"
+    DOUBLE = "double"
+    SINGLE = "single"
+
+
+# Neighbours among which agreement is counted, where fewer classify.
+_AGREEMENT_NEIGHBORS = 5
 
 
 def transform(
-    terminal: Terminal, model: Path, source: TableSource, out: Annotated[Path, typer.Option()]
+    terminal: Terminal, model: Path, source: TableSource, out: Path | None = None
 ) -> None:
     """Map the samples of a table by a model. Columns that are not features are copied.
 
@@ -35,23 +52,83 @@ def transform(
         Model file written by mpda fit.
     source : TableSource
         The samples.
-    out : Path
-        Table to write: CSV, TSV, Parquet, Arrow or .npy.
+    out : Path, default=None
+        Table to write: CSV, TSV, Parquet, Arrow or .npy. Default: CSV on standard output.
     """
     import numpy as np
 
-    from mpda.io.table_files import check_output, write_table
+    from mpda.io.table_files import write_table
 
-    check_output(out)
-    check_outputs([source.data, model], out)
-    pipeline, _ = _load(model)
-    table, mapping = _read_table(terminal, pipeline, source), remove_neighbors(pipeline)
+    _check_table_output(terminal, [source.data, model], out)
+    pipeline, saved = _load(model)
+    table = read_new_samples(source, terminal, pipeline)
+    mapping = remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.to_frame()))
     labels = {} if table.y is None or table.label is None else {table.label: table.y}
     write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
-    terminal.finish(numbers, [], notes, [out])
+    notes += messages.describe_far_values(table, saved)
+    notes += messages.describe_unknown_values(table, pipeline)
+    numbers["notes"] = notes[1:]
+    terminal.finish(numbers, [], notes, [] if out is None else [out])
+
+
+def predict(
+    terminal: Terminal,
+    model: Path,
+    source: TableSource,
+    k: options.Count = 1,
+    out: Path | None = None,
+) -> None:
+    """Classify the samples of a table by the samples of the fit that are nearest to them.
+
+    Writes the columns of the table that are not features, and three new ones: the predicted class,
+    the distance of the nearest sample of the fit, and the share of the five nearest ones, or of K
+    if that is more, that have the predicted class.
+
+    Parameters
+    ----------
+    terminal : Terminal
+        Output of the command.
+    model : Path
+        Model file written by mpda fit.
+    source : TableSource
+        The samples.
+    k : int, default=1
+        Number of nearest samples that vote. Of classes with equally many the nearest one wins.
+    out : Path, default=None
+        Table to write: CSV, TSV, Parquet or Arrow. Default: CSV on standard output.
+    """
+    import numpy as np
+
+    from mpda.assessment import classify_samples
+    from mpda.io.table_files import write_table
+
+    _check_table_output(terminal, [source.data, model], out)
+    if out is not None and out.suffix.lower() == ".npy":
+        stop("mpda: predict --out needs a format with named columns, such as .csv.", 2)
+    pipeline, saved = _load(model)
+    if not hasattr(pipeline.steps[-1][1], "kneighbors"):
+        reason = "keeps no samples to compare with: fit without --no-keep-samples"
+        raise TableError(f"{model} {reason}.")
+    table = read_new_samples(source, terminal, pipeline)
+    found = classify_samples(pipeline, table.to_frame(), k, max(k, _AGREEMENT_NEIGHBORS))
+    labels = {} if table.y is None or table.label is None else {table.label: table.y}
+    numbers = np.column_stack([found.distances, found.agreement])
+    others = {**table.others, **labels, "predicted": found.labels}
+    write_table(out, numbers, ["distance", "agreement"], others)
+    classes, counts = np.unique(found.labels, return_counts=True)
+    results: dict[str, Any] = {
+        "data": table.name,
+        "n_samples": len(found.labels),
+        "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
+        "mean_agreement": float(found.agreement.mean()),
+    }
+    warnings = messages.describe_far_values(table, saved)
+    results["notes"] = warnings = [*warnings, *messages.describe_unknown_values(table, pipeline)]
+    notes = [messages.describe_table(table), *warnings]
+    terminal.finish(results, [], notes, [] if out is None else [out])
 
 
 def evaluate(
@@ -85,16 +162,20 @@ def evaluate(
     pipeline, saved = _load(model)
     if source.label is None and source.data.suffix.lower() not in (".npy", ".npz"):
         source = replace(source, label=saved.get("label"))
-    table = _read_table(terminal, pipeline, source)
+    table = read_new_samples(source, terminal, pipeline)
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
     table, Z = replace(table, y=evaluation.y), evaluation.Z
-    error, notes = _describe_error(evaluation), _describe_problems(evaluation)
+    notes = messages.describe_far_values(table, saved)
+    notes += messages.describe_unknown_values(table, pipeline)
+    notes += messages.describe_problems(evaluation)
+    error = messages.describe_evaluation(evaluation)
     caption = f"{len(table.X)} samples of {table.name}"
-    sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption)
+    class_name = type(remove_neighbors(pipeline).steps[-1][1]).__name__
+    method = saved.get("method") or class_name
+    sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption, method)
     title, summary = f"{table.name}: error", [error, *map(messages.make_sentence, notes)]
     collected = collect.collect_results(title, terminal.command, summary, sections)
-    method = type(remove_neighbors(pipeline).steps[-1][1]).__name__
-    model_line = f"{method}: {table.X.shape[1]} features to {Z.shape[1]} components"
+    model_line = messages.describe_map(class_name, pipeline, Z.shape[1])
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
     lines += messages.format_table(_summarize_classes(evaluation))
     (low, high), n_known = evaluation.interval, evaluation.n_training_samples
@@ -111,6 +192,7 @@ def export(
     model: Path,
     onnx: Path | None = None,
     neighbors: Annotated[bool, typer.Option("--neighbors")] = False,
+    precision: OnnxPrecision = OnnxPrecision.MIXED,
     matrix: Path | None = None,
 ) -> None:
     """Write a model for use without this package: an ONNX graph, or a matrix and a mean.
@@ -125,6 +207,8 @@ def export(
         ONNX file to write.
     neighbors : bool, default=False
         Add the 1-NN classifier to the ONNX file.
+    precision : OnnxPrecision, default="mixed"
+        Numbers of the ONNX file. mixed: float32 outside, double precision inside.
     matrix : Path, default=None
         File to write with the matrix, .npy; the mean is written next to it.
     """
@@ -132,12 +216,26 @@ def export(
         stop("mpda: export needs --onnx FILE, --matrix FILE.npy, or both.", 2)
     if neighbors and onnx is None:
         stop("mpda: --neighbors needs --onnx.", 2)
+    from mpda.assessment.column_encoding import replaces_missing
     from mpda.io import export_matrix, export_onnx
 
     pipeline, _ = _load(model)
-    files = [] if onnx is None else [export_onnx(pipeline, onnx, neighbors=neighbors)]
+    files = []
+    if onnx is not None:
+        files = [export_onnx(pipeline, onnx, neighbors=neighbors, precision=precision.value)]
     files += [] if matrix is None else export_matrix(pipeline, matrix)
-    terminal.finish({}, files=files)
+    notes = []
+    if matrix is not None and replaces_missing(pipeline):
+        notes = ["the matrix is for samples without missing values, which the model replaces"]
+    terminal.finish({"notes": notes}, notes=notes, files=files)
+
+
+def _check_table_output(terminal: Terminal, inputs: list[Path], out: Path | None) -> None:
+    """Stop if a table cannot be written to this file, or to standard output next to JSON."""
+    if out is None and terminal.as_json:
+        stop("mpda: --json needs --out FILE, because standard output has one of the two only.", 2)
+    check_table_output(out)
+    check_outputs(inputs, out)
 
 
 def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:
@@ -148,47 +246,6 @@ def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:
 
     model, notes = load(path), read_header(path).get("notes") or {}
     return model if isinstance(model, Pipeline) else Pipeline([("model", model)]), notes
-
-
-def _read_table(terminal: Terminal, pipeline: Pipeline, source: TableSource) -> Table:
-    """Read the features of a model from a table, in the order of the fit."""
-    names = getattr(pipeline, "feature_names_in_", None)
-    features = None if names is None else tuple(names.tolist())
-    table = source.read(terminal, features)
-    expected, actual = pipeline.n_features_in_, table.X.shape[1]
-    if actual != expected:
-        reason = f"{actual} features, but the model was fitted with {expected}"
-        raise TableError(f"{source.data} has {reason}.")
-    # An array has no names, and a model without names takes columns in their order.
-    return replace(table, features=features)
-
-
-def _describe_problems(evaluation: Evaluation) -> list[str]:
-    """Return notes on samples of the fit and on unknown classes."""
-    n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
-    notes = []
-    if n_known:
-        error = f"without them the error is {evaluation.error_of_new:.2f} %"
-        if n_known == n_samples:
-            error = "the error says nothing about new ones"
-        notes.append(f"{n_known} of {n_samples} samples were used to fit the model; {error}")
-    if evaluation.unknown_labels.size:
-        labels = messages.list_labels(evaluation.unknown_labels)
-        notes.append(f"classes that the model does not know count as wrong: {labels}")
-    return notes
-
-
-def _describe_error(evaluation: Evaluation) -> str:
-    """Return the error as a sentence."""
-    neighbors = (
-        "the other samples of the file" if evaluation.leave_one_out else "the samples of the fit"
-    )
-    low, high = evaluation.interval
-    return (
-        f"The nearest neighbour among {neighbors} has the wrong class for {evaluation.n_wrong} of "
-        f"{len(evaluation.y)} samples: {evaluation.error:.2f} % (95 % confidence interval "
-        f"{low:.2f} to {high:.2f} %)."
-    )
 
 
 def _summarize_classes(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -1,58 +1,23 @@
-"""Errors of methods, and results of a model for a report, a JSON object and a model file.
+"""Results of a model for a report, a JSON object and a model file.
 
 Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds the single sections.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from mpda.cli.cluster_fit import connect
-from mpda.cli.messages import describe_folds
-from mpda.cli.options import MeasurementOptions
-from mpda.cli.terminal import Terminal
+from mpda.cli.messages import describe_folds, describe_step
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
-    from mpda._lib.array_types import Floats, Labels
-    from mpda.assessment import Assessment, Contender, FoldResult, SelectedModel
+    from mpda._lib.array_types import Floats
+    from mpda.assessment import FoldResult, SelectedModel
     from mpda.io.tables import Table
-
-
-def measure_errors(
-    terminal: Terminal, table: Table, contenders: Sequence[Contender], settings: MeasurementOptions
-) -> Assessment:
-    """Measure the errors of methods by nested cross-validation.
-
-    Parameters
-    ----------
-    terminal : Terminal
-        Shows the progress.
-    table : Table
-        The samples.
-    contenders : sequence of Contender
-        The methods.
-    settings : MeasurementOptions
-        Folds, preparation of the features and parallel work.
-
-    Returns
-    -------
-    Assessment
-        Errors of the methods that succeeded, messages of those that failed.
-    """
-    from mpda.assessment import assess_methods, count_steps
-
-    protocol, jobs = settings.make_protocol(), settings.jobs
-    progress = terminal.progress(count_steps(contenders, protocol), "measuring the error")
-    # A method may print messages of its own; standard output is for results.
-    with redirect_stdout(sys.stderr), connect(settings.scheduler), progress as step:
-        X, y = table.X, table.labels
-        return assess_methods(X, y, contenders, protocol, n_jobs=jobs, progress=step)
 
 
 @dataclass(frozen=True)
@@ -69,27 +34,59 @@ class MeasuredModel:
         Model fitted to all samples.
     rows : list of dict
         One row for every compared method and outer fold; empty if no error was measured.
+    n_choosing : int
+        Number of samples that chose the settings.
     image_shape : tuple of int, default=None
         Rows and columns, if the features are pixels.
+    text : str, default=None
+        Column that describes each sample.
     """
 
     table: Table
     method: str
     selected: SelectedModel
     rows: list[FoldResult]
+    n_choosing: int
     image_shape: tuple[int, int] | None = None
+    text: str | None = None
 
     @property
     def verdict(self) -> list[str]:
         """Sentences that compare the error of the method with 1-NN and LDA."""
-        from mpda.report import collect
+        from mpda.assessment.column_encoding import count_features
+        from mpda.report.verdict import summarize_errors
 
         if not any(row["method"] == self.method for row in self.rows):
             return []
         n_components = self.selected.selection.n_components
-        return collect.summarize_errors(self.rows, self.method, self.table.X.shape[1], n_components)
+        d = count_features(self.selected.model)
+        summary = summarize_errors(self.rows, self.method, d, n_components)
+        errors = [*summary.errors, *self._describe_choice()]
+        return [summary.verdict, *errors, *summary.differences, summary.next_step]
 
-    def collect(self, title: str, command: str, summary: Sequence[str]) -> dict[str, Any]:
+    def _describe_choice(self) -> list[str]:
+        """Say what error the saved settings have, and whether the folds chose other ones."""
+        selection, sentences = self.selected.selection, []
+        if not math.isnan(selection.score):
+            text = "With the settings that are saved, the folds that chose them have an error of "
+            text += f"{100.0 * (1.0 - selection.score):.2f} %."
+            if self.n_choosing == len(self.table.X):
+                text += " This is optimistic."
+            else:
+                text += f" Their fits are to fewer samples: {self.n_choosing:,} chose the settings."
+            sentences.append(text)
+        chosen = [row["cv_dimension"] for row in self.rows if row["method"] == self.method]
+        low, high, n = min(chosen), max(chosen), selection.n_components
+        if high > 2 * n or n > 2 * low:
+            sentences.append(
+                f"The folds chose {low} to {high} components, the model has {n}: how many are "
+                "needed is not certain."
+            )
+        return sentences
+
+    def collect(
+        self, title: str, command: str, summary: Sequence[str], next_commands: Mapping[str, str]
+    ) -> dict[str, Any]:
         """Collect everything that a report shows.
 
         Parameters
@@ -100,6 +97,8 @@ class MeasuredModel:
             Command line that made it.
         summary : sequence of str
             Sentences at the top.
+        next_commands : mapping of str to str
+            Commands that are useful after this one, by their purpose.
 
         Returns
         -------
@@ -108,18 +107,44 @@ class MeasuredModel:
         """
         import numpy as np
 
+        from mpda.assessment.held_out import align_folds
         from mpda.report import collect
 
         table, mapping = self.table, remove_neighbors(self.selected.model)
         Z = np.asarray(mapping.transform(table.to_frame()))
+        rows = [row for row in self.rows if row["method"] == self.method]
+        drawn, predicted = table, None
         caption = f"{self.method}: the {len(Z)} samples of the fit; new samples scatter more"
+        if rows:
+            held_out = align_folds(rows, Z)
+            drawn, Z, predicted = (
+                table.select(held_out.indices),
+                held_out.points,
+                held_out.predicted,
+            )
+            caption = (
+                f"{self.method}: {len(Z)} samples, each mapped by a fit to other samples. The maps "
+                "of the folds are rotated onto the map of the model"
+            )
         sections = collect_model_sections(
-            self.selected.model, table, Z, self._predict(), caption, self.image_shape
+            self.selected.model,
+            drawn,
+            Z,
+            predicted,
+            caption,
+            self.method,
+            shape=self.image_shape,
+            text=self.text,
         )
+        sections["data"] = collect.collect_data(table)
+        reason = self.selected.preparation.reason
+        sections["model"]["preparation"] = [reason] if reason else []
+        sections["next"] = describe_commands(next_commands)
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)
         # The patches were cut in the space after scaling and PCA, so that space is drawn.
         projection = mapping.steps[-1][1]
+        projection = getattr(projection, "estimator_", projection)  # the start of a refinement
         if hasattr(projection, "patch_labels_"):
             X = mapping[:-1].transform(table.to_frame()) if len(mapping.steps) > 1 else table.X
             sections["partition"] = collect.collect_partition(
@@ -127,16 +152,21 @@ class MeasuredModel:
             )
         return collect.collect_results(title, command, summary, sections)
 
-    def _predict(self) -> Labels | None:
-        """Return the labels (n_samples,) that the outer folds predicted, None without folds."""
-        import numpy as np
 
-        rows = [row for row in self.rows if row["method"] == self.method]
-        if not rows:
-            return None
-        # Folds test the samples in another order than that of the table.
-        order = np.argsort(np.concatenate([row["tested"] for row in rows]))
-        return np.concatenate([row["predicted"] for row in rows])[order]
+def describe_commands(commands: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the entry "next" of a report.
+
+    Parameters
+    ----------
+    commands : mapping of str to str
+        Commands by their purpose.
+
+    Returns
+    -------
+    list of dict
+        With the keys "purpose" and "command".
+    """
+    return [{"purpose": purpose, "command": command} for purpose, command in commands.items()]
 
 
 def remove_neighbors(pipeline: Pipeline) -> Pipeline:
@@ -177,7 +207,15 @@ def collect_comparison(table: Table, rows: Sequence[FoldResult]) -> dict[str, An
 
 
 def collect_model_sections(
-    pipeline: Pipeline, table: Table, Z: Floats, predicted: Any, caption: str, shape: Any = None
+    pipeline: Pipeline,
+    table: Table,
+    Z: Floats,
+    predicted: Any,
+    caption: str,
+    method: str,
+    *,
+    shape: tuple[int, int] | None = None,
+    text: str | None = None,
 ) -> dict[str, Any]:
     """Collect a model, the samples that it maps and the classes that 1-NN gives them.
 
@@ -193,8 +231,12 @@ def collect_model_sections(
         Predicted labels.
     caption : str
         Description of the samples.
+    method : str
+        Name of the method, as in a comparison.
     shape : tuple of int, default=None
         Rows and columns, if the features are pixels.
+    text : str, default=None
+        Column that describes each sample.
 
     Returns
     -------
@@ -203,16 +245,32 @@ def collect_model_sections(
     """
     from mpda.report import collect
 
-    names = remove_neighbors(pipeline).get_feature_names_out().tolist()
+    options: dict[str, Any] = {"text": text, "image_shape": shape}
     sections: dict[str, Any] = {
         "data": collect.collect_data(table),
-        "model": collect.collect_model(pipeline, table, shape),
-        "embedding": collect.collect_embedding(Z, table, names, caption, predicted),
+        "model": _collect_model(pipeline, table, method, shape),
+        "embedding": collect.collect_embedding(Z, table, method, caption, predicted, **options),
     }
     if predicted is not None:
         how = "prediction: class of the nearest neighbour"
         sections["confusion"] = collect.collect_confusion(table.labels, predicted, how)
     return sections
+
+
+def _collect_model(pipeline: Pipeline, table: Table, method: str, shape: Any) -> dict[str, Any]:
+    """Collect a model with the weights of its features after the encoding of columns."""
+    from mpda.assessment import column_encoding
+    from mpda.report import collect
+
+    encoding, rest = column_encoding.split_encoding(pipeline)
+    if encoding is None:
+        return collect.collect_model(pipeline, table, method, shape)
+    # Weights belong to complete numbers: a text column has one for each of its values.
+    X = column_encoding.encode_columns(pipeline, table.to_frame())
+    features = column_encoding.name_features(pipeline, table.features)
+    section = collect.collect_model(rest, replace(table, X=X, features=features), method, shape)
+    first = {"name": describe_step(encoding.steps[0][1], table.features), "parameters": {}}
+    return {**section, "steps": [first, *section["steps"]]}
 
 
 def select_for_json(results: dict[str, Any]) -> dict[str, Any]:
@@ -226,10 +284,10 @@ def select_for_json(results: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict
-        The results without the coordinates and weights that only figures need.
+        The results without the coordinates and correlations that only figures need.
     """
     selection = {k: v for k, v in results.items() if k not in ("embedding", "partition")}
-    drawn = ("weights", "features", "image_shape")
+    drawn = ("correlations", "features", "image_shape")
     if "model" in selection:
         selection["model"] = {k: v for k, v in selection["model"].items() if k not in drawn}
     return selection

@@ -16,14 +16,69 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli.terminal import stop
+from mpda.cli.terminal import Progress, stop
 
 if TYPE_CHECKING:
     from mpda.assessment import AssessmentProtocol
+    from mpda.assessment.column_encoding import ColumnEncoding
+    from mpda.io.tables import Table
 
+# Folds that measure the error, where classes have as many samples.
+DEFAULT_FOLDS = 5
+# Numbers in a table above which folds are computed in parallel: processes take seconds to start.
+_LARGE_TABLE = 200_000
 Count = Annotated[int, typer.Option(min=1)]
 FeatureScaling = StrEnum("FeatureScaling", "AUTO NONE STANDARD")
 FeatureScaling.__doc__ = "Values of ``--scale``."
+ImputationRule = StrEnum("ImputationRule", "MEDIAN")
+ImputationRule.__doc__ = "Values of ``--impute``."
+ComponentRule = StrEnum("ComponentRule", "FEWEST BEST")
+ComponentRule.__doc__ = "Values of ``--select``."
+
+
+@dataclass(frozen=True)
+class FeatureOptions:
+    """Options that turn the columns of a table into features.
+
+    Parameters
+    ----------
+    scale : FeatureScaling, default="auto"
+        Standardise the features. auto: only if that lowers the error of 1-NN on the training
+        samples.
+    impute : ImputationRule, default=None
+        Replace missing values of a feature by its median over the training samples. --skip-missing
+        then leaves out only rows without a label.
+    one_hot : bool, default=False
+        Make one feature of 0 and 1 for each value of a text column. Without it text columns are an
+        error.
+    """
+
+    scale: FeatureScaling = FeatureScaling.AUTO
+    impute: ImputationRule | None = None
+    one_hot: Annotated[bool, typer.Option("--one-hot")] = False
+
+    @property
+    def scaled(self) -> bool | None:
+        """Whether features are standardised; None lets the samples decide."""
+        return {"none": False, "standard": True}.get(self.scale)
+
+    def find_encoding(self, table: Table) -> ColumnEncoding:
+        """Return the step that makes features of the columns of a table.
+
+        Parameters
+        ----------
+        table : Table
+            The samples.
+
+        Returns
+        -------
+        ColumnEncoding
+            Medians and indicators, as the options say.
+        """
+        from mpda.assessment.column_encoding import ColumnEncoding
+
+        n_columns = table.X.shape[1]
+        return ColumnEncoding(self.impute is not None, tuple(table.categories), n_columns)
 
 
 @dataclass(frozen=True)
@@ -34,35 +89,54 @@ class MeasurementOptions:
     ----------
     components : int, default=None
         Number of components. Default: selected by cross-validation.
+    select : ComponentRule, default="fewest"
+        Number of components. fewest: the fewest within one standard error of the lowest error on
+        the folds. best: those of the lowest error.
     search : bool, default=False
         Select the other parameters by cross-validation, too.
-    scale : FeatureScaling, default="auto"
-        Standardise the features. auto: only if that lowers the error of 1-NN on the training
-        samples.
     pca : str, default="auto"
-        Apply PCA before the method and keep this share of the variance. auto: 0.95 for more than
-        100 features, otherwise no PCA.
-    folds : int, default=5
-        Number of folds that measure the error.
+        Apply PCA before the method and keep this share of the variance. auto: for more than 100
+        features 0.95 or no PCA, whichever has the lower error in cross-validation.
+    folds : int, default=None
+        Number of folds that measure the error. Default: 5, or fewer where classes are small.
+    groups : str, default=None
+        Column that names the group of each sample, for example a patient or a speaker. Samples of
+        one group are never in two folds. It is no feature.
     seed : int, default=0
         Seed of the random folds.
-    jobs : int, default=1
-        Number of folds computed in parallel.
+    jobs : int, default=None
+        Number of folds computed in parallel. Default: one for each core if the table has more than
+        200,000 numbers, otherwise 1.
+    time_budget : float, default=None
+        Seconds that the command should take: settings are selected on fewer samples, and the error
+        is measured on fewer folds, at least two. Results then depend on the speed of the machine.
     scheduler : str, default=None
         Compute on the Dask cluster with this scheduler, for example tcp://HOST:8786.
     """
 
     components: Annotated[int | None, typer.Option(min=1)] = None
+    select: ComponentRule = ComponentRule.FEWEST
     search: Annotated[bool, typer.Option("--search")] = False
-    scale: FeatureScaling = FeatureScaling.AUTO
     pca: Annotated[str, typer.Option(metavar="auto|none|SHARE")] = "auto"
-    folds: Annotated[int, typer.Option(min=0)] = 5
+    folds: Annotated[int | None, typer.Option(min=0)] = None
+    groups: Annotated[str | None, typer.Option(metavar="COLUMN")] = None
     seed: Annotated[int, typer.Option(min=0)] = 0
-    jobs: Count = 1
+    jobs: Annotated[int | None, typer.Option(min=1)] = None
+    time_budget: Annotated[float | None, typer.Option(min=1, metavar="SECONDS")] = None
     scheduler: str | None = None
 
-    def make_protocol(self) -> AssessmentProtocol:
+    @property
+    def n_folds(self) -> int:
+        """Number of folds that measure the error; 0 for no measurement."""
+        return DEFAULT_FOLDS if self.folds is None else self.folds
+
+    def make_protocol(self, scaled: bool | None) -> AssessmentProtocol:
         """Build the protocol by which methods are fitted and measured.
+
+        Parameters
+        ----------
+        scaled : bool or None
+            Whether features are standardised.
 
         Returns
         -------
@@ -76,9 +150,45 @@ class MeasurementOptions:
         from mpda.assessment import AssessmentProtocol
 
         share = None if self.pca == "none" else float(self.pca) if self.pca != "auto" else "auto"
-        scaled = {"none": False, "standard": True}.get(self.scale)
-        protocol = AssessmentProtocol(max(self.folds, 2), scaled=scaled, energy=share)
-        return replace(protocol, n_components=self.components, seed=self.seed)
+        protocol = AssessmentProtocol(max(self.n_folds, 2), scaled=scaled, energy=share)
+        fewest = self.select == ComponentRule.FEWEST
+        return replace(protocol, n_components=self.components, seed=self.seed, fewest=fewest)
+
+    def count_jobs(self, n_numbers: int) -> int:
+        """Return the number of folds to compute in parallel.
+
+        Parameters
+        ----------
+        n_numbers : int
+            Samples times features.
+
+        Returns
+        -------
+        int
+            The value of --jobs or its default.
+        """
+        if self.jobs is not None:
+            return self.jobs
+        if n_numbers <= _LARGE_TABLE:
+            return 1
+        from joblib import cpu_count
+
+        return int(cpu_count())
+
+    def deadline(self, progress: Progress) -> float | None:
+        """Return the time at which the command should be done.
+
+        Parameters
+        ----------
+        progress : Progress
+            Began with the command.
+
+        Returns
+        -------
+        float or None
+            Value of ``time.monotonic()``; None without --time-budget.
+        """
+        return None if self.time_budget is None else progress.start + self.time_budget
 
 
 @dataclass(frozen=True)
@@ -123,9 +233,10 @@ def list_method_names() -> list[str]:
     list of str
         Lower case, with hyphens instead of spaces; used for shell completion.
     """
+    from mpda.assessment import AUTOMATIC
     from mpda.model_selection.methods import BY_NAME
 
-    return [name.lower().replace(" ", "-") for name in BY_NAME]
+    return [name.lower().replace(" ", "-") for name in (*BY_NAME, AUTOMATIC)]
 
 
 def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: str) -> list[str]:
@@ -134,7 +245,7 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     Parameters
     ----------
     values : sequence of str or None
-        Words of the command line; each may hold several names separated by commas.
+        Words of the command line; each may hold several names separated by commas or spaces.
     choices : iterable of str
         Names that exist.
     option : str
@@ -152,7 +263,8 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     """
     by_plain_name = {_normalize(name): name for name in choices}
     available = f"available: {', '.join(by_plain_name.values())}."
-    names = [_normalize(name) for value in values or () for name in value.split(",")]
+    texts = [text for value in values or () for text in value.split(",")]
+    names = [name for text in texts for name in _split_names(text, by_plain_name)]
     names = [name for name in names if name]  # "lda, mpda," has an empty name at its end
     for name in names:
         if name not in by_plain_name:
@@ -160,6 +272,12 @@ def parse_names(values: Sequence[str] | None, choices: Iterable[str], option: st
     if values and not names:
         stop(f"mpda: {option} needs a name; {available}", 2)
     return list(dict.fromkeys(by_plain_name[name] for name in names))
+
+
+def _split_names(text: str, names: Iterable[str]) -> list[str]:
+    """Split a text at spaces if all its words are names; a name may have spaces itself."""
+    name, words = _normalize(text), [_normalize(word) for word in text.split()]
+    return words if name not in names and set(words) <= set(names) else [name]
 
 
 def _normalize(name: str) -> str:
@@ -181,10 +299,10 @@ def parse_image_shape(value: str | None) -> tuple[int, int] | None:
     """
     if value is None:
         return None
-    rows, _, columns = value.lower().partition("x")
-    if not (rows.isdigit() and columns.isdigit()):
+    match = re.fullmatch(r"([1-9][0-9]{0,5})[xX]([1-9][0-9]{0,5})", value)
+    if match is None:
         stop(f"mpda: --image must be ROWSxCOLUMNS, for example 8x8, got {value!r}.", 2)
-    return int(rows), int(columns)
+    return int(match[1]), int(match[2])
 
 
 def parse_parameters(values: Iterable[str] | None) -> dict[str, Any]:

@@ -16,15 +16,21 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from mpda.cli.command_factory import DocumentedCommand, make_command
+from mpda.cli.command_factory import DocumentedCommand, hide_flag_types, make_command
 from mpda.cli.data_commands import compare, partition
 from mpda.cli.experiment_commands import ExperimentName, datasets, demo, report, reproduce
 from mpda.cli.fit_command import fit
-from mpda.cli.model_commands import evaluate, export, transform
+from mpda.cli.model_commands import evaluate, export, predict, transform
+from mpda.cli.terminal import stop
 
-COMMANDS = (fit, transform, evaluate, compare, partition, report, export, datasets, reproduce, demo)
+COMMANDS = (
+    *(fit, predict, evaluate, transform, export),
+    *(compare, partition, report, datasets, reproduce, demo),
+)
 # Building the commands takes a tenth of a second, which tests that run many would notice.
 _get_command = cache(get_command)
+# Wrong options and arguments. typer has moved this class between packages; its subclass stays.
+_USAGE_ERROR: Any = typer.BadParameter.__base__
 # Options that accept several words: --datasets a b.
 _LIST_OPTIONS = ("--datasets", "--methods", "--drop")
 
@@ -34,6 +40,9 @@ class _ListOptionGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _repeat_list_options(args))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return hide_flag_types(super().get_params(ctx))
 
 
 def _repeat_list_options(arguments: Iterable[str]) -> list[str]:
@@ -62,7 +71,6 @@ app = typer.Typer(
     help="Reduce labelled data to a few dimensions in which nearest neighbours share a class.",
     epilog="Exit codes: 0 success; 1 a problem with the data, a file or the machine; 2 wrong "
     "usage; 3 the error is above --at-most; 130 interrupted.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -99,4 +107,14 @@ def run(arguments: Sequence[str] | None = None) -> None:
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     # Commands record the command line in the files that they write.
-    _get_command(app)(words, prog_name="mpda", obj=f"mpda {shlex.join(words)}")
+    command = f"mpda {shlex.join(words)}"
+    try:
+        # Not standalone: typer would print its own errors, in a frame of several lines.
+        code = _get_command(app)(
+            words or ["--help"], prog_name="mpda", obj=command, standalone_mode=False
+        )
+    except _USAGE_ERROR as error:
+        path = error.ctx.command_path if error.ctx else "mpda"
+        text = " ".join(error.format_message().split()).removesuffix(".")
+        stop(f"mpda: {text}. See {path} --help.", 2)
+    raise SystemExit(code or 0)

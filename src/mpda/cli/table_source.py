@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +12,18 @@ import typer
 
 from mpda._lib.atomic_write import check_writable
 from mpda.cli.messages import list_labels, shorten_label
+from mpda.cli.options import DEFAULT_FOLDS, FeatureOptions
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from mpda.io.tables import Table
+
+# Samples of a class with which an error can be measured: one tests, and two are divided into the
+# folds that select the number of components.
+_MIN_SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -26,7 +33,7 @@ class TableSource:
     Parameters
     ----------
     data : Path
-        Table: CSV, TSV, Parquet, Arrow, .npy or .npz.
+        Table: CSV, TSV, Parquet, Arrow, .xlsx (needs openpyxl), .npy or .npz.
     label : str, default=None
         Column of the classes. For .npz: name of the array (default: y). For .npy: number of the
         column, or a file with the labels.
@@ -34,13 +41,22 @@ class TableSource:
         Columns to leave out, separated by commas or spaces; can be repeated.
     skip_missing : bool, default=False
         Leave out rows with missing values.
+    decimal : str, default="."
+        Decimal separator of a CSV or TSV file: . or ,
+    encoding : str, default=None
+        Encoding of a CSV or TSV file, for example latin-1. Default: UTF-8.
+    sheet : str, default=None
+        Sheet of an .xlsx file. Default: the first one.
     """
 
     data: Path
     label: str | None = None
-    drop: list[str] | None = None
+    drop: Annotated[list[str] | None, typer.Option(metavar="NAMES")] = None
     # With its name, typer makes no second option --no-skip-missing.
     skip_missing: Annotated[bool, typer.Option("--skip-missing")] = False
+    decimal: Annotated[str, typer.Option(metavar=".|,")] = "."
+    encoding: str | None = None
+    sheet: Annotated[str | None, typer.Option(metavar="NAME")] = None
 
     def check(self, *outputs: Path | None) -> None:
         """Stop if ``--label`` is missing, or if an output cannot be written.
@@ -50,14 +66,27 @@ class TableSource:
         *outputs : Path or None
             Files that the command writes.
         """
+        from mpda.io.table_files import FileFormat
         from mpda.io.tables import describe_columns
 
         check_outputs([self.data], *outputs)
         if self.label is None and self.data.suffix.lower() != ".npz":
-            columns = describe_columns(self.data)
+            self._check_format()
+            file_format = FileFormat(self.decimal, self.encoding or "utf-8-sig", self.sheet)
+            columns = describe_columns(self.data, file_format)
             stop(f"mpda: --label is missing; it names the classes. {self.data} has {columns}.", 2)
 
-    def read(self, terminal: Terminal, features: Sequence[str] | None = None) -> Table:
+    def read(
+        self,
+        terminal: Terminal,
+        features: Sequence[str] | None = None,
+        groups: str | None = None,
+        text: str | None = None,
+        *,
+        keep_missing: bool = False,
+        one_hot: bool = False,
+        texts: Sequence[str] = (),
+    ) -> Table:
         """Read the table.
 
         Parameters
@@ -66,6 +95,16 @@ class TableSource:
             Shows a progress bar meanwhile.
         features : sequence of str, default=None
             Columns that are features, in this order. None takes all columns that are left.
+        groups : str, default=None
+            Column of the groups.
+        text : str, default=None
+            Column that describes each sample.
+        keep_missing : bool, default=False
+            Accept missing values of features.
+        one_hot : bool, default=False
+            Accept columns of text.
+        texts : sequence of str, default=()
+            Features that are text whatever their values are.
 
         Returns
         -------
@@ -74,9 +113,91 @@ class TableSource:
         """
         from mpda.io.tables import read_table
 
+        self._check_format()
         read = partial(read_table, self.data, label=self.label, drop=self.drop or ())
+        read = partial(read, decimal=self.decimal, encoding=self.encoding, sheet=self.sheet)
+        read = partial(read, keep_missing=keep_missing, one_hot=one_hot, texts=texts)
         with terminal.progress(1, f"reading {self.data.name}"):
-            return read(features=features, skip_missing=self.skip_missing)
+            read = partial(read, skip_missing=self.skip_missing, groups=groups, text=text)
+            return read(features=features)
+
+    def _check_format(self) -> None:
+        """Stop if an option does not belong to the format of the file."""
+        if self.decimal not in (".", ","):
+            stop(f"mpda: --decimal must be . or , and not {self.decimal!r}.", 2)
+        if self.sheet is not None and self.data.suffix.lower() != ".xlsx":
+            stop(f"mpda: --sheet is for .xlsx files, not for {self.data}.", 2)
+
+
+def read_samples(
+    source: TableSource,
+    terminal: Terminal,
+    features: FeatureOptions,
+    groups: str | None = None,
+    text: str | None = None,
+) -> Table:
+    """Read the samples to which a model is fitted.
+
+    Parameters
+    ----------
+    source : TableSource
+        The file.
+    terminal : Terminal
+        Shows a progress bar meanwhile.
+    features : FeatureOptions
+        Whether missing values and columns of text are accepted.
+    groups : str, default=None
+        Column of the groups.
+    text : str, default=None
+        Column that describes each sample.
+
+    Returns
+    -------
+    Table
+        The samples.
+    """
+    keep_missing = features.impute is not None
+    read = partial(source.read, terminal, groups=groups, text=text)
+    return read(keep_missing=keep_missing, one_hot=features.one_hot)
+
+
+def read_new_samples(source: TableSource, terminal: Terminal, model: Pipeline) -> Table:
+    """Read the features of a model from a table, in the order of the fit.
+
+    Parameters
+    ----------
+    source : TableSource
+        The file.
+    terminal : Terminal
+        Shows a progress bar meanwhile.
+    model : Pipeline
+        Fitted model. It says which features are text, and whether values may be missing.
+
+    Returns
+    -------
+    Table
+        The samples.
+
+    Raises
+    ------
+    TableError
+        If the table has another number of features than the model.
+    """
+    from mpda.assessment import column_encoding
+    from mpda.io.table_files import FRAME_SUFFIXES, table_suffix
+
+    names = getattr(model, "feature_names_in_", None)
+    features = None if names is None else tuple(names.tolist())
+    texts = [features[j] for j in column_encoding.find_categories(model)] if features else []
+    if texts and table_suffix(source.data) not in FRAME_SUFFIXES:
+        raise TableError(f"{source.data} has no text, but the model has: {texts[0]!r}.")
+    keep_missing = column_encoding.replaces_missing(model)
+    table = source.read(terminal, features, keep_missing=keep_missing, texts=texts)
+    if table.X.shape[1] != model.n_features_in_:
+        reason = f"{table.X.shape[1]} features, but the model was fitted with "
+        raise TableError(f"{source.data} has {reason}{model.n_features_in_}.")
+    # An array has no names, and a model without names takes columns in their order.
+    return replace(table, features=features)
 
 
 def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
@@ -96,46 +217,71 @@ def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
     check_writable(*outputs)
 
 
-def check_classes(table: Table, n_folds: int) -> list[str]:
+def check_table_output(out: Path | None) -> None:
+    """Stop if the suffix of a table to write names no format.
+
+    Parameters
+    ----------
+    out : Path or None
+        Value of --out.
+    """
+    from mpda.io.table_files import check_output
+
+    if out is not None:
+        try:
+            check_output(out)
+        except TableError as error:
+            stop(f"mpda: {error}", 2)
+
+
+def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
     """Refuse a table from which nothing can be learned or measured.
 
     Parameters
     ----------
     table : Table
         Samples with labels.
-    n_folds : int
-        Folds that measure the error; 0 for none.
+    n_folds : int or None
+        Folds that measure the error; 0 for none. None stands for 5, or for fewer where classes
+        or groups are too small.
 
     Returns
     -------
-    list of str
-        Notes on small classes and on duplicates.
+    n_folds : int
+        Number of folds.
+    notes : list of str
+        Findings of the data check, and notes on groups, small classes and duplicates.
 
     Raises
     ------
     TableError
-        If there are fewer than two classes, if no class has two samples, if all samples are equal
-        or if no class has a sample for every fold.
+        If there are fewer than two classes, if no class has two samples, if all samples are equal,
+        or if there are too few samples or groups for the folds.
     """
     import numpy as np
 
+    from mpda.io.table_check import check_table
+
     classes, counts = np.unique(table.labels, return_counts=True)
-    n_samples, largest = len(table.X), counts.max()
+    n_samples = len(table.X)
     if classes.size < 2:
         label = shorten_label(classes[0])
         raise TableError(f"All {n_samples} samples have the label {label}; two classes are needed.")
     # The label column of a table is easily confused with its column of names or numbers.
-    if largest < 2:
+    if counts.max() < 2:
         raise TableError(
             f"Every sample has a different label in {table.label!r}, so these name samples, not "
             "classes. Is another column meant?"
         )
     if (table.X[0] == table.X).all():
         raise TableError("All samples have the same features, so nothing can be learned from them.")
-    if n_folds > largest:
-        advice = "Use fewer folds, or --folds 0 to measure no error."
-        raise TableError(f"--folds {n_folds}: the largest class has {largest} samples. {advice}")
-    notes = []
+    n_groups = None if table.groups is None else len(np.unique(table.groups))
+    requested, n_folds = n_folds, _choose_folds(n_folds, int(counts.max()), n_groups)
+    notes = check_table(table)
+    if requested is None and n_folds < DEFAULT_FOLDS:
+        notes.append(f"{n_folds} folds measure the error; there are too few samples for more")
+    if n_groups is not None:
+        notes.append(f"all samples of a group are in one fold; there are {n_groups} groups")
     # A class needs one sample in each fold; without folds, two samples for a scatter.
     n_required = max(n_folds, 2)
     small_classes = classes[counts < n_required]
@@ -148,4 +294,27 @@ def check_classes(table: Table, n_folds: int) -> list[str]:
     if n_duplicates:
         reason = "where one copy trains and another one tests, the measured error is too low"
         notes.append(f"{n_duplicates} of {n_samples} samples are duplicates of others; {reason}")
-    return notes
+    return n_folds, notes
+
+
+def _choose_folds(n_folds: int | None, largest: int, n_groups: int | None) -> int:
+    """Return the number of folds; ``largest`` is the size of the largest class."""
+    advice = "or fit a model without measuring its error (mpda fit --folds 0)"
+    if n_folds != 0 and largest < _MIN_SAMPLES:
+        raise TableError(
+            f"No class has more than {largest} samples, which is too few to measure an error: one "
+            f"tests, and {_MIN_SAMPLES - 1} select the components. Add samples, {advice}."
+        )
+    if n_folds is None:
+        limits = [DEFAULT_FOLDS, largest, *([] if n_groups is None else [n_groups])]
+        n_folds = max(2, min(limits))
+    if n_folds > largest:
+        raise TableError(
+            f"--folds {n_folds}: the largest class has {largest} samples. Use --folds {largest} or "
+            f"fewer, {advice}."
+        )
+    # Folds also select the number of components, so that two are needed in any case.
+    if n_groups is not None and n_groups < max(n_folds, 2):
+        reason = f"the folds divide no group, and there are {n_groups}"
+        raise TableError(f"--groups: {max(n_folds, 2)} folds are too many: {reason}.")
+    return n_folds

@@ -5,9 +5,12 @@ go to standard error. Exit codes: 0 success, 1 failure, 2 wrong usage, 3 error a
 130 interrupted. Depends on no other module of the package before a command runs.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,10 +20,93 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+# Seconds until the first estimate of the time left, and between two lines about progress.
+_FIRST_ESTIMATE, _LINE_INTERVAL = 2.0, 10.0
 # Environment variable that turns one-line errors back into tracebacks.
 _TRACEBACK = "MPDA_TRACEBACK"
 # Exceptions by which libraries report bad input; any other exception is a fault of the program.
 _USER_ERRORS = (ValueError, TypeError, RuntimeError, OSError, ImportError, MemoryError)
+
+
+class Progress:
+    """Work that is done and work that is left.
+
+    Parameters
+    ----------
+    total : float
+        Amount of work, in any unit.
+    text : str
+        Description of the present step.
+    draw : callable
+        Called with this object after every change.
+
+    Attributes
+    ----------
+    start : float
+        When the work began, by ``time.monotonic()``.
+    done : float
+        Amount of work that is done.
+    """
+
+    def __init__(self, total: float, text: str, draw: Callable[[Progress], None]) -> None:
+        self.total = total
+        self.text = text
+        self.done = 0.0
+        self._finished = 0.0
+        self.start = time.monotonic()
+        self._draw = draw
+        draw(self)
+
+    def update(self, amount: float, text: str | None = None) -> None:
+        """Report how much of the present step is done.
+
+        Parameters
+        ----------
+        amount : float
+            Work of the present step so far.
+        text : str, default=None
+            New description.
+        """
+        self.done, self.text = self._finished + amount, text or self.text
+        self._draw(self)
+
+    def finish_step(self, amount: float, text: str | None = None) -> None:
+        """Report that the present step is done.
+
+        Parameters
+        ----------
+        amount : float
+            Work of the step.
+        text : str, default=None
+            Description of the next step.
+        """
+        self._finished += amount
+        self.update(0.0, text)
+
+    @property
+    def time_left(self) -> str:
+        """Estimate from the time so far, for example "about 0:40 left"; empty at first."""
+        elapsed = time.monotonic() - self.start
+        if elapsed < _FIRST_ESTIMATE or self.done < 0.01 * self.total:
+            return ""
+        minutes, seconds = divmod(round(elapsed * (self.total / self.done - 1.0)), 60)
+        return f"about {minutes}:{seconds:02d} left"
+
+
+class _ProgressLines:
+    """Prints a line about progress every ten seconds."""
+
+    def __init__(self) -> None:
+        self._printed = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self._printed < _LINE_INTERVAL:
+            return
+        self._printed = now
+        share = f"{100 * progress.done / progress.total:.0f} % done"
+        parts = filter(None, (progress.text, share, progress.time_left))
+        print(f"mpda: {', '.join(parts)}", file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -58,32 +144,41 @@ class Terminal:
             print(text, file=sys.stderr)
 
     @contextmanager
-    def progress(self, total: int, title: str) -> Iterator[Callable[[str], None]]:
-        """Draw a progress bar on standard error if that is a terminal.
+    def progress(self, total: float, title: str) -> Iterator[Progress]:
+        """Show progress on standard error: a bar on a terminal, otherwise a line now and then.
 
         Parameters
         ----------
-        total : int
-            Number of steps.
+        total : float
+            Amount of work.
         title : str
             Description of the first step.
 
         Yields
         ------
-        callable
-            To be called after every step with the description of the next one; an empty
-            description repeats the title.
+        Progress
+            To be told what is done.
         """
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda description: None
+        if self.quiet:
+            yield Progress(total, title, lambda progress: None)
+            return
+        if not sys.stderr.isatty():
+            yield Progress(total, title, _ProgressLines())
             return
         from rich import progress as bars
         from rich.console import Console
 
-        columns = (*bars.Progress.get_default_columns(), bars.MofNCompleteColumn())
+        columns = (
+            *(bars.TextColumn("{task.description}"), bars.BarColumn(), bars.TaskProgressColumn()),
+            *(bars.TextColumn("{task.fields[left]}"), bars.TimeElapsedColumn()),
+        )
         with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(title, total=total)
-            yield lambda text: bar.update(task, advance=1, description=text or title)
+            task = bar.add_task(title, total=total, left="")
+
+            def draw(state: Progress) -> None:
+                bar.update(task, completed=state.done, description=state.text, left=state.time_left)
+
+            yield Progress(total, title, draw)
 
     def finish(
         self,

@@ -32,12 +32,22 @@ from mpda.discriminant.scatter import (
     neighbor_affinity_scatter,
 )
 from mpda.discriminant.schur_complement import EliminationResult, eliminate_tangents
-from mpda.discriminant.settings import ClassSettings, Strengths, Units
+from mpda.discriminant.settings import ClassSettings, Strengths, Units, UserObject
 from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patch_tangents
 from mpda.discriminant.within_form import WithinForm, build_within_form
 from mpda.neighbors.approximate_search import search_neighbors
-from mpda.neighbors.graph import EmbeddedGraph, build_class_graph, symmetric_graph
-from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
+from mpda.neighbors.graph import (
+    ClassGraph,
+    EmbeddedGraph,
+    build_class_graph,
+    symmetric_graph,
+)
+from mpda.neighbors.neighbor_lists import (
+    ClassPoints,
+    NeighborLists,
+    find_neighbors,
+    pair_distances,
+)
 from mpda.parallel.local import report_progress
 from mpda.partition.rules import PartitionRule, check_patch_labels, cluster_class, known_patches
 from mpda.partition.tree import Partition
@@ -161,11 +171,14 @@ class ClassStages:
         bases = patch_tangents(Z, partition.labels, settings.tangent_energy)
         if not settings.anchors:
             return _ClassGeometry(sample_graph, sample_graph, partition.labels, bases, partition)
-        means = _patch_means(Z, partition.labels)
+        labels = partition.labels
         # Distances are measured between points: rotated coordinates would break ties.
-        anchors = ClassPoints(_patch_means(samples.points, partition.labels))
-        graph = EmbeddedGraph(means, build_class_graph(anchors, settings.n_neighbors))
-        return _ClassGeometry(sample_graph, graph, np.arange(means.shape[0]), bases, partition)
+        anchors = ClassPoints(_patch_means(samples.points, labels))
+        vertices = array_namespace(Z).concat([Z, _patch_means(Z, labels)])
+        among_anchors = build_class_graph(anchors, settings.n_neighbors)
+        graph = EmbeddedGraph(vertices, _join_to_anchors(among_anchors, vertices, labels))
+        patches = np.concatenate([labels, np.arange(len(bases.dimensions))])
+        return _ClassGeometry(sample_graph, graph, patches, bases, partition)
 
     def _find_neighbors(self, points: ClassPoints, settings: ClassSettings) -> NeighborLists:
         search = settings.neighbor_search
@@ -176,7 +189,8 @@ class ClassStages:
         if search in ("auto", "exact"):
             lists = find_neighbors(points, k)
         else:
-            lists = search_neighbors(points, k, search)
+            searcher = search.value if isinstance(search, UserObject) else search
+            lists = search_neighbors(points, k, searcher)
         if self._memory is None or self._memory.admit("lists", lists.nbytes):
             self._lists[search] = lists
         return lists
@@ -191,7 +205,9 @@ class ClassStages:
             if labels is None and isinstance(rule, PartitionRule):
                 self._partitions[key] = rule(points, lists)
             else:
-                labels = self._run_clusterer(rule, points) if labels is None else labels
+                if labels is None:
+                    assert isinstance(rule, UserObject)
+                    labels = self._run_clusterer(rule.value, points)
                 self._partitions[key] = known_patches(points, lists, labels=labels)
         return self._partitions[key]
 
@@ -215,7 +231,7 @@ class _ClassGeometry:
     """A class with its graph and its tangent spaces.
 
     sample_graph : the neighbour graph of the samples
-    graph : W, on the samples or on the patch means (anchors)
+    graph : W, on the samples, or on the samples and the patch means (anchors)
     patch_of_vertex : (n_vertices,) the patch of each vertex of W
     bases : the tangent spaces of the patches
     partition : None where every sample has its own tangent space
@@ -226,6 +242,19 @@ class _ClassGeometry:
     patch_of_vertex: Ints
     bases: TangentBases
     partition: Partition | None
+
+
+def _join_to_anchors(anchors: ClassGraph, vertices: Array, labels: Ints) -> ClassGraph:
+    """Return the graph of samples and anchors: each sample is joined to the anchor of its patch.
+
+    The vertices (n + P, d) are the samples and, behind them, the anchors. Anchors are joined to
+    their neighbours among the anchors, samples to no other sample.
+    """
+    xp, n = array_namespace(vertices), labels.size
+    own = to_device(np.column_stack([np.arange(n), n + labels]), anchors.edges)
+    lengths = pair_distances(vertices, own[:, 0], own[:, 1])
+    edges = xp.concat([own, n + anchors.edges])
+    return ClassGraph(anchors.neighbors, edges, xp.concat([lengths, anchors.lengths]))
 
 
 def _patch_means(X: Array, labels: Ints) -> Array:

@@ -5,9 +5,49 @@ the formulas: gamma weights the second term of S, alpha and beta are the ridges 
 """
 
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 from mpda.partition.rules import PartitionRule
+
+
+@dataclass(frozen=True, eq=False)
+class UserObject:
+    """An object of the user, equal to itself only.
+
+    Two clusterers or callables that print alike, or that compare as equal, may still differ. Work
+    is shared only where the same object is given.
+
+    Attributes
+    ----------
+    value : object
+        Clusterer, neighbours transformer or callable.
+    """
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UserObject) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+def parameter_key(value: Any) -> tuple[type, Any]:
+    """Return the key under which parameter values share work.
+
+    Parameters
+    ----------
+    value : object
+        Value of a parameter.
+
+    Returns
+    -------
+    tuple of (type, object)
+        Numbers, text and None are equal by value and type, everything else by identity.
+    """
+    is_plain = value is None or isinstance(value, str | Number)
+    return type(value), value if is_plain else UserObject(value)
 
 
 @dataclass(frozen=True)
@@ -22,22 +62,22 @@ class ClassSettings:
         Share of the variance that a tangent space keeps.
     full_affinity : bool
         True if A joins all pairs of a class, False if only neighbours.
-    neighbor_search : {"auto", "exact", "faiss"} or transformer
+    neighbor_search : {"auto", "exact", "faiss"} or UserObject
         Search for neighbours; see ``neighbors.approximate_search.search_neighbors``.
-    partition : PartitionRule, clusterer or None
+    partition : PartitionRule, UserObject (a clusterer) or None
         Rule that divides a class into patches. None computes a tangent space for every sample
         (PMPDA).
     partition_neighbors : int
         k' of the neighbour lists that the partition uses.
     anchors : bool
-        True if W joins the means of patches instead of samples.
+        True if W joins samples to the means of their patches, and these means to each other.
     """
 
     n_neighbors: int
     tangent_energy: float
     full_affinity: bool
-    neighbor_search: Any = "auto"
-    partition: PartitionRule | Any | None = None
+    neighbor_search: str | UserObject = "auto"
+    partition: PartitionRule | UserObject | None = None
     partition_neighbors: int = 0
     anchors: bool = False
 

@@ -54,7 +54,13 @@ class TangentBases:
         return np.arange(self.bases.shape[2]) < self.dimensions[:, None]
 
 
-def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBases:
+def patch_tangents(
+    Z: Array,
+    labels: Ints,
+    energy: float,
+    members: Ints | None = None,
+    dimension: int | None = None,
+) -> TangentBases:
     """Compute the tangent space T_p of every patch of a class (maniExprPart).
 
     Parameters
@@ -65,6 +71,11 @@ def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBases:
         Patch of each sample, 0 to P - 1.
     energy : float
         Share of the variance that a tangent space keeps.
+    members : array of int of shape (n,), default=None
+        Samples to which the labels belong, where a sample counts in several patches. None stands
+        for all samples in their order.
+    dimension : int, default=None
+        Largest dimension of a tangent space.
 
     Returns
     -------
@@ -72,6 +83,7 @@ def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBases:
         One tangent space a patch.
     """
     order = np.argsort(labels, kind="stable")
+    samples = order if members is None else members[order]
     sizes = np.bincount(labels)
     starts = np.cumsum(sizes) - sizes
     # Patches whose sizes have the same power of two form a batch; short ones repeat a sample.
@@ -81,12 +93,14 @@ def patch_tangents(Z: Array, labels: Ints, energy: float) -> TangentBases:
         patches = np.flatnonzero(octaves == octave)
         offsets = np.arange(sizes[patches].max())
         present = offsets < sizes[patches, None]
-        members = order[starts[patches, None] + offsets * present]
-        batches.append((patches, _local_bases(take(Z, to_device(members, Z)), present, energy)))
+        batch = to_device(samples[starts[patches, None] + offsets * present], Z)
+        batches.append((patches, _local_bases(take(Z, batch), present, energy, dimension)))
     return _concatenate(batches, sizes.size, Z)
 
 
-def neighborhood_tangents(Z: Array, neighbors: NeighborLists, energy: float) -> TangentBases:
+def neighborhood_tangents(
+    Z: Array, neighbors: NeighborLists, energy: float, dimension: int | None = None
+) -> TangentBases:
     """Compute the tangent space of every sample from its neighbourhood (PMPDA, withinObj).
 
     Parameters
@@ -97,6 +111,8 @@ def neighborhood_tangents(Z: Array, neighbors: NeighborLists, energy: float) -> 
         Within-class neighbours of each sample.
     energy : float
         Share of the variance that a tangent space keeps.
+    dimension : int, default=None
+        Largest dimension of a tangent space.
 
     Returns
     -------
@@ -109,11 +125,14 @@ def neighborhood_tangents(Z: Array, neighbors: NeighborLists, energy: float) -> 
     for block in iter_slices(n, block_entries(Z, _BLOCK_ENTRIES) // (groups.shape[1] * d)):
         present = np.ones(groups[block].shape, dtype=bool)
         points = take(Z, to_device(groups[block], Z))
-        batches.append((np.arange(n)[block], _local_bases(points, present, energy)))
+        bases = _local_bases(points, present, energy, dimension)
+        batches.append((np.arange(n)[block], bases))
     return _concatenate(batches, n, Z)
 
 
-def _local_bases(points: Array, present: Bools, energy: float) -> TangentBases:
+def _local_bases(
+    points: Array, present: Bools, energy: float, dimension: int | None = None
+) -> TangentBases:
     """Return the tangent spaces of groups of points (g, s, d), present where a mask (g, s) is."""
     xp = array_namespace(points)
     sizes = present.sum(axis=1)
@@ -127,6 +146,7 @@ def _local_bases(points: Array, present: Bools, energy: float) -> TangentBases:
     energy_before = xp.cumulative_sum(shares, axis=1) - shares
     needed = (energy_before < energy - _ENERGY_TOLERANCE) & (shares > 0.0)
     dimensions = np.minimum(to_host(xp.count_nonzero(needed, axis=1)), sizes - 1)
+    dimensions = dimensions if dimension is None else np.minimum(dimensions, dimension)
     m = int(dimensions.max(initial=0))
     mask = to_device((np.arange(m) < dimensions[:, None]) * 1.0, points)
     return TangentBases(xp.matrix_transpose(axes[:, :m, :]) * mask[:, None, :], dimensions)

@@ -16,6 +16,7 @@ and every ridge. Depends on the graph W, the patches and their tangent bases.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from mpda._lib.array_types import Array, Bools, Floats, Ints
 from mpda._lib.arrays import (
@@ -296,6 +297,47 @@ def _blocks_from_differences(
         off_diagonal = add_segments(off_diagonal, p, xp.matrix_transpose(gaps) @ projected)
         tangent = add_segments(tangent, p, xp.matrix_transpose(projected) @ projected)
     return off_diagonal, tangent
+
+
+def sample_block(embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases) -> csr_array:
+    """Compute the block K between a function at the samples and v.
+
+    Where t'x_i is replaced by a free value f_i, the first term of S is 2 f'Lf - 2 v'Kf + v'Gv with
+
+        K[p, i] = sum_{j in p} W_ij T_p'd_ij   minus, for i in p, sum_j W_ij T_p'd_ji,
+
+    so that K X is the block of ``WithinForm.off_diagonal``, transposed.
+
+    Parameters
+    ----------
+    embedded : EmbeddedGraph
+        Graph W and the coordinates of the samples.
+    patches : array of shape (n,)
+        Patch of each sample, 0 to P - 1.
+    tangents : TangentBases
+        Tangent spaces of the patches.
+
+    Returns
+    -------
+    csr_array of shape (sum m_p, n)
+        Rows of all patches, without padding.
+    """
+    Z, edges = embedded.Z, embedded.graph.edges
+    mask, (_, d, m) = tangents.mask, tangents.bases.shape
+    rows = np.zeros(mask.shape, dtype=np.intp)
+    rows[mask] = np.arange(np.count_nonzero(mask))
+    tails, heads = np.concatenate([edges, edges[:, ::-1]]).T
+    projected = np.zeros((len(tails), m))
+    for block in iter_slices(len(tails), _BLOCK_ENTRIES // max(1, d * m)):
+        bases = tangents.bases[patches[heads[block]]]
+        gaps = Z[tails[block]] - Z[heads[block]]
+        projected[block] = np.einsum("ed,edm->em", gaps, bases)
+    present = mask[patches[heads]]
+    row, values = rows[patches[heads]][present], projected[present]
+    column = [np.broadcast_to(ends[:, None], present.shape)[present] for ends in (tails, heads)]
+    entries = np.concatenate([values, -values])
+    positions = np.concatenate([row, row]), np.concatenate(column)
+    return csr_array((entries, positions), shape=(np.count_nonzero(mask), len(Z)))
 
 
 def _count_edges(edges: Array, patches: Ints, n_patches: int) -> tuple[Array, Array]:

@@ -89,11 +89,11 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             from mpda.parallel.dask_blocks import map_blocks
 
             self._refuse_containers()
-            work = partial(_apply_map, mean=self.mean_, components=self.components_)
+            work = partial(apply_map, mean=self.mean_, components=self.components_)
             return map_blocks(self, X, work, self.components_.shape[0])
         self._refuse_other_device(X, "transform")
         X = validate_data(self, detach(X), reset=False, dtype=_float_types(X))
-        return _apply_map(X, self.mean_, self.components_)
+        return apply_map(X, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Find samples that are mapped to given points.
@@ -207,8 +207,23 @@ def _float_types(X: Any) -> list[Any]:
     return [xp.float64, xp.float32]
 
 
-def _apply_map(X: Array, mean: Array, components: Array) -> Array:
-    """Return (X - mean) components' in the precision of X, in blocks of rows."""
+def apply_map(X: Array, mean: Array, components: Array) -> Array:
+    """Map samples, block by block.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Samples, on the host or on a device.
+    mean : array of shape (n_features,)
+        Vector that is subtracted.
+    components : array of shape (n_components, n_features)
+        Linear part.
+
+    Returns
+    -------
+    array of shape (n_samples, n_components)
+        (X - mean) components' in the precision of X.
+    """
     if not is_numpy(X):
         offsets = X - move_to(mean, X)
         # Not every library multiplies matrices of different precision.

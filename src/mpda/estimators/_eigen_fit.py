@@ -22,6 +22,7 @@ from mpda._lib.validation import (
 )
 from mpda.baselines.ridge_eigenproblem import Solution
 from mpda.baselines.training_data import TrainingData
+from mpda.discriminant.settings import parameter_key
 from mpda.estimators._base import ComponentPath
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.exceptions import SingularFormError
@@ -120,12 +121,13 @@ def fit_many(
         One or several for each parameter set.
     """
     samples = validate_labelled(estimator, X, y)
-    groups: dict[str, list[tuple[int, Any]]] = {}
+    groups: dict[Any, list[tuple[int, Any]]] = {}
     for index, parameters in enumerate(parameter_sets):
         method = copy(estimator).set_params(n_components=None, **parameters)
         method.check_parameters()
         shared = {k: v for k, v in method.get_params(False).items() if k not in _SCALE_PARAMETERS}
-        groups.setdefault(repr(shared), []).append((index, method))
+        key = tuple((name, parameter_key(value)) for name, value in shared.items())
+        groups.setdefault(key, []).append((index, method))
     max_neighbors = max(methods[0][1].n_neighbors for methods in groups.values())
     data = _training_data(estimator, samples, max_neighbors)
     max_components = None if n_components is None else max(n_components)

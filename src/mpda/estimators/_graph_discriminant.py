@@ -1,5 +1,6 @@
 """Discriminant analysis by the Laplacians of any two graphs (section 2 of the paper)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -8,7 +9,13 @@ import numpy as np
 from scipy.sparse import coo_array, issparse
 
 from mpda._lib.array_types import ArrayLike, Floats
-from mpda._lib.validation import check_count, check_option, validate_labelled
+from mpda._lib.validation import (
+    check_count,
+    check_flag,
+    check_number,
+    check_option,
+    validate_labelled,
+)
 from mpda.baselines.graph_methods import (
     BETWEEN_GRAPHS,
     PENALTIES,
@@ -16,7 +23,7 @@ from mpda.baselines.graph_methods import (
     NamedGraph,
     weighted_scatter,
 )
-from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
+from mpda.baselines.ridge_eigenproblem import Solution, solve_exponential, solve_largest
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import Eigenproblem
 from mpda.estimators import _eigen_fit
@@ -71,6 +78,12 @@ class GraphDiscriminant(LinearMap):
     orthonormal : bool, default=False
         If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
         effect.
+    exponential : bool, default=False
+        If True, exp(X'L_b X / s) t = lambda exp(X'L_w X / s) t is solved, the exponential framework
+        of Wang et al. Its denominator is never singular, so ``alpha`` has no effect.
+    exponential_scale : float, default=1.0
+        The scale s in units of the mean diagonal of X'L_w X. A large one gives the directions of
+        X'(L_b - L_w)X.
     n_jobs : int, default=None
         Number of classes that joblib processes at the same time, for the named graphs.
     verbose : int, default=0
@@ -82,7 +95,7 @@ class GraphDiscriminant(LinearMap):
         Directions by decreasing eigenvalue, with t'(X'L_w X + ridge I)t = 1 before
         ``eigenvalue_power`` applies. The entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
-        Eigenvalues of the components.
+        Eigenvalues of the components; with ``exponential`` relative to the largest.
     mean_ : ndarray of shape (n_features,)
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
@@ -103,6 +116,9 @@ class GraphDiscriminant(LinearMap):
     S. Yan, D. Xu, B. Zhang, H.-J. Zhang, Q. Yang and S. Lin, "Graph Embedding and Extensions: A
     General Framework for Dimensionality Reduction", IEEE Transactions on Pattern Analysis and
     Machine Intelligence 29(1), 2007.
+
+    S.-J. Wang, S. Yan, J. Yang, C.-G. Zhou and X. Fu, "A General Exponential Framework for
+    Dimensionality Reduction", IEEE Transactions on Image Processing 23(2), 2014.
 
     Y. Zhou and S. Sun, "Manifold Partition Discriminant Analysis", IEEE Transactions on
     Cybernetics 47(4), 2017.
@@ -135,6 +151,8 @@ class GraphDiscriminant(LinearMap):
     alpha: float = 0.0
     eigenvalue_power: float = 0.0
     orthonormal: bool = False
+    exponential: bool = False
+    exponential_scale: float = 1.0
     n_jobs: int | None = None
     verbose: int = 0
 
@@ -168,6 +186,8 @@ class GraphDiscriminant(LinearMap):
             check_option("between", self.between, tuple(BETWEEN_GRAPHS), also=", or a callable")
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
+        check_flag("exponential", self.exponential)
+        check_number("exponential_scale", self.exponential_scale, least=math.ulp(0.0))
 
     @property
     def class_neighbors(self) -> int | None:
@@ -202,6 +222,9 @@ class GraphDiscriminant(LinearMap):
         if callable(self.within):
             _check_semidefinite(within)
         problem = Eigenproblem(between, within)
+        if self.exponential:
+            scale, r = self.exponential_scale, self.n_components
+            return solve_exponential(data.samples, problem, scale, r)
         return solve_largest(data.samples, problem, self.alpha, self.n_components)
 
 

@@ -23,7 +23,8 @@ class LSDA(LinearMap):
 
     with X centred by its mean. One graph joins every sample to itself and to its k nearest of all
     samples (union, weight 1); W_w are its edges inside classes, D_w their row sums, and L_b is the
-    Laplacian of its edges across classes.
+    Laplacian of its edges across classes. The edge of a sample to itself is in the author's program
+    but not in the paper. It adds the identity to W_w and to D_w, so that D_w has no zeros.
 
     Parameters
     ----------

@@ -16,7 +16,12 @@ from mpda._lib.validation import (
 )
 from mpda.discriminant.class_stages import build_class_pool, sum_contributions
 from mpda.discriminant.fit import absolute_strengths, fit_discriminant
-from mpda.discriminant.settings import ClassSettings, DiscriminantSettings, Penalties
+from mpda.discriminant.settings import (
+    ClassSettings,
+    DiscriminantSettings,
+    Penalties,
+    UserObject,
+)
 from mpda.estimators._base import LinearMap
 from mpda.estimators._tangent_fit import (
     add_classes,
@@ -90,7 +95,8 @@ class MPDA(LinearMap):
         Pairs with an affinity: neighbours, as in the paper, or all pairs of a class, as in the
         authors' program.
     anchors : bool, default=False
-        If True, W joins the means of patches instead of samples: faster and less accurate.
+        If True, W joins each sample to the mean of its patch, and these means to their nearest
+        ones, instead of samples to samples.
     neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
         Search for neighbours inside a class. "auto" and "exact" compare all pairs. "faiss" (the
         extra ``mpda[faiss]``) is approximate in classes of more than 20,000 samples. A neighbours
@@ -252,10 +258,12 @@ class MPDA(LinearMap):
             The parameters that the directions depend on.
         """
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
-        partition = self.partition
-        if not hasattr(partition, "fit_predict"):
+        partition: PartitionRule | UserObject
+        if hasattr(self.partition, "fit_predict"):
+            partition = UserObject(self.partition)
+        else:
             alternative = ", or a clusterer with fit_predict"
-            name = check_option("partition", partition, PARTITIONS, also=alternative)
+            name = check_option("partition", self.partition, PARTITIONS, also=alternative)
             partition = PartitionRule(name, max_patch_size)
         return check_tangent_parameters(
             self,
@@ -286,7 +294,7 @@ def fit_tangent_method(
     if is_dask_collection(X):
         samples = gather_classes(estimator, X, y, patches, settings)
     else:
-        samples = validate_labelled(estimator, X, y, devices=True)
+        samples = validate_labelled(estimator, X, y, devices=True, compare_scales=True)
     warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
     progress = type(estimator).__name__ if estimator.verbose else None
     classes = build_class_pool(samples, patches, estimator.n_jobs, progress)
@@ -318,13 +326,14 @@ def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> Discr
         check_count("n_components", estimator.n_components)
     check_number("eigenvalue_power", estimator.eigenvalue_power)
     check_jobs(estimator.n_jobs)
-    if estimator.neighbor_search != "auto":
-        check_neighbor_search(estimator.neighbor_search)
+    search = estimator.neighbor_search
+    if not isinstance(search, str) or search != "auto":
+        check_neighbor_search(search)
     classes = ClassSettings(
         n_neighbors=check_count("n_neighbors", estimator.n_neighbors),
         tangent_energy=check_number("tangent_energy", estimator.tangent_energy, most=1.0),
         full_affinity=check_option("affinity", estimator.affinity, ("knn", "full")) == "full",
-        neighbor_search=estimator.neighbor_search,
+        neighbor_search=search if isinstance(search, str) else UserObject(search),
         **partition_settings,
     )
     beta = estimator.tangent_alpha

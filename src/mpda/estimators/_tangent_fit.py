@@ -37,7 +37,7 @@ from mpda.discriminant.class_stages import (
 )
 from mpda.discriminant.eigenproblem import Directions
 from mpda.discriminant.fit import DiscriminantFit, FitState, solve_all_settings, solve_fit
-from mpda.discriminant.settings import DiscriminantSettings
+from mpda.discriminant.settings import DiscriminantSettings, UserObject
 from mpda.estimators._base import ComponentPath
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.parallel import import_dask_cluster
@@ -90,7 +90,7 @@ def gather_classes(
     """
     if patches is not None:
         raise TypeError("patches cannot be given for Dask collections: leave them to partition.")
-    if hasattr(settings.classes.partition, "fit_predict"):
+    if isinstance(settings.classes.partition, UserObject):
         raise TypeError(
             "partition cannot be a clusterer for Dask collections: give the name of a partition, "
             'such as "auto".'

@@ -8,7 +8,7 @@ them together.
 
 from mpda.experiments.digits_demo import demo
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
-from mpda.experiments.paper_experiments import EXPERIMENTS, reproduce
+from mpda.experiments.paper_experiments import EXPERIMENTS, find_choices, reproduce
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS, SEEDS, Problem, split
 from mpda.experiments.row_store import read_rows
@@ -22,6 +22,7 @@ __all__ = [
     "ExperimentResult",
     "Problem",
     "demo",
+    "find_choices",
     "read_rows",
     "reproduce",
     "split",

@@ -14,13 +14,14 @@ from sklearn.pipeline import Pipeline
 
 from mpda import MPDA
 from mpda.assessment import Split, evaluate_model, format_error_table
+from mpda.assessment.significance import SPLITS_TEST
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_experiments import reproduce
 from mpda.experiments.paper_figures import demo_figure, save_figure
 from mpda.experiments.protocol import PROBLEMS, SEEDS, split
 from mpda.experiments.row_store import Row
 from mpda.io.tables import Table
-from mpda.report import collect, write_page, write_results
+from mpda.report import collect, verdict, write_page, write_results
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA", "LFDA ridge", "MPDA")
 # Half of the paper's splits: the order of the methods is clear, and it takes half the time.
@@ -63,7 +64,8 @@ def demo(
         "",
         *format_error_table(rows, "test error"),
         "",
-        "* best, or not significantly worse (paired t-test, 5 %)",
+        f"* best, or not significantly worse ({SPLITS_TEST})",
+        "The digits are part of OptDigits, on which defaults and grids were chosen, too.",
     ]
     return replace(result, text="\n".join(lines), files=[*pages, *figures, *result.files])
 
@@ -79,7 +81,6 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
     pixels = tuple(f"row {i // 8}, column {i % 8}" for i in range(64))
     numbers = np.arange(1, n_test + 1)
     test = Table("digits", samples.X_test, samples.y_test, "digit", pixels, numbers, {})
-    names = mpda.get_feature_names_out().tolist()
     how = (
         f"1-NN error on the test samples of {N_SPLITS} splits with 25 % training samples; "
         "components and parameters by cross-validation on the latter"
@@ -89,11 +90,13 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
     sections = {
         "data": collect.collect_data(test) | {"name": "digits, test samples of the first split"},
         "comparison": collect.collect_comparison(rows, how, {"digits": "digits"}),
-        "model": collect.collect_model(model, test, (8, 8)),
-        "embedding": collect.collect_embedding(Z, test, names, caption, predicted),
+        "model": collect.collect_model(model, test, "MPDA", (8, 8)),
+        "embedding": collect.collect_embedding(
+            Z, test, "MPDA", caption, predicted, image_shape=(8, 8)
+        ),
         "partition": collect.collect_partition(samples.X, samples.y, *patches),
         "confusion": collect.collect_confusion(samples.y_test, predicted, f"1-NN: {caption}"),
     }
-    summary = collect.summarize_errors(rows, "MPDA", 64)
+    summary = verdict.summarize_errors(rows, "MPDA", 64).sentences
     title = "Handwritten digits: MPDA and other methods"
     return collect.collect_results(title, command, summary, sections)

@@ -11,9 +11,12 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
+import numpy as np
+
 from mpda import assessment
 from mpda.assessment import ErrorEstimate
-from mpda.experiments.paper_methods import CONTENDERS
+from mpda.assessment.significance import RankComparison, compare_ranks
+from mpda.experiments.paper_methods import CONTENDERS, SAME_SEARCH, SECOND_STAGE
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.published import find_published
 from mpda.experiments.row_store import Row
@@ -29,13 +32,17 @@ _CSV_COLUMNS = (
     "problem method reading splits error sd low high dimension published_error published_dimension "
     "fit_seconds fit_mib"
 )
+# Width in percentage points below which an interval says that two errors agree. Methods of the
+# paper differ by a few points; intervals of two or three splits are often wider.
+_AGREEMENT_WIDTH = 5.0
 # Pairs for the table of differences. The paper compares MPDA, which has a ridge, with LFDA, which
-# has none; "LFDA ridge" separates the two causes, and "tuned" adds what the larger search gains.
+# has none; "LFDA ridge" separates the two causes. Tuned methods are compared with those that have
+# the same search, and with the search of the paper.
 _COMPARED = {
     "MPDA": ("LFDA", "LFDA ridge"),
-    "MPDA tuned": ("MPDA", "LFDA ridge"),
+    "MPDA tuned": ("MPDA", *(name for name in SAME_SEARCH if "MPDA" not in name)),
     "PMPDA": ("MPDA",),
-    "PMPDA tuned": ("PMPDA", "MPDA tuned", "LFDA ridge"),
+    "PMPDA tuned": ("PMPDA", "MPDA tuned", "LFDA tuned"),
 }
 
 
@@ -83,7 +90,10 @@ def error_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> s
         column = {m: estimates[problem, m] for m in methods if (problem, m) in estimates}
         # Two tests: a better method beyond the paper must not hide which of the paper's is best.
         paper = {m: column[m] for m in column if m in CONTENDERS and CONTENDERS[m].published}
-        best, best_of_paper = map(assessment.find_best_methods, (column, paper))
+        best, best_of_paper = (
+            assessment.find_best_methods(column),
+            assessment.find_best_unpaired(paper),
+        )
         n_splits = max((cell.errors.size for cell in column.values()), default=0)
         texts = {}
         for name, cell in column.items():
@@ -116,7 +126,8 @@ def comparison_table(estimates: ErrorEstimates, problems: Names, methods: Names)
     -------
     str
         One line for each entry that the paper has too, in Markdown; empty if there is none.
-        "agrees" means that the paper's error lies in our 95 % interval.
+        "agrees" means that the paper's error lies in our 95 % interval, and that this is narrower
+        than 5 points; a wider one would agree with nearly everything and is "not precise enough".
     """
     lines = []
     for problem, name in product(problems, methods):
@@ -129,7 +140,7 @@ def comparison_table(estimates: ErrorEstimates, problems: Names, methods: Names)
         line += [f"{paper.error:.2f}", f"{gap:+.2f}", f"{cell.dimensions.mean():.1f}"]
         line += [f"{paper.dimension:g}", "ours is lower" if gap < 0 else "ours is higher"]
         if low <= paper.error <= high:
-            line[-1] = "agrees"
+            line[-1] = "agrees" if high - low < _AGREEMENT_WIDTH else "not precise enough"
         if cell.errors.size < 2:  # one split has no interval
             line[3] = line[-1] = ""
         lines.append(line)
@@ -151,21 +162,128 @@ def difference_table(estimates: ErrorEstimates, problems: Names, methods: Names)
     Returns
     -------
     str
-        Differences in Markdown, bold where they are significant (paired t-test, 5 %); empty if no
-        pair is among the methods.
+        Differences in Markdown, bold where they are significant (corrected resampled t-test, 5 %,
+        adjusted for the pairs of a column); empty if no pair is among the methods.
     """
-    lines = []
     pairs = [(name, other) for name, others in _COMPARED.items() for other in others]
-    for name, other in (pair for pair in pairs if set(pair) <= set(methods)):
-        line = [f"{name} minus {other}"]
-        for problem in problems:
-            first, second = estimates.get((problem, name)), estimates.get((problem, other))
-            text = f"{first.mean - second.mean:+.2f}" if first and second else ""
-            if first and second and assessment.differ_significantly(first, second):
-                text = f"**{text}**"
-            line.append(text)
-        lines.append(line)
-    return format_markdown(["difference", *_titles(problems)], lines) if lines else ""
+    pairs = [pair for pair in pairs if set(pair) <= set(methods)]
+    lines = {pair: [f"{pair[0]} minus {pair[1]}"] for pair in pairs}
+    for problem in problems:
+        known = [p for p in pairs if all((problem, name) in estimates for name in p)]
+        # All pairs of a column are tested together.
+        column = [(estimates[problem, other], estimates[problem, name]) for name, other in known]
+        comparisons = dict(zip(known, assessment.compare_errors(column), strict=True))
+        for pair, line in lines.items():
+            text = f"{comparisons[pair].difference:+.2f}" if pair in comparisons else ""
+            bold = pair in comparisons and comparisons[pair].is_significant
+            line.append(f"**{text}**" if bold else text)
+    return format_markdown(["difference", *_titles(problems)], lines.values()) if lines else ""
+
+
+def ratio_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> str:
+    """Make the table of the errors of second stages over the best error without one.
+
+    Parameters
+    ----------
+    estimates : mapping of (problem, method) to ErrorEstimate
+        Errors of the splits.
+    problems, methods : sequence of str
+        Columns of the table, and the methods that are compared.
+
+    Returns
+    -------
+    str
+        Ratios of mean errors in Markdown, with the geometric mean over data sets; empty if there
+        is no second stage or nothing to compare it with. Problems of one data set count once in
+        the mean: their ratios are averaged.
+    """
+    refined = [name for name in methods if name in SECOND_STAGE]
+    means: dict[str, dict[str, float]] = {name: {} for name in refined}
+    best: dict[str, str] = {}
+    for problem in problems:
+        known = {m: estimates[problem, m].mean for m in methods if (problem, m) in estimates}
+        others = [name for name in known if name not in SECOND_STAGE]
+        if others:
+            best[problem] = min(others, key=lambda name: known[name])
+            for name in set(refined) & known.keys():
+                means[name][problem] = known[name] / known[best[problem]]
+    if not any(means.values()):
+        return ""
+    lines = [["best without refinement", *(best.get(problem, "") for problem in problems), ""]]
+    for name, ratios in means.items():
+        by_dataset: dict[str, list[float]] = {}
+        for problem, ratio in ratios.items():
+            by_dataset.setdefault(PROBLEMS[problem].dataset, []).append(np.log(ratio))
+        logs = [np.mean(values) for values in by_dataset.values()]
+        typical = np.exp(np.mean(logs)) if logs else np.nan
+        cells = [f"{ratios[problem]:.2f}" if problem in ratios else "" for problem in problems]
+        lines.append([name, *cells, f"{typical:.3f} ({len(by_dataset)})" if ratios else ""])
+    header = ["ratio of mean errors", *_titles(problems), "geometric mean (data sets)"]
+    return format_markdown(header, lines)
+
+
+def rank_methods(
+    estimates: ErrorEstimates, problems: Names, methods: Names
+) -> RankComparison | None:
+    """Compare methods by their ranks over data sets.
+
+    Parameters
+    ----------
+    estimates : mapping of (problem, method) to ErrorEstimate
+        Errors of the splits.
+    problems, methods : sequence of str
+        What is compared. Problems of one data set, such as the two versions of the faces, count
+        once: their errors are averaged. Methods that lack a problem are left out.
+
+    Returns
+    -------
+    RankComparison or None
+        None if there are fewer than two data sets or methods.
+    """
+    datasets = dict.fromkeys(PROBLEMS[problem].dataset for problem in problems)
+    complete = [m for m in methods if all((problem, m) in estimates for problem in problems)]
+    if len(datasets) < 2 or len(complete) < 2:
+        return None
+    errors = [
+        [
+            np.mean([estimates[p, m].mean for p in problems if PROBLEMS[p].dataset == dataset])
+            for m in complete
+        ]
+        for dataset in datasets
+    ]
+    return compare_ranks(complete, errors)
+
+
+def rank_table(comparison: RankComparison) -> str:
+    """Make the table of average ranks.
+
+    Parameters
+    ----------
+    comparison : RankComparison
+        Ranks of methods over data sets.
+
+    Returns
+    -------
+    str
+        Methods by rank with the p-value of their difference from the first, in Markdown, and a line
+        on the tests.
+    """
+    order = np.argsort(comparison.ranks, kind="stable")
+    lines = [
+        [
+            comparison.methods[i],
+            f"{comparison.ranks[i]:.2f}",
+            f"{comparison.pairs[order[0], i]:.2g}",
+        ]
+        for i in order
+    ]
+    lines[0][-1] = ""
+    header = ["method", "average rank", f"p of the difference from {comparison.methods[order[0]]}"]
+    return (
+        f"{format_markdown(header, lines)}\n\nData sets: {comparison.n_problems}. Friedman's test "
+        f"that all ranks are equal: p = {comparison.p_value:.2g}. p-values of pairs are adjusted "
+        f"by Holm. Critical difference (Nemenyi, 5 %): {comparison.critical_difference:.2f}."
+    )
 
 
 def cost_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:

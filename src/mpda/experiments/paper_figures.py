@@ -13,11 +13,12 @@ import numpy as np
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.atomic_write import atomic_path
 from mpda.assessment import ErrorEstimate, compute_error_curves
+from mpda.assessment.significance import RankComparison
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.row_store import Row
 from mpda.experiments.tangent_curve import TangentCurve
-from mpda.plotting import CurveDisplay, EmbeddingDisplay, PartitionDisplay
+from mpda.plotting import CurveDisplay, EmbeddingDisplay, PartitionDisplay, RankDisplay
 from mpda.plotting.axes import get_panels
 from mpda.plotting.styles import COLORS, make_styles
 
@@ -105,6 +106,25 @@ def dimension_figure(
         _format_axes(axes, "components")
     lines = [legend[name] for name in drawn]
     panels[0].figure.legend(lines, drawn, loc="outside lower center", ncols=6, fontsize=8)
+    return panels[0].figure
+
+
+def rank_figure(comparisons: Mapping[str, RankComparison]) -> Figure:
+    """Draw a critical-difference diagram for each group of methods, one below the other.
+
+    Parameters
+    ----------
+    comparisons : mapping of str to RankComparison
+        Ranks by the title of the group.
+
+    Returns
+    -------
+    matplotlib Figure
+        The figure.
+    """
+    panels = get_panels(None, len(comparisons), columns=1, width=7.0, height=3.0)
+    for axes, (title, comparison) in zip(panels, comparisons.items(), strict=True):
+        RankDisplay(comparison).plot(axes, title=title)
     return panels[0].figure
 
 

@@ -6,11 +6,13 @@ form (no ridge for the baselines, one ridge for MPDA and PMPDA). Everything beyo
 contender of its own.
 """
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from mpda.assessment import Contender
-from mpda.model_selection.methods import method
+from mpda.model_selection.methods import REFINEMENT_GRID, START_PREFIX, Method, method
 
 
 def _published(name: str, **options: Any) -> Contender:
@@ -30,40 +32,154 @@ def _extended(title: str, name: str, *unchanged: str, **options: Any) -> Contend
     return Contender(title, entry, fixed, grid, published=False, **options)
 
 
+_SHARED_NOTE = "its inner folds share the PCA of all training samples"
+_SHARED: dict[str, Any] = {"shares_pca": True, "note": _SHARED_NOTE}
 _RIDGE_NOTE = "has a ridge, tuned as MPDA's alpha is"
+# Every tuned method has these ridges, these powers and this many components, so that a comparison
+# of tuned methods is not one of searches.
+_TUNED_GRID = {name: method("MPDA").grid[name] for name in ("alpha", "eigenvalue_power")}
+_MAX_TUNED = 60
+_TUNED_NOTE = f"has MPDA's ridges and powers in the search, and up to {_MAX_TUNED} components"
 _TUNED: dict[str, Any] = {
-    "grid": {"tangent_alpha": (None, 0.1)},
+    "grid": {**_TUNED_GRID, "tangent_alpha": (None, 0.1)},
     # The error curves of all problems are flat well below 60 components.
-    "max_components": 60,
-    "note": "has tangent_alpha and eigenvalue_power in the search, and up to 60 components",
+    "max_components": _MAX_TUNED,
+    "note": f"{_TUNED_NOTE}; tangent_alpha is in the search too",
 }
+
+
+# Refined maps are not nested, so every number needs a fit.
+_REFINED_NUMBERS = (5, 10, 20, 40)
+
+
+def _list(numbers: Sequence[int]) -> str:
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
+
+
+def _refined(title: str, start: str, start_grid: Mapping[str, tuple[Any, ...]]) -> Contender:
+    """Return the refinement of a method: its start is searched first, then the refinement."""
+    entry = method(f"{start} refined")
+    grid = {f"{START_PREFIX}{name}": values for name, values in start_grid.items()}
+    note = "searches the start first, then penalty and temperature of the refinement, or none"
+    return Contender(
+        title,
+        entry,
+        grid={**grid, **REFINEMENT_GRID},
+        max_components=_MAX_TUNED,
+        published=False,
+        note=note,
+    )
+
+
+def _rival(title: str, name: str, grid: Mapping[str, tuple[Any, ...]]) -> Contender:
+    """Return a method of the metric-learning literature, tuned like the others."""
+    entry = Method(name, f"mpda.experiments.rivals:{name}", "its own")
+    return Contender(
+        title, entry, grid=grid, max_components=_MAX_TUNED, published=False, note=_TUNED_NOTE
+    )
+
 
 _CONTENDERS = (
     # The level that every reduction of the dimension has to beat.
     Contender("1-NN", note="sees the samples as they are, before PCA"),
-    *map(_published, ("PCA", "LDA", "MFA", "LSDA", "LFDA", "LLTSA")),
+    *map(_published, ("PCA", "LDA", "MFA", "LSDA", "LFDA")),
+    _published("LLTSA", **_SHARED),
     _published(
         "LSDR",
         # Seconds a fit. Without a limit one split of MNIST would take hours.
         fixed={"max_time": 2.0},
         dimensions=(10, 30, 90),
         skipped=("coil100", "optdigits"),
+        shares_pca=True,
         note="has two seconds for a fit, and 10, 30 and 90 components are tried; like the paper, "
-        "it is not run on COIL100 and OptDigits, for want of time",
+        "it is not run on COIL100 and OptDigits, for want of time; "
+        f"{_SHARED_NOTE}",
     ),
-    *map(_published, ("LPFE", "PMPDA", "MPDA")),
+    _published("LPFE", **_SHARED),
+    _published("PMPDA", **_SHARED),
+    _published("MPDA"),
     _extended(
         "NCA",
         "NCA",
         # Its components are not nested, so every number needs a fit: four for each split and fold.
         fixed={"random_state": 0},
         dimensions=(5, 10, 20, 40),
-        note="is fitted anew for 5, 10, 20 and 40 components, with scikit-learn's defaults",
+        shares_pca=True,
+        note="is fitted anew for 5, 10, 20 and 40 components, with scikit-learn's defaults; "
+        f"{_SHARED_NOTE}",
     ),
     _extended("shrinkage LDA", "shrinkage LDA"),
     _extended("MFA ridge", "MFA", "eigenvalue_power", note=_RIDGE_NOTE),
     _extended("LFDA ridge", "LFDA", "eigenvalue_power", note=_RIDGE_NOTE),
-    _extended("PMPDA tuned", "PMPDA", **_TUNED),
+    _extended("MFA tuned", "MFA", grid=_TUNED_GRID, max_components=_MAX_TUNED, note=_TUNED_NOTE),
+    _extended("LFDA tuned", "LFDA", grid=_TUNED_GRID, max_components=_MAX_TUNED, note=_TUNED_NOTE),
+    _rival("ridge LDA tuned", "RidgeLDA", _TUNED_GRID),
+    # The position on the geodesic takes the place of the power.
+    _rival(
+        "GMML tuned",
+        "GMML",
+        {"alpha": _TUNED_GRID["alpha"], "geodesic": (0.1, 0.3, 0.5, 0.7, 0.9)},
+    ),
+    _rival("DMLMJ tuned", "DMLMJ", {**_TUNED_GRID, "n_neighbors": (5, 10, 20)}),
+    _extended(
+        "PMPDA tuned",
+        "PMPDA",
+        **{**_TUNED, "note": f"{_TUNED['note']}; {_SHARED_NOTE}", "shares_pca": True},
+    ),
     _extended("MPDA tuned", "MPDA", **_TUNED),
+    Contender(
+        "MPDA refined",
+        method("MPDA refined"),
+        dimensions=_REFINED_NUMBERS,
+        published=False,
+        note=f"has the defaults of MPDA and of the refinement, with {_list(_REFINED_NUMBERS)} "
+        "components",
+    ),
+    _refined("PCA refined", "PCA", {}),
+    _refined("LFDA tuned refined", "LFDA", {**method("LFDA").grid, **_TUNED_GRID}),
+    _refined("MPDA tuned refined", "MPDA", {**method("MPDA").grid, **_TUNED["grid"]}),
+    Contender(
+        "NCA from MPDA",
+        Method("NCA from MPDA", "mpda.experiments.rivals:StartedNCA", "its own"),
+        dimensions=_REFINED_NUMBERS,
+        published=False,
+        note=f"is scikit-learn's NCA with MPDA as its start, with {_list(_REFINED_NUMBERS)} "
+        "components",
+    ),
 )
+# A smaller grid where the full one would take hours for a split: large classes of USPS.
+_USPS_GRIDS = {
+    "PMPDA": {"n_neighbors": (10, 20), "gamma": (0.1, 1.0), "alpha": method("PMPDA").grid["alpha"]}
+}
+
+
+def select_contenders(names: Sequence[str], problems: Sequence[str]) -> list[Contender]:
+    """Return contenders with the grids that they have on these problems.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Keys of ``CONTENDERS``.
+    problems : sequence of str
+        Names of problems.
+
+    Returns
+    -------
+    list of Contender
+        With a smaller grid for PMPDA if all problems are those of USPS.
+    """
+    chosen = [CONTENDERS[name] for name in names]
+    if not all(problem.startswith("usps") for problem in problems):
+        return chosen
+    return [replace(c, grid=_USPS_GRIDS.get(c.name, c.grid)) for c in chosen]
+
+
+# Methods that refine the map of another one.
+SECOND_STAGE = tuple(
+    contender.name
+    for contender in _CONTENDERS
+    if contender.name.endswith("refined") or contender.name == "NCA from MPDA"
+)
+# Methods whose search has the same ridges, powers and numbers of components.
+SAME_SEARCH = tuple(contender.name for contender in _CONTENDERS if contender.name.endswith("tuned"))
 CONTENDERS = MappingProxyType({contender.name: contender for contender in _CONTENDERS})

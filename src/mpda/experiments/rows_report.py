@@ -7,6 +7,7 @@ paper.
 from pathlib import Path
 from typing import Any
 
+from mpda.assessment.significance import SPLITS_TEST
 from mpda.exceptions import ReportError
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
@@ -55,7 +56,7 @@ def _collect_rows(path: Path) -> dict[str, Any]:
     rows = [finished[key] for key in names]
     n_problems, n_methods, n_seeds = (len(set(column)) for column in zip(*names, strict=True))
     counts = f"Problems: {n_problems}, methods: {n_methods}, splits: {n_seeds}."
-    summary = [f"{counts} Bold: best, or not significantly worse (paired t-test, 5 %)."]
+    summary = [f"{counts} Bold: best, or not significantly worse ({SPLITS_TEST})."]
     how = (
         "1-NN error on the test samples of each split, at the number of components that "
         "cross-validation on the training samples selected"

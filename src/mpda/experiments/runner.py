@@ -7,28 +7,41 @@ that was stopped, by Ctrl-C or by a kill, is resumed by running the same tasks w
 import contextlib
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TextIO
+from typing import Any, Protocol, TextIO
 
 from joblib import Parallel, delayed, effective_n_jobs
 
 from mpda._lib.atomic_write import check_writable
 from mpda.experiments.row_store import Row, append_row, read_rows, select_finished
-from mpda.experiments.task import Task, run_task
+from mpda.experiments.task import run_task
 
 # Seconds between lines on the progress: a run of hours fits into a log file, and a short run on a
 # terminal still shows that it advances.
 _INTERVAL = 5.0
 
 
+class RunnableTask(Protocol):
+    """Task that can be resumed: it is known by its fingerprint."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything the result depends on."""
+
+    @property
+    def title(self) -> str:
+        """Description for people."""
+
+
 def run_tasks(
-    tasks: Sequence[Task],
+    tasks: Sequence[RunnableTask],
     path: Path,
     directory: Path | None = None,
     jobs: int = 1,
     progress: TextIO | None = None,
+    run: Callable[[Any, Path | None], Row] = run_task,
 ) -> tuple[list[Row], list[str]]:
     """Carry out the tasks that have no finished row in a file.
 
@@ -44,6 +57,8 @@ def run_tasks(
         Number of processes, at most the number of cores.
     progress : text stream, default=None
         Where lines on the progress are written.
+    run : callable, default=run_task
+        ``run(task, directory)`` carries out a task and returns its row.
 
     Returns
     -------
@@ -68,7 +83,7 @@ def run_tasks(
     with warnings.catch_warnings():
         # joblib warns about tasks in flight where a full disk ends the run.
         warnings.filterwarnings("ignore", category=UserWarning, module="joblib")
-        calls = (delayed(run_task)(task, directory) for task in remaining.values())
+        calls = (delayed(run)(task, directory) for task in remaining.values())
         # Closing cancels the tasks in flight at once where Ctrl-C or a full disk ends the loop.
         with contextlib.closing(parallel(calls)) as results:
             for n_done, row in enumerate(results, start=1):

@@ -31,7 +31,7 @@ class TangentCurve:
         Unit vectors by PCA of the patch of each sample.
     patch_angles : ndarray of shape (n,)
         Degrees between these and the tangents of the curve.
-    neighbors : ndarray of shape (n, 2)
+    neighbors : ndarray of shape (n, n_neighbors)
         Indices of the nearest neighbours.
     neighbor_tangents : ndarray of shape (n, 2)
         Unit vectors by PCA of each sample and its nearest neighbours.
@@ -48,8 +48,13 @@ class TangentCurve:
     neighbor_angles: Floats
 
 
-def draw_curve() -> TangentCurve:
+def draw_curve(n_neighbors: int = _N_NEIGHBORS) -> TangentCurve:
     """Draw a spiral with uneven density and a little noise across it.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=2
+        Number of neighbours of a sample whose first axis estimates its tangent.
 
     Returns
     -------
@@ -70,7 +75,7 @@ def draw_curve() -> TangentCurve:
     labels = ManifoldPartition().fit_predict(X)
     distances = np.linalg.norm(X[:, None] - X[None], axis=2)
     # The first column is the sample itself.
-    neighbors = np.argsort(distances, axis=1, kind="stable")[:, 1 : _N_NEIGHBORS + 1]
+    neighbors = np.argsort(distances, axis=1, kind="stable")[:, 1 : n_neighbors + 1]
     by_patch = np.array([_first_axis(X[labels == label]) for label in labels])
     by_neighbors = np.array([_first_axis(X[[i, *row]]) for i, row in enumerate(neighbors)])
     angles = _compute_angles(tangents, by_patch), _compute_angles(tangents, by_neighbors)

@@ -10,23 +10,30 @@ import time
 import tracemalloc
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
-from sklearn.model_selection import StratifiedKFold
 
-from mpda._lib.array_types import Floats, Labels
 from mpda._lib.provenance import machine, versions
 from mpda.assessment import Contender
-from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, reduce_by_pca
-from mpda.assessment.parameter_scores import Selection, assess_split, compute_scores
+from mpda.assessment.data_split import (
+    PCA_ENERGY,
+    PCA_MIN_FEATURES,
+    default_pca_energy,
+    make_preprocessing,
+    preprocess,
+)
+from mpda.assessment.parameter_scores import assess_split, select_minimum
 from mpda.exceptions import DatasetError, SmallClassWarning
 from mpda.experiments.protocol import N_FOLDS, Problem, split
 from mpda.experiments.row_store import Row
+
+# Number of the protocol. Rows of another one are not reused. 2: the PCA of an inner fold is fitted
+# inside the fold, and ties of the partition do not depend on the order of the samples.
+_PROTOCOL = 2
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,11 @@ class Task:
         # Rows of files are found by this hash: renaming a key, or a field of Problem, would orphan
         # every row that was ever stored. The keys are therefore older than some of the names.
         method = self.contender.method
+        problem = {**asdict(self.problem), "classes": sorted(self.problem.classes)}
+        if self.problem.reduced:  # younger than the first rows
+            del problem["reduced"]
         content = {
-            "problem": {**asdict(self.problem), "classes": sorted(self.problem.classes)},
+            "problem": problem,
             "data": self.data,
             "name": self.contender.name,
             "path": method.path if method else None,
@@ -76,6 +86,8 @@ class Task:
             "most features": PCA_MIN_FEATURES,
             "versions": versions(),
         }
+        if not self.contender.shares_pca:  # the first protocol had no number
+            content["protocol"] = _PROTOCOL
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -147,10 +159,22 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         # points, and the iterations of NCA and LSDR are limited.
         for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
             warnings.simplefilter("ignore", category)
-        samples = split(task.problem, directory, task.seed)
+        raw = samples = split(task.problem, directory, task.seed)
+        energy = default_pca_energy(raw.X.shape[1]) if task.problem.reduced else None
+        steps = make_preprocessing(scaled=False, energy=energy)
         if contender.method is not None:
-            samples = reduce_by_pca(samples)
-        row = assess_split(contender, samples, partial(_select_minimum, seed=task.seed))
+            samples = preprocess(raw, steps)
+        # The folds see the raw samples and have a PCA of their own.
+        inner, X = replace(contender, steps=tuple(steps)), raw.X
+        if contender.shares_pca:
+            inner, X = contender, samples.X
+        n_features = samples.X.shape[1]
+        row = assess_split(
+            contender,
+            samples,
+            lambda *_: select_minimum(inner, X, raw.y, N_FOLDS, task.seed).limit(n_features),
+        )
+        row["test_share"] = len(samples.y_test) / len(samples.y)
         if contender.method is None:
             return {**row}
         # The times of the search do not compare: it shares work between grid points for some
@@ -158,12 +182,6 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         estimator = contender.estimator(row["parameters"], row["cv_dimension"])
         seconds, mib = _measure_cost(lambda: estimator.fit(samples.X, samples.y))
         return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
-
-
-def _select_minimum(contender: Contender, X: Floats, y: Labels, *, seed: int) -> Selection:
-    """Select the grid point and dimension of the least mean error over folds, as the paper does."""
-    folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=seed).split(X, y)
-    return compute_scores(contender, dict(contender.grid), X, y, list(folds)).select_best()
 
 
 def _measure_cost(call: Callable[[], object]) -> tuple[float, float]:

@@ -95,8 +95,9 @@ def affine_map(model: Any) -> AffineMap:
     ----------
     model : estimator
         Linear method of mpda, PCA, LinearDiscriminantAnalysis, NeighborhoodComponentsAnalysis,
-        StandardScaler, RobustScaler, MinMaxScaler, a Pipeline of such steps, or a
-        DiscriminantSearchCV. A KNeighborsClassifier at the end of a pipeline is left out.
+        StandardScaler, RobustScaler, MinMaxScaler, SimpleImputer, a Pipeline of such steps, or a
+        DiscriminantSearchCV. A KNeighborsClassifier at the end of a pipeline is left out. With an
+        imputer the map is that of samples without missing values.
 
     Returns
     -------
@@ -130,6 +131,8 @@ def affine_map(model: Any) -> AffineMap:
 
 def _compose(model: Any, title: str) -> AffineMap:
     """Return the map of a model without folding; ``title`` names it in errors."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.frozen import FrozenEstimator
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
@@ -142,6 +145,8 @@ def _compose(model: Any, title: str) -> AffineMap:
             raise TypeError("Pipeline has no step that transforms: there is no matrix to export.")
         maps = [_compose(step, f"Step {name!r} ({type(step).__name__})") for name, step in steps]
         return reduce(AffineMap.then, maps)
+    if isinstance(model, FrozenEstimator):
+        return _compose(model.estimator, title)
     # A search with refit=False is fitted, but has no map.
     check_is_fitted(model, "best_estimator_" if hasattr(model, "param_grid") else None)
     if hasattr(model, "best_estimator_"):
@@ -151,6 +156,11 @@ def _compose(model: Any, title: str) -> AffineMap:
     is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
     rule = _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
     linear = rule(model) if rule else None
+    if isinstance(model, ColumnTransformer):
+        raise TypeError(
+            f"{title} makes numbers of text, so there is no matrix for the columns of the table. "
+            "Use the model file, or fit without --one-hot; in Python, export the steps after it."
+        )
     if linear is None:
         raise TypeError(
             f"{title} is not a linear map, so there is no matrix for it (MinMaxScaler needs "
@@ -158,6 +168,14 @@ def _compose(model: Any, title: str) -> AffineMap:
             "after it separately, or save the complete model with mpda.save."
         )
     return linear
+
+
+def _mpda_map(model: Any) -> AffineMap | None:
+    if not hasattr(model, "components_"):
+        return None
+    linear = _build(model.components_, model.mean_)
+    earlier = getattr(model, "earlier_steps", None)  # of a refined pipeline
+    return linear if earlier is None else _compose(earlier, "Pipeline").then(linear)
 
 
 def _pca_map(pca: Any) -> AffineMap:
@@ -175,6 +193,15 @@ def _lda_map(lda: Any) -> AffineMap | None:
     # scalings_ has a column for every feature with solver="eigen"; ``transform`` uses the first.
     scalings = to_host(lda.scalings_)[:, : len(lda.get_feature_names_out())]
     return _build(scalings.T, lda.xbar_ if lda.solver == "svd" else None)
+
+
+def _imputer_map(imputer: Any) -> AffineMap | None:
+    """Return the identity, without the features that the imputer leaves out."""
+    if imputer.add_indicator:
+        return None
+    is_empty = np.isnan(np.asarray(imputer.statistics_, dtype=np.float64))
+    identity = np.eye(imputer.n_features_in_)
+    return _build(identity if imputer.keep_empty_features else identity[~is_empty], None)
 
 
 def _min_max_map(scaler: Any) -> AffineMap | None:
@@ -195,9 +222,10 @@ def _build(matrix: Array, mean: Array | None, offset: float = 0.0) -> AffineMap:
 
 # Rules for fitted models by their class; None means that the model is not linear.
 _RULES: dict[str, Callable[[Any], AffineMap | None]] = {
-    "mpda": lambda m: _build(m.components_, m.mean_) if hasattr(m, "components_") else None,
+    "mpda": _mpda_map,
     "sklearn.decomposition:PCA": _pca_map,
     "sklearn.discriminant_analysis:LinearDiscriminantAnalysis": _lda_map,
+    "sklearn.impute:SimpleImputer": _imputer_map,
     "sklearn.neighbors:NeighborhoodComponentsAnalysis": lambda m: _build(m.components_, None),
     "sklearn.preprocessing:StandardScaler": lambda m: _scaling(m, m.mean_ if m.with_mean else None),
     "sklearn.preprocessing:RobustScaler": lambda m: _scaling(m, m.center_),

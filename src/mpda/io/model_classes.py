@@ -12,19 +12,25 @@ from typing import Any
 # Estimators, and objects that their parameters may hold, by their public module: private modules of
 # scikit-learn move between versions.
 _ESTIMATORS = {
-    "mpda": "GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA ManifoldPartition PMPDA",
+    "mpda": "GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA ManifoldPartition "
+    "NeighborhoodRefinement PFE PMPDA TSIMR",
     "mpda.model_selection": "DiscriminantSearchCV",
     "sklearn.cluster": "AgglomerativeClustering Birch BisectingKMeans DBSCAN HDBSCAN KMeans "
     "MeanShift MiniBatchKMeans SpectralClustering",
+    "sklearn.compose": "ColumnTransformer",
     "sklearn.decomposition": "PCA",
     "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis",
+    "sklearn.frozen": "FrozenEstimator",
+    "sklearn.impute": "SimpleImputer",
     "sklearn.kernel_approximation": "Nystroem",
     "sklearn.mixture": "GaussianMixture",
     "sklearn.model_selection": "KFold StratifiedKFold",
     "sklearn.neighbors": "KNeighborsClassifier KNeighborsTransformer "
     "NeighborhoodComponentsAnalysis",
     "sklearn.pipeline": "Pipeline",
-    "sklearn.preprocessing": "MinMaxScaler Normalizer RobustScaler StandardScaler",
+    # FunctionTransformer is "passthrough" of a ColumnTransformer; one with a function is refused.
+    "sklearn.preprocessing": "FunctionTransformer MinMaxScaler Normalizer OneHotEncoder "
+    "RobustScaler StandardScaler",
 }
 # Paths "module:name" of these classes.
 ESTIMATORS = tuple(f"{m}:{name}" for m, names in _ESTIMATORS.items() for name in names.split())
@@ -38,6 +44,7 @@ DATACLASSES = (
     "mpda.discriminant.settings:DiscriminantSettings",
     "mpda.discriminant.settings:Penalties",
     "mpda.discriminant.settings:Strengths",
+    "mpda.discriminant.settings:UserObject",
     "mpda.partition.rules:PartitionRule",
     "mpda.partition.tree:SplitTree",
 )

@@ -54,6 +54,8 @@ class ModelEncoder:
 
     def _encode(self, value: Any, where: str) -> Any:
         """Encode any value; ``where`` names it in error messages."""
+        if isinstance(value, type):  # the dtype of an encoder of scikit-learn
+            return self._encode_type(value, where)
         if is_device_array(value):
             value = to_host(value)
         # Exact types: a subclass of int or str would come back as its base.
@@ -69,6 +71,10 @@ class ModelEncoder:
         if kind is dict:
             pairs = [(key, item, f"{where}[{key!r}]") for key, item in value.items()]
             return {"dict": [[self._encode(k, at), self._encode(v, at)] for k, v, at in pairs]}
+        if kind is slice:
+            return {"slice": [value.start, value.stop, value.step]}
+        if isinstance(value, np.dtype) and value.kind in _ARRAY_KINDS + "O":
+            return {"dtype": value.str}
         if isinstance(value, np.generic) and value.dtype.kind in "biufU":
             return {"scalar": [value.dtype.str, self._encode(value.item(), where)]}
         if kind is np.ma.MaskedArray:
@@ -81,6 +87,12 @@ class ModelEncoder:
             self.arrays.append(np.asarray(value, order="C"))
             return {"array": len(self.arrays) - 1}
         return self._encode_object(value, where)
+
+    def _encode_type(self, kind: type[Any], where: str) -> dict[str, Any]:
+        """Encode the type of a NumPy scalar."""
+        if issubclass(kind, np.number | np.bool_):
+            return {"number type": np.dtype(kind).str}
+        return self._encode_object(kind, where)
 
     def _encode_object(self, value: Any, where: str) -> dict[str, Any]:
         """Encode an estimator or dataclass by its attributes."""
@@ -159,6 +171,12 @@ class ModelDecoder:
                 return np.dtype(dtype).type(self.decode(item))
             case "array", number:
                 return self._arrays[number]
+            case "slice", [start, stop, step]:
+                return slice(start, stop, step)
+            case "dtype", text:
+                return np.dtype(text)
+            case "number type", text:
+                return np.dtype(text).type
             case "masked", [data, mask]:
                 return np.ma.MaskedArray(self.decode(data), self.decode(mask))
             case "objects", [shape, items]:

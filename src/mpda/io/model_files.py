@@ -13,7 +13,7 @@ import zipfile
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from mpda.io.model_classes import parameter_defaults
 from mpda.io.model_encoding import ModelDecoder, ModelEncoder
 
 _FORMAT = "mpda model"
-# Version 1 was an archive format of our own, before the first release.
-_VERSION = 2
+# Files of version 1, before the first release, had a member "header.json" instead of _DOCUMENT.
+_VERSION, _OLD_DOCUMENT = 2, "header.json"
 _PROBLEM = "is not a model file of mpda, or is damaged"
 _DOCUMENT, _CHECKSUM = "model.json", "sha256"
 # Distributions whose versions decide what a loaded model computes, and their import names.
@@ -45,8 +45,9 @@ def save(
     ----------
     model : estimator
         Any estimator of mpda, ``DiscriminantSearchCV``, or an estimator of scikit-learn that is
-        used with them (Pipeline, StandardScaler, MinMaxScaler, RobustScaler, Normalizer, PCA,
-        LinearDiscriminantAnalysis, NeighborhoodComponentsAnalysis, KNeighborsClassifier, Nystroem).
+        used with them (Pipeline, ColumnTransformer, SimpleImputer, OneHotEncoder, StandardScaler,
+        MinMaxScaler, RobustScaler, Normalizer, PCA, LinearDiscriminantAnalysis,
+        NeighborhoodComponentsAnalysis, KNeighborsClassifier, Nystroem).
         Parameters may hold clusterers of scikit-learn. Anything else is refused and named,
         including functions, since a model file holds no code.
     path : str or path
@@ -134,7 +135,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     mpda.exceptions.ModelFileError
-        If the file is not a model file, is damaged, or was written by a newer version of mpda.
+        If the file is not a model file, is damaged, or has the format of another version of mpda.
     OSError
         If the file cannot be read.
 
@@ -200,12 +201,30 @@ def _read_members(file: BinaryIO) -> tuple[dict[str, Any], dict[str, bytes]]:
         if size > os.fstat(file.fileno()).st_size:
             raise ModelFileError(f"The file is too large when unpacked ({size} bytes).")
         members = {entry.filename: archive.read(entry) for entry in archive.infolist()}
+    if not {_CHECKSUM, _DOCUMENT} <= members.keys():
+        if _OLD_DOCUMENT in members:
+            _refuse_version(1)
+        raise ModelFileError(
+            f"The file is a zip archive, but no model file: it has no {_DOCUMENT}."
+        )
     if members.pop(_CHECKSUM) != _checksum(members):
         raise ModelFileError("The file is damaged: its content does not have its checksum.")
     document: dict[str, Any] = json.loads(members.pop(_DOCUMENT))
-    if (document["format"], document["version"]) != (_FORMAT, _VERSION):
-        raise ModelFileError(
-            f"The file has format {document['format']!s:.20} {document['version']!s:.20}, and this "
-            f"version reads {_FORMAT} {_VERSION}: install the mpda that wrote it, or a newer one."
-        )
+    if document["format"] != _FORMAT:
+        raise ModelFileError(f"The file is no model file of mpda but {document['format']!s:.40}.")
+    if document["version"] != _VERSION:
+        _refuse_version(document["version"])
     return document, members
+
+
+def _refuse_version(version: Any) -> NoReturn:
+    """Raise an error that says whether the file is older or newer than this program."""
+    if isinstance(version, int) and version < _VERSION:
+        raise ModelFileError(
+            f"The file is older than this version of mpda (format {version}, now {_VERSION}): fit "
+            "and save the model again, or install the mpda that wrote it."
+        )
+    raise ModelFileError(
+        f"The file is newer than this version of mpda (format {version!s:.20}, this one reads "
+        f"{_VERSION}): install the mpda that wrote it."
+    )

@@ -1,13 +1,16 @@
-"""File formats of tables: data frames by pandas and pyarrow, arrays by NumPy without pickle.
+"""File formats of tables: data frames by pandas, pyarrow and openpyxl, arrays by NumPy.
 
 ``tables`` selects features and labels from what is read here. Files are written atomically.
 """
 
 import csv
 import gzip
+import re
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,14 +19,18 @@ import numpy as np
 from mpda._lib.array_types import Array
 from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import TableError
-from mpda.io.error_text import suggest_name
+from mpda.io.error_text import join_names, suggest_name
 
 Names: TypeAlias = Sequence[str]
-FRAME_SUFFIXES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+_WRITTEN_FRAMES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
+FRAME_SUFFIXES = (*_WRITTEN_FRAMES, ".xlsx")
 TABLE_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz")
-OUTPUT_SUFFIXES = (*FRAME_SUFFIXES, ".npy")
+OUTPUT_SUFFIXES = (*_WRITTEN_FRAMES, ".npy")
 # Words for a missing number. pandas has more of its own (such as "-nan"), but not "?" of UCI.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
+
+# A number with a decimal comma, in a cell of text.
+_DECIMAL_COMMA = re.compile(r"^\s*([-+]?\d*),(\d+)\s*$")
 
 
 def table_suffix(path: Path) -> str:
@@ -70,7 +77,34 @@ def check_table_path(path: Path) -> str:
     return suffix
 
 
-def read_frame(path: Path, label: str | None, drop: Names, features: Names | None) -> Any:
+@dataclass(frozen=True)
+class FileFormat:
+    """Format of a CSV or TSV file, and sheet of an .xlsx file.
+
+    Parameters
+    ----------
+    decimal : {".", ","}, default="."
+        Decimal separator. With "," columns are separated by semicolons or tabs.
+    encoding : str, default="utf-8-sig"
+        Encoding of the letters; UTF-8, with a byte order mark or without.
+    sheet : str or None, default=None
+        Name of the sheet. None stands for the first.
+    """
+
+    decimal: str = "."
+    encoding: str = "utf-8-sig"
+    sheet: str | None = None
+
+
+def read_frame(
+    path: Path,
+    label: str | None,
+    drop: Names,
+    features: Names | None,
+    file_format: FileFormat,
+    texts: Names = (),
+    words: Names = (),
+) -> Any:
     """Read a table with named columns.
 
     Parameters
@@ -84,6 +118,12 @@ def read_frame(path: Path, label: str | None, drop: Names, features: Names | Non
         Columns that the caller leaves out. They are read, but may be row numbers.
     features : sequence of str or None
         Columns that are read as numbers; all others are words. None: all except the label.
+    file_format : FileFormat
+        Encoding, decimal separator and sheet.
+    texts : sequence of str, default=()
+        Features that are read as words, with words for missing values.
+    words : sequence of str, default=()
+        Further columns that are read as words.
 
     Returns
     -------
@@ -94,7 +134,11 @@ def read_frame(path: Path, label: str | None, drop: Names, features: Names | Non
 
     suffix = table_suffix(path)
     if suffix in (".csv", ".tsv"):
-        frame = _read_text(path, label, drop, features)
+        words = [*words, *([] if label is None else [label])]
+        frame = _read_text(path, words, drop, features, file_format, texts)
+    elif suffix == ".xlsx":
+        words = [*words, *([] if label is None else [label])]
+        frame = _read_sheet(path, words, drop, features, file_format)
     else:
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
     frame = frame.reset_index(drop=list(frame.index.names) == [None])
@@ -109,31 +153,35 @@ def _check_distinct(names: Collection[str], path: Path) -> None:
         raise TableError(f"{path} has more than one column {repeated[0]!r:.80}; rename them.")
 
 
-def _read_text(path: Path, label: str | None, drop: Names, features: Names | None) -> Any:
+def _read_text(
+    path: Path,
+    words: Names,
+    drop: Names,
+    features: Names | None,
+    file_format: FileFormat,
+    texts: Names,
+) -> Any:
     """Read CSV or TSV; the separator of a .csv is the most frequent of comma, semicolon and tab."""
     import pandas as pd
 
+    encoding = file_format.encoding
     open_file = gzip.open if path.suffix.lower() == ".gz" else open
-    with open_file(path, "rt", encoding="utf-8-sig", newline="") as file:
+    separators = ";\t" if file_format.decimal == "," else ",;\t"
+    with open_file(path, "rt", encoding=encoding, newline="") as file:
         first_line = file.readline()
         # csv.Sniffer fails on tables of one column and takes letters for separators.
-        separator = "\t" if table_suffix(path) == ".tsv" else max(",;\t", key=first_line.count)
+        separator = "\t" if table_suffix(path) == ".tsv" else max(separators, key=first_line.count)
         file.seek(0)
         header = next(csv.reader(file, delimiter=separator), [])
     if not first_line.strip():
         raise TableError(f"{path} is empty.")
-    names = [name.strip() or f"column {i}" for i, name in enumerate(header, start=1)]
-    if len(names) > 1 and not pd.to_numeric(pd.Series(names), errors="coerce").isna().any():
-        raise TableError(
-            f"The first line of {path} has only numbers ({', '.join(names[:3])}, ..). The first "
-            "line must hold the names of the columns."
-        )
-    _check_distinct(names, path)
-    words = {label} if features is None else set(names) - set(features)
+    names = _check_header(header, path)
+    words = _list_words(names, words, features)
     options: dict[str, Any] = {"sep": separator, "header": 0, "names": names, "index_col": False}
     if pd.__version__ < "3":  # later versions convert decimals exactly by default
         options["float_precision"] = "round_trip"
-    options["dtype"] = {name: str for name in names if name in words}
+    options["dtype"] = {name: str for name in names if name in {*words, *texts}}
+    options |= {"decimal": file_format.decimal, "encoding": encoding}
     options["na_values"] = {name: list(_MISSING) for name in names if name not in words}
     with warnings.catch_warnings():
         # pandas cuts rows that are longer than the header, with this warning.
@@ -141,14 +189,83 @@ def _read_text(path: Path, label: str | None, drop: Names, features: Names | Non
         frame = pd.read_csv(
             path, skipinitialspace=True, keep_default_na=False, low_memory=False, **options
         )
-    index = frame.iloc[:, 0]
+    _refuse_row_numbers(frame, header, drop, path)
+    return frame
+
+
+def _read_sheet(
+    path: Path, words: Names, drop: Names, features: Names | None, file_format: FileFormat
+) -> Any:
+    """Read a sheet of an .xlsx file; empty rows and columns around the table are left out.
+
+    Cells of a sheet have types, so that a decimal comma concerns numbers that are stored as text.
+    """
+    import pandas as pd
+
+    try:
+        import openpyxl  # noqa: F401
+    except ImportError as error:
+        raise TableError(
+            f"{path}: .xlsx files need openpyxl: pip install 'mpda[excel]'."
+        ) from error
+    sheet = file_format.sheet
+    with pd.ExcelFile(path, engine="openpyxl") as book:
+        if sheet is not None and sheet not in book.sheet_names:
+            raise TableError(
+                f"--sheet: {path} has no sheet {sheet!r}; it has {join_names(book.sheet_names)}."
+                f"{suggest_name(sheet, book.sheet_names)}"
+            )
+        options = {"header": None, "keep_default_na": False, "na_values": [""], "dtype": object}
+        cells = pd.read_excel(book, sheet_name=0 if sheet is None else sheet, **options)
+    cells = cells.dropna(how="all").dropna(axis="columns", how="all")
+    if len(cells) == 0:
+        raise TableError(f"{path}: the sheet is empty.")
+    header = ["" if pd.isna(name) else str(name) for name in cells.iloc[0]]
+    frame = cells.iloc[1:].reset_index(drop=True)
+    frame.columns = names = _check_header(header, path)
+    words = _list_words(names, words, features)
+    for name in names:
+        if name not in words:
+            frame[name] = frame[name].where(~frame[name].isin(_MISSING))
+            if file_format.decimal == ",":
+                frame[name] = frame[name].map(_replace_comma)
+    frame = frame.infer_objects()
+    _refuse_row_numbers(frame, header, drop, path)
+    return frame
+
+
+def _replace_comma(cell: Any) -> Any:
+    return _DECIMAL_COMMA.sub(r"\1.\2", cell) if isinstance(cell, str) else cell
+
+
+def _check_header(header: Names, path: Path) -> list[str]:
+    """Return the names of the columns, with a name for those that have none."""
+    import pandas as pd
+
+    names = [name.strip() or f"column {i}" for i, name in enumerate(header, start=1)]
+    if len(names) > 1 and not pd.to_numeric(pd.Series(names), errors="coerce").isna().any():
+        raise TableError(
+            f"The first line of {path} has only numbers ({', '.join(names[:3])}, ..). The first "
+            "line must hold the names of the columns."
+        )
+    _check_distinct(names, path)
+    return names
+
+
+def _list_words(names: Names, words: Names, features: Names | None) -> list[str]:
+    """Return the columns whose words stay what they are, also those for missing values."""
+    return [name for name in names if (name in words if features is None else name not in features)]
+
+
+def _refuse_row_numbers(frame: Any, header: Names, drop: Names, path: Path) -> None:
+    """Refuse a first column without a name that only counts the rows."""
+    index, name = frame.iloc[:, 0], frame.columns[0]
     counts_rows = index.dtype.kind == "i" and len(index) > 1 and (index.diff()[1:] == 1).all()
-    if counts_rows and not header[0].strip() and names[0] not in drop:
+    if counts_rows and not header[0].strip() and name not in drop:
         raise TableError(
             f"The first column of {path} has no name and only counts the rows. Leave it out with "
-            f"--drop {names[0]!r}, or write the file without it."
+            f"--drop {name!r}, or write the file without it."
         )
-    return frame
 
 
 def _read_arrow(path: Path) -> Any:
@@ -199,13 +316,14 @@ def check_output(path: Path) -> None:
         raise TableError(f"--out {path}: files that can be written end in {endings}.")
 
 
-def write_table(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
+def write_table(path: Path | None, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
     """Write samples with named columns.
 
     Parameters
     ----------
-    path : Path
-        Target file; its suffix selects the format. An .npy file holds only ``Z``.
+    path : Path or None
+        Target file; its suffix selects the format. An .npy file holds only ``Z``. None writes CSV
+        to standard output.
     Z : ndarray of shape (n_samples, n_components)
         Transformed samples.
     names : sequence of str
@@ -220,14 +338,18 @@ def write_table(path: Path, Z: Array, names: Names, others: Mapping[str, Any]) -
     OSError
         If the file cannot be written. An existing file is left as it was.
     """
-    check_output(path)
+    if path is not None:
+        check_output(path)
     repeated = sorted(set(names) & set(others))
-    if repeated and path.suffix.lower() != ".npy":
+    if repeated and (path is None or path.suffix.lower() != ".npy"):
         raise TableError(f"The data already have a column {repeated[0]!r}: rename it.")
     import pandas as pd
 
     columns = {name: np.asarray(column) for name, column in others.items()}
     frame = pd.DataFrame(columns | {name: Z[:, i] for i, name in enumerate(names)})
+    if path is None:
+        frame.to_csv(sys.stdout, index=False)
+        return
     with atomic_path(path) as temporary:
         match path.suffix.lower():
             case ".npy":

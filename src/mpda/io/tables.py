@@ -1,22 +1,26 @@
 """Read samples and labels from a table; report what is wrong with it by column and row.
 
-Formats: CSV, TSV (also .gz), Parquet, Arrow and Feather by pandas, .npy and .npz by NumPy. Row
-numbers in messages count the samples from 1, without the header line. Messages name the options of
-the command line (``--label``, ``--drop``, ``--skip-missing``), which pass their values on to here.
+Formats: CSV, TSV (also .gz), Parquet, Arrow, Feather and .xlsx by pandas, .npy and .npz by NumPy.
+Row numbers in messages count the samples from 1, without the header line. Messages name the options
+of the command line (``--label``, ``--drop``, ``--impute``), which pass their values on to here.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from mpda._lib.array_types import Array, Bools, Ints, Labels
+from mpda._lib.validation import check_option
 from mpda.exceptions import TableError
 from mpda.io import table_files
-from mpda.io.error_text import join_names, name_file_in_errors, one_line, suggest_name
-from mpda.io.table_files import FRAME_SUFFIXES, Names
+from mpda.io.error_text import join_names, name_file_in_errors, suggest_name
+from mpda.io.table_columns import convert_columns, decode_column
+from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
 from mpda.io.table_labels import class_labels
 
 
@@ -29,7 +33,8 @@ class Table:
     name : str
         Name of the file.
     X : ndarray of shape (n_samples, n_features)
-        Samples in float32 or float64.
+        Samples in float32 or float64. Text columns hold the codes of their categories. Missing
+        values are nan, where they are accepted.
     y : ndarray of shape (n_samples,) or None
         Labels.
     label : str or None
@@ -40,6 +45,12 @@ class Table:
         Number of each sample in the file, from 1.
     others : dict
         Columns that are neither features nor labels.
+    groups : ndarray of shape (n_samples,) or None
+        Group of each sample, as text.
+    n_skipped : int
+        Number of rows that were left out because of missing values.
+    categories : mapping of int to ndarray of str
+        Values of each text column by the index of the feature.
     """
 
     name: str
@@ -49,6 +60,31 @@ class Table:
     features: tuple[str, ...] | None
     rows: Ints
     others: dict[str, Any]
+    groups: Labels | None = None
+    n_skipped: int = 0
+    categories: Mapping[int, Labels] = field(default_factory=dict)
+
+    def select(self, samples: Ints) -> Table:
+        """Return a table of some samples.
+
+        Parameters
+        ----------
+        samples : array of int
+            Indices.
+
+        Returns
+        -------
+        Table
+            Those samples in this order.
+        """
+        return replace(
+            self,
+            X=self.X[samples],
+            y=None if self.y is None else self.y[samples],
+            rows=self.rows[samples],
+            others={name: np.asarray(values)[samples] for name, values in self.others.items()},
+            groups=None if self.groups is None else self.groups[samples],
+        )
 
     @property
     def labels(self) -> Labels:
@@ -63,13 +99,15 @@ class Table:
         Returns
         -------
         pandas.DataFrame or ndarray of shape (n_samples, n_features)
-            Data frame, or ``X`` where features have no names.
+            Data frame with the text of categories, or ``X`` where features have no names.
         """
         if self.features is None:
             return self.X
         import pandas as pd
 
-        return pd.DataFrame(self.X, columns=list(self.features), copy=False)
+        frame = pd.DataFrame(self.X, columns=list(self.features), copy=False)
+        texts = {j: decode_column(self.X[:, j], values) for j, values in self.categories.items()}
+        return frame.assign(**{self.features[j]: column for j, column in texts.items()})
 
 
 def read_table(
@@ -79,6 +117,14 @@ def read_table(
     drop: Names = (),
     features: Names | None = None,
     skip_missing: bool = False,
+    groups: str | None = None,
+    decimal: str = ".",
+    encoding: str | None = None,
+    text: str | None = None,
+    sheet: str | None = None,
+    keep_missing: bool = False,
+    one_hot: bool = False,
+    texts: Names = (),
 ) -> Table:
     """Read the samples of a file.
 
@@ -90,16 +136,35 @@ def read_table(
         Column of the labels. For an .npz file the name of an array, where None stands for "y" if
         there is one. For an .npy file the number of a column (-1 for the last) or another .npy.
     drop : sequence of str, default=()
-        Columns to leave out, each a name or several names separated by commas.
+        Columns to leave out, each a name or several names separated by commas or spaces.
     features : sequence of str, default=None
         Columns that are features, in this order. None takes all other columns.
     skip_missing : bool, default=False
-        Leave out rows with missing values instead of refusing them.
+        Leave out rows with missing values instead of refusing them. With ``keep_missing`` only
+        rows without a label are left out.
+    groups : str, default=None
+        Column, or array of an .npz file, that names the group of each sample. It is no feature.
+    decimal : {".", ","}, default="."
+        Decimal separator of a CSV or TSV file. With "," columns are separated by semicolons or
+        tabs.
+    encoding : str, default=None
+        Encoding of a CSV or TSV file, such as "latin-1". None stands for UTF-8.
+    text : str, default=None
+        Column, or array of an .npz file, that describes each sample. It is no feature, and one of
+        ``others`` of the table.
+    sheet : str, default=None
+        Sheet of an .xlsx file. None stands for the first.
+    keep_missing : bool, default=False
+        Accept missing values of features, as nan.
+    one_hot : bool, default=False
+        Accept columns that are not numbers as categories.
+    texts : sequence of str, default=()
+        Features that are categories whatever their values are, as those of a model.
 
     Returns
     -------
     Table
-        Samples without missing or infinite values.
+        Samples without infinite values and, unless they are accepted, without missing ones.
 
     Raises
     ------
@@ -111,20 +176,69 @@ def read_table(
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if drop and not is_frame:
             raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
-        table = _from_frame(path, label, drop, features) if is_frame else _from_arrays(path, label)
-        table = _skip_missing(table) if skip_missing else table
+        if is_frame:
+            check_option("decimal", decimal, (".", ","))
+            file_format = FileFormat(decimal, encoding or "utf-8-sig", sheet)
+            words = [] if text is None else [text]
+            frame = _read_frame(path, label, drop, features, file_format, texts, words)
+            table = _from_frame(path, frame, label, drop, features, groups, text)
+            names = list(table.features or ())
+            columns = convert_columns(
+                frame[names], one_hot=one_hot, texts=texts, of_model=features is not None
+            )
+            table = replace(table, X=columns.X, categories=columns.categories)
+        else:
+            table = _from_arrays(path, label, groups, text)
+        table = _skip_missing(table, keep_missing=keep_missing) if skip_missing else table
         if table.X.size == 0:
             lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
             raise TableError(f"{path} has no {lack}.")
-        _check_finite(table, can_drop=features is None and is_frame)
+        _check_finite(table, of_model=features is not None, keep_missing=keep_missing)
     return table
 
 
-def _from_frame(path: Path, label: str | None, drop: Names, features: Names | None) -> Table:
-    frame = table_files.read_frame(path, label, drop, features)
+def _read_frame(
+    path: Path,
+    label: str | None,
+    drop: Names,
+    features: Names | None,
+    file_format: FileFormat,
+    texts: Names = (),
+    words: Names = (),
+) -> Any:
+    """Read a data frame; wrong encodings are reported with the option that names them."""
+    try:
+        return table_files.read_frame(path, label, drop, features, file_format, texts, words)
+    except LookupError as error:
+        if "encoding" not in str(error):
+            raise
+        raise TableError(f"--encoding: there is no encoding {file_format.encoding!r}.") from error
+    except UnicodeDecodeError as error:
+        raise TableError(
+            f"{path} is not in the encoding {file_format.encoding.removesuffix('-sig')} (byte "
+            f"{error.start + 1}). Files of older spreadsheets are often --encoding latin-1."
+        ) from error
+
+
+def _from_frame(
+    path: Path,
+    frame: Any,
+    label: str | None,
+    drop: Names,
+    features: Names | None,
+    groups: str | None,
+    text: str | None,
+) -> Table:
+    """Return labels, groups and other columns of a data frame; X is still empty."""
     names = list(frame.columns)
     drop = split_names(drop, names)
-    for option, columns in (("--label", [label]), ("--drop", drop), ("the model", features or ())):
+    for option, columns in (
+        ("--label", [label]),
+        ("--groups", [groups]),
+        ("--text", [text]),
+        ("--drop", drop),
+        ("the model", features or ()),
+    ):
         for name in columns:
             if name is not None and name not in names:
                 raise TableError(
@@ -132,63 +246,57 @@ def _from_frame(path: Path, label: str | None, drop: Names, features: Names | No
                     f"{suggest_name(name, names)}"
                 )
     if features is None:
-        features = [name for name in names if name != label and name not in drop]
+        features = [name for name in names if name not in {label, groups, text, *drop}]
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
+    if text is not None:
+        others[text] = frame[text].fillna("").astype(str)
     is_text = table_files.table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
-    X = _numeric_matrix(frame[list(features)])
-    return Table(path.name, X, y, label, tuple(features), np.arange(1, len(X) + 1), others)
+    ids = None if groups is None else _group_labels(frame[groups], groups)
+    rows = np.arange(1, len(frame) + 1)
+    return Table(path.name, np.empty((len(rows), 0)), y, label, tuple(features), rows, others, ids)
+
+
+def _group_labels(column: Any, name: str) -> Labels:
+    """Return the groups of the samples as text; a missing one is refused."""
+    import pandas as pd
+
+    missing = np.flatnonzero(pd.isna(column))
+    if missing.size:
+        raise TableError(
+            f"--groups: {missing.size} rows have no group in {name!r}, the first is row "
+            f"{missing[0] + 1}. Name their groups, or leave these rows out."
+        )
+    return np.asarray(column).astype(str)
 
 
 def split_names(names: Iterable[str], columns: Names) -> list[str]:
-    """Split column names that are separated by commas.
+    """Split column names that are separated by commas or spaces.
 
     Parameters
     ----------
     names : iterable of str
-        Names, or several names separated by commas.
+        Names, or several names separated by commas or spaces.
     columns : sequence of str
-        Columns of the table. A column whose own name has a comma is not split.
+        Columns of the table. A column whose own name has a comma or a space is not split.
 
     Returns
     -------
     list of str
         One name each.
     """
-    return [
-        name
-        for item in names
-        for name in ([item] if item in columns else map(str.strip, item.split(",")))
-        if name
-    ]
+    available, single = set(columns), []
+    for item in names:
+        for name in [item] if item in available else map(str.strip, item.split(",")):
+            # Split at spaces only where all words are columns: the message about an unknown column
+            # must name what the user wrote.
+            words = name.split()
+            is_list = name not in available and available.issuperset(words)
+            single += words if is_list else [name]
+    return single
 
 
-def _numeric_matrix(frame: Any) -> Array:
-    """Convert columns to one array: float32 if all are float32, else float64."""
-    import pandas as pd
-
-    columns, wrong = {}, []
-    for name, column in frame.items():
-        is_numeric = pd.api.types.is_numeric_dtype(column)
-        # As text first: to_numeric would turn dates into large integers.
-        numbers = column if is_numeric else pd.to_numeric(column.astype(str), errors="coerce")
-        is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
-        if is_wrong.any():
-            row = int(np.argmax(is_wrong))
-            wrong.append(f"{name!r:.80} (row {row + 1}: {one_line(column.iloc[row], 40)})")
-        columns[name] = numbers
-    if wrong:
-        raise TableError(
-            f"These columns are not numbers: {join_names(wrong, quoted=False)}. Leave them out "
-            "with --drop NAME, or convert them to numbers (a category to one column of 0 and 1 for "
-            "each value)."
-        )
-    is_single = {str(numbers.dtype) for numbers in columns.values()} == {"float32"}
-    numeric = pd.DataFrame(columns, index=frame.index)
-    return np.asarray(numeric.to_numpy(np.float32 if is_single else np.float64, na_value=np.nan))
-
-
-def _from_arrays(path: Path, label: str | None) -> Table:
+def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | None) -> Table:
     arrays = table_files.read_arrays(path)
     if path.suffix.lower() == ".npy" and label is not None:
         arrays = _split_label(arrays["X"], label)
@@ -213,7 +321,12 @@ def _from_arrays(path: Path, label: str | None) -> Table:
         raise TableError(f"{label} has the shape {y.shape}, but {name} has {len(X)} samples.")
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     labels = None if y is None else class_labels(y.ravel(), str(label))
-    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), {})
+    for option, column in (("--groups", groups), ("--text", text)):
+        if column is not None and (column not in arrays or arrays[column].shape != (len(X),)):
+            raise TableError(f"{option}: {path} has no array {column!r} with a value per sample.")
+    ids = None if groups is None else _group_labels(arrays[groups], groups)
+    others = {} if text is None else {text: arrays[text].astype(str)}
+    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), others, ids)
 
 
 def _split_label(X: Array, label: str) -> dict[str, Array]:
@@ -226,37 +339,50 @@ def _split_label(X: Array, label: str) -> dict[str, Array]:
     return {"X": X}
 
 
-def _skip_missing(table: Table) -> Table:
-    """Leave out samples with a missing value or label."""
-    complete = ~np.isnan(table.X).any(axis=1)
+def _skip_missing(table: Table, *, keep_missing: bool) -> Table:
+    """Leave out samples without a label and, unless these are accepted, with a missing value."""
+    n_missing = np.isnan(table.X).sum(axis=1)
+    complete = np.full(len(table.X), True) if keep_missing else n_missing == 0
     y = table.y
     if y is not None:
         complete &= ~_is_none(y)
         y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
     others = {name: column[complete] for name, column in table.others.items()}
-    return replace(table, X=table.X[complete], y=y, rows=table.rows[complete], others=others)
+    groups = None if table.groups is None else table.groups[complete]
+    rows, n_skipped = table.rows[complete], int((~complete).sum())
+    table = replace(table, X=table.X[complete], y=y, rows=rows, others=others)
+    return replace(table, groups=groups, n_skipped=n_skipped)
 
 
 def _is_none(y: Labels) -> Bools:
     return np.array([label is None for label in y], dtype=bool)
 
 
-def _check_finite(table: Table, *, can_drop: bool) -> None:
-    """Refuse missing labels, missing values and infinite values."""
+def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
+    """Refuse missing labels, infinite values, and missing values that are not accepted."""
     if table.y is not None and _is_none(table.y).any():
         rows = table.rows[_is_none(table.y)]
         raise TableError(
             f"{len(rows)} rows have no label in {table.label!r}, the first is row {rows[0]}. Add "
             "the labels, or leave out the rows with --skip-missing."
         )
-    column = ", or leave out the column with --drop" if can_drop else ""
-    rows_too = f"{column}, or the rows with --skip-missing"
-    masks = {"missing": (np.isnan(table.X), rows_too), "infinite": (np.isinf(table.X), column)}
-    for problem, (mask, advice) in masks.items():
-        if mask.any():
-            raise TableError(
-                f"Values are {problem} in {_locate(table, mask)}. Correct them{advice}."
-            )
+    missing, infinite = np.isnan(table.X), np.isinf(table.X)
+    can_drop = table.features is not None and not of_model
+    drop = ["leave out the column with --drop"] if can_drop else []
+    if infinite.any():
+        advice = ", or ".join(["Correct them", *drop])
+        raise TableError(f"Values are infinite in {_locate(table, infinite)}. {advice}.")
+    if keep_missing:
+        # A new sample may lack a feature. A feature that all samples of a fit lack has no median.
+        if not of_model and (is_empty := missing.all(axis=0)).any():
+            raise TableError(f"All values are missing in {_locate(table, missing & is_empty)}.")
+    elif missing.any():
+        median = [] if of_model else ["replace them with --impute median"]
+        advice = ", ".join(["Correct them", *median, *drop])
+        raise TableError(
+            f"Values are missing in {_locate(table, missing)}. {advice}, or leave out the rows "
+            "with --skip-missing."
+        )
 
 
 def _locate(table: Table, mask: Bools) -> str:
@@ -269,13 +395,15 @@ def _locate(table: Table, mask: Bools) -> str:
     return join_names(phrases, quoted=False)
 
 
-def describe_columns(path: Path) -> str:
+def describe_columns(path: Path, file_format: FileFormat | None = None) -> str:
     """Describe the columns of a file that could be labels.
 
     Parameters
     ----------
     path : Path
         File to read.
+    file_format : FileFormat, default=None
+        Encoding, decimal separator and sheet. None stands for the defaults.
 
     Returns
     -------
@@ -286,5 +414,5 @@ def describe_columns(path: Path) -> str:
     if suffix not in FRAME_SUFFIXES:
         return "columns without names: use a number, -1 for the last, or an .npy with the labels"
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
-        names = list(table_files.read_frame(path, None, (), None).columns)
+        names = list(_read_frame(path, None, (), None, file_format or FileFormat()).columns)
     return f"the columns {join_names(names, limit=20)}"

@@ -4,7 +4,6 @@ The estimator fits all parameter sets through ``LinearMap.fit_many``. One sweep 
 then gives the 1-NN predictions for every number of them.
 """
 
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,15 +16,12 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda.estimators._base import ComponentPath, LinearMap
-from mpda.model_selection.grid import SearchGrid, last_step
-from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
+from mpda.estimators._base import LinearMap
+from mpda.model_selection.grid import last_step
+from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
 
 Scorer = Callable[[Labels, Labels], float]
 """A function of true and predicted labels; larger is better."""
-
-# Seconds between two lines about progress: often enough to see that a search goes on.
-_REPORT_INTERVAL = 2.0
 
 
 @dataclass(frozen=True)
@@ -44,14 +40,17 @@ class FoldTask:
         Indices of the training and test samples.
     number : int
         Number of the fold, for messages.
-    grid : SearchGrid
-        Parameter sets to fit.
+    points : list of dict
+        Parameter sets to fit, as `SearchGrid` has them.
     n_components : tuple of int or None
         Numbers of components; None stands for all.
     scorer : callable or None
         None is accuracy.
-    verbose : bool
-        True if progress is printed to stderr.
+    report : callable or None
+        Called with the number of the fold, the number of grid points that are done, and the number
+        of all.
+    sparse : bool, default=False
+        True if some numbers of components are left out, see `sparse_numbers`.
     """
 
     estimator: Any
@@ -60,10 +59,11 @@ class FoldTask:
     train: Ints
     test: Ints
     number: int
-    grid: SearchGrid
+    points: list[dict[str, Any]]
     n_components: tuple[int, ...] | None
     scorer: Scorer | None
-    verbose: bool
+    report: Callable[[int, int, int], None] | None
+    sparse: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,37 +98,58 @@ def score_fold(task: FoldTask) -> FoldScores:
         X_test = earlier_steps.transform(X_test)
     # All components that exist; the sweep below cuts them to every smaller number.
     method = clone(last_step(task.estimator)).set_params(n_components=None)
-    points = task.grid.points
+    points = task.points
     X_train, y_train = check_X_y(X_train, y_train, dtype=[np.float64, np.float32], estimator=method)
     paths = method.fit_many(X_train, y_train, points, task.n_components)
     X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
     # Distances do not depend on the mean, but their rounding does.
     mean = X_train.mean(axis=0)
     X_train, X_test = X_train - mean, X_test - mean
-    curves: list[tuple[ComponentPath, Floats]] = []
-    failures, seconds = [], np.zeros(len(points))
-    start = reported = time.perf_counter()
+    curves: list[tuple[int, Ints, Floats]] = []
+    failures, seconds, width = [], np.zeros(len(points)), 0
+    start = time.perf_counter()
     for path in paths:
         if path.components is None:
             failures.append(str(path.failure))
         else:
             components = np.asarray(path.components, dtype=np.float64).T
-            nearest = nearest_by_dimension(X_train @ components, X_test @ components, path.first)
-            curves.append((path, _score(y_test, y_train[nearest], task.scorer)))
+            width = max(width, components.shape[1])
+            numbers = _numbers_to_score(task, path.first, components.shape[1])
+            Z, Z_test = X_train @ components, X_test @ components
+            if numbers.size == components.shape[1]:
+                nearest = nearest_by_dimension(Z, Z_test)
+            else:
+                nearest = nearest_by_numbers(Z, Z_test, numbers)
+            curves.append((path.index, numbers, _score(y_test, y_train[nearest], task.scorer)))
         now = time.perf_counter()
         seconds[path.index] += now - start
         start = now
-        if task.verbose and now - reported >= _REPORT_INTERVAL:
-            count = np.count_nonzero(seconds)
-            print(f"fold {task.number}: {count}/{len(points)} grid points", file=sys.stderr)
-            reported = now
+        if task.report is not None:
+            task.report(task.number, int(np.count_nonzero(seconds)), len(points))
     # A grid point may come in several paths, and paths differ in length: fill one table.
-    width = max((path.first - 1 + curve.size for path, curve in curves), default=0)
     scores = np.full((len(points), width), np.nan)
-    for path, curve in curves:
-        scores[path.index, path.first - 1 : path.first - 1 + curve.size] = curve
+    for index, numbers, curve in curves:
+        scores[index, numbers - 1] = curve
     small_classes = _small_classes(y_train, points, method, task.number)
     return FoldScores(scores, seconds, failures, small_classes)
+
+
+def _numbers_to_score(task: FoldTask, first: int, r: int) -> Ints:
+    """Return the numbers of components to score, of those from ``first`` to r."""
+    numbers = np.arange(1, r + 1)
+    if task.sparse:
+        numbers = sparse_numbers(r)
+    elif task.n_components is not None:
+        numbers = np.array([number for number in task.n_components if number <= r], dtype=int)
+    return numbers[numbers >= first]
+
+
+def sparse_numbers(r: int) -> Ints:
+    """Return numbers from 1 to r in steps of a quarter, but of at least 1; r is one of them."""
+    numbers = [1]
+    while numbers[-1] < r:
+        numbers.append(min(r, max(numbers[-1] + 1, round(1.25 * numbers[-1]))))
+    return np.array(numbers)
 
 
 def _score(y: Labels, predictions: Labels, scorer: Scorer | None) -> Floats:

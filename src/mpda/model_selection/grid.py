@@ -17,7 +17,13 @@ from sklearn.pipeline import Pipeline
 from mpda._lib.array_types import Floats, Ints
 from mpda._lib.validation import check_count, check_option
 from mpda.estimators._base import LinearMap
-from mpda.model_selection.methods import METHODS
+from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
+from mpda.model_selection.methods import (
+    METHODS,
+    REFINEMENT_GRID,
+    REFINEMENT_USUAL,
+    START_PREFIX,
+)
 
 
 @dataclass(frozen=True)
@@ -59,16 +65,15 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     """
     method = last_step(estimator)
     prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-    entry = next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
+    default_grid, usual = _find_defaults(method)
     if param_grid is None:
-        param_grid = dict(entry.grid) if entry else {"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]}
+        param_grid = default_grid
     grid_list = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
     if not grid_list:
         raise ValueError("param_grid must have at least one grid, got an empty list.")
     grids = [_check_values(grid, method, prefix) for grid in grid_list]
     # Over all grids of a list, so that a value has one position wherever it stands.
     numbers = {name: _sorted_numbers(name, grids) for grid in grids for name in grid}
-    usual = entry.usual if entry else {}
     points: list[dict[str, Any]] = []
     axes, steps = [], []
     for grid in grids:
@@ -85,6 +90,80 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     # Only for ties, so a wrong alpha is no error here: the fit refuses it with a better message.
     ridges = [float(alpha) if _is_number(alpha) else 0.0 for alpha in alphas]
     return SearchGrid(points, prefix, axes, np.array(ridges), np.concatenate(steps))
+
+
+def _find_defaults(method: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the default grid of a method and its usual parameters."""
+    if isinstance(method, NeighborhoodRefinement):
+        grids = [
+            {f"{START_PREFIX}{name}": values for name, values in found.items()}
+            for found in _find_defaults(method.estimator)
+        ]
+        return {**grids[0], **REFINEMENT_GRID}, {**grids[1], **REFINEMENT_USUAL}
+    entry = next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
+    if entry is not None:
+        return dict(entry.grid), dict(entry.usual)
+    return ({"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]} if isinstance(method, LinearMap) else {}), {}
+
+
+@dataclass(frozen=True)
+class StagedGrid:
+    """Grids of the two stages in which a refinement is searched.
+
+    Attributes
+    ----------
+    start : list of dict
+        Grids of the first stage: parameters of the start, without refinement.
+    refined : list of dict
+        Grids of the second stage: parameters of the refinement.
+    prefix : str
+        Prefix of all names in a pipeline.
+    """
+
+    start: list[dict[str, Any]]
+    refined: list[dict[str, Any]]
+    prefix: str
+
+    def second_stage(self, best: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the grids of the second stage for the start that the first one selected.
+
+        Parameters
+        ----------
+        best : mapping
+            Parameters of the start, with "no refinement" (``n_rounds=0``) among them.
+        """
+        fixed = {name: [value] for name, value in best.items()}
+        start = {name: value for name, value in fixed.items() if not name.endswith("n_rounds")}
+        return [fixed, *({**start, **grid} for grid in self.refined)]
+
+
+def build_stages(estimator: Any, param_grid: Any) -> StagedGrid | None:
+    """Split the grid of a refinement into the grids of its two stages.
+
+    Parameters
+    ----------
+    estimator : method of this package, or a Pipeline that ends in one
+    param_grid : dict, list of dict or None
+        None is the default grid.
+
+    Returns
+    -------
+    StagedGrid or None
+        None if the method is no refinement; its search has one stage.
+    """
+    method = last_step(estimator)
+    if not isinstance(method, NeighborhoodRefinement):
+        return None
+    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+    grids = _find_defaults(method)[0] if param_grid is None else param_grid
+    start, refined = [], []
+    for grid in grids if isinstance(grids, list | tuple) else [grids]:
+        values = _check_values(grid, method, prefix)
+        of_start = {k: v for k, v in values.items() if k.startswith(START_PREFIX)}
+        of_refinement = {k: v for k, v in values.items() if k not in of_start}
+        start.append({**of_start, "n_rounds": [0]})
+        refined.append(of_refinement)
+    return StagedGrid(start, refined, prefix)
 
 
 def last_step(estimator: Any) -> LinearMap:
@@ -150,7 +229,8 @@ def _is_number(value: Any) -> bool:
 
 def _refuse_unknown(values: Mapping[str, Any], method: LinearMap, prefix: str) -> None:
     """Raise an error for names that are no parameters of the method."""
-    names = set(method.get_params(deep=False)) - {"n_components"}
+    # Only a refinement has an estimator inside, whose parameters may be searched too.
+    names = set(method.get_params()) - {"n_components", f"{START_PREFIX}n_components"}
     for name in values:
         if name == "n_components":
             raise ValueError(

@@ -23,6 +23,12 @@ _TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}
 # Where a search has the least regret (benchmarks/regret.py, mean over seven data sets).
 _TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_power": 0.25}
 
+# Prefix of the parameters of the start, as in every meta-estimator of scikit-learn.
+START_PREFIX = "estimator__"
+# The refinement of a map: the values that a search tries, and those it leaves only for a gain.
+REFINEMENT_GRID = {"penalty": (30.0, 100.0, 300.0, 1000.0), "temperature": (1.0, 2.0, 4.0)}
+REFINEMENT_USUAL = {"penalty": 300.0, "temperature": 2.0}
+
 
 @dataclass(frozen=True)
 class Method:
@@ -47,6 +53,8 @@ class Method:
     usual : mapping
         Parameters that do well on most data, where that was studied. A search leaves them only for
         a gain.
+    start : str
+        Name of the method that a refinement starts from; empty for other methods.
     """
 
     name: str
@@ -56,6 +64,29 @@ class Method:
     published: Mapping[str, Any] = field(default_factory=dict)
     always: Mapping[str, Any] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
+    start: str = ""
+
+    def make(self, **parameters: Any) -> Any:
+        """Return an estimator with the given parameters, not fitted.
+
+        Parameters
+        ----------
+        **parameters : object
+            Parameters of the method. Those of the start of a refinement begin with ``estimator__``.
+
+        Returns
+        -------
+        estimator
+            Instance of the class of the method; the start of a refinement for ``n_rounds=0``.
+        """
+        if not self.start:
+            return self.estimator(**parameters)
+        entry = method(self.start)
+        own = {k: v for k, v in parameters.items() if not k.startswith(START_PREFIX)}
+        of_start = {k.removeprefix(START_PREFIX): parameters[k] for k in parameters.keys() - own}
+        start = entry.make(**{**entry.always, **of_start})
+        # Without rounds the refinement would be a wrapper that does nothing.
+        return start if own.get("n_rounds") == 0 else self.estimator(start, **own)
 
     @property
     def estimator(self) -> type[Any]:
@@ -79,7 +110,7 @@ class Method:
         return {name: values for name, values in self.grid.items() if name not in self.published}
 
 
-METHODS = (
+_SINGLE_STAGE = (
     Method("PCA", "sklearn.decomposition:PCA", "orthonormal"),
     Method("LDA", "sklearn.discriminant_analysis:LinearDiscriminantAnalysis", "its own"),
     Method(
@@ -130,6 +161,25 @@ METHODS = (
     Method("MPDA", "mpda:MPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED, usual=_TANGENT_USUAL),
 )
 
+
+def _refine(entry: Method) -> Method:
+    """Return the refinement of a method, with the grids of both."""
+    grids = [
+        {f"{START_PREFIX}{name}": value for name, value in found.items()}
+        for found in (entry.grid, entry.usual)
+    ]
+    return Method(
+        f"{entry.name} refined",
+        "mpda:NeighborhoodRefinement",
+        entry.scale,
+        {**grids[0], **REFINEMENT_GRID},
+        usual={**grids[1], **REFINEMENT_USUAL},
+        start=entry.name,
+    )
+
+
+_STARTS = ("PCA", "shrinkage LDA", "LFDA", "MPDA")
+METHODS = (*_SINGLE_STAGE, *(_refine(entry) for entry in _SINGLE_STAGE if entry.name in _STARTS))
 BY_NAME = MappingProxyType({method.name: method for method in METHODS})
 
 

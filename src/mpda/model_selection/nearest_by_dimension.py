@@ -5,12 +5,17 @@ therefore not farther by the first a than the nearest one is by b. A matrix prod
 distances by b components, and only the few candidates that remain are followed one by one.
 """
 
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
 import numpy as np
 
-from mpda._lib.array_types import Floats, Ints
+from mpda._lib.array_types import Bools, Floats, Ints
 
-# Distances that are computed at a time: 400 kB, which stay in the cache.
-_BLOCK_ENTRIES = 50_000
+# Distances that are computed at a time: 400 kB, which stay in the cache; with many samples more, so
+# that products have enough rows.
+_BLOCK_ENTRIES, _BLOCK_ROWS = 50_000, 32
 # The first components are added one by one for all samples, because few candidates drop out there.
 # Then each step adds half as many components as there are. Both were the fastest on Semeion.
 _FIRST_STEPS = 6
@@ -20,7 +25,7 @@ _GROWTH = 1.5
 _ROUNDING = 1e-11
 
 
-def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
+def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
     """Find the nearest neighbour by the first 1, 2, .. components.
 
     Parameters
@@ -29,46 +34,94 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats, first: int = 1) -> Ints:
         Samples among which neighbours are searched.
     Z_test : ndarray of shape (m, r)
         Samples whose neighbours are searched.
-    first : int, default=1
-        Smallest number of components.
 
     Returns
     -------
-    ndarray of shape (r - first + 1, m)
-        Index of the nearest neighbour by ``first``, .., r components. Distances are sums of squared
+    ndarray of shape (r, m)
+        Index of the nearest neighbour by 1, .., r components. Distances are sums of squared
         differences in the order of the columns; ties go to the lower index.
     """
+    Z, Z_test = _scaled(Z, Z_test)
     n_test, r = Z_test.shape
     nearest = np.empty((r, n_test), dtype=np.intp)
-    # By a power of two, which rounds nothing, so that no square overflows.
-    largest = max(np.abs(Z).max(initial=0.0), np.abs(Z_test).max(initial=0.0))
-    scale = np.ldexp(1.0, -int(np.frexp(largest)[1]))
-    Z, Z_test = scale * Z, scale * Z_test
     # By columns as well, because components are added one after the other.
     columns = np.ascontiguousarray(Z.T)
     norm = np.einsum("ij,ij->i", Z, Z).max()
-    step = max(1, _BLOCK_ENTRIES // len(Z))
-    for start in range(0, n_test, step):
-        rows = slice(start, start + step)
+    n_first = min(r, _FIRST_STEPS)
+    steps = _steps(columns, _growing_stops(n_first, r))
+    for rows in _blocks(n_test, len(Z)):
         block = np.ascontiguousarray(Z_test[rows])
         slack = _ROUNDING * (np.einsum("ij,ij->i", block, block) + norm)
-        if first == 1:
-            done = min(r, _FIRST_STEPS)
-            distances = _one_by_one(columns[:done], block, nearest[:done, rows])
-        else:
-            done = first - 1
-            distances = _added(columns, block, 0, done)
-        while done < r:
-            stop = min(r, max(done + 1, int(done * _GROWTH)))
-            further = distances + _added(columns, block, done, stop)
+        distances = _one_by_one(columns[:n_first], block, nearest[:n_first, rows])
+        for step in steps:
+            further = step.distances(block)
+            further += distances
             # Twice the slack: the bound and the distances compared with it are both rounded.
             within = (further.min(axis=1) + 2.0 * slack)[:, None]
-            # In one dimension, where NumPy finds them several times faster than in two.
-            positions = np.flatnonzero(distances <= within)
-            pairs = _Pairs(Z, block, *np.divmod(positions, len(Z)))
-            nearest[done:stop, rows] = pairs.nearest(distances, done, stop, slack).T
-            distances, done = further, stop
-    return nearest[first - 1 :]
+            pairs = _Pairs.where(distances <= within, Z, block)
+            found = pairs.nearest(distances, step.done, step.stop, slack)
+            nearest[step.done : step.stop, rows] = found.T
+            distances = further
+    return nearest
+
+
+def nearest_by_numbers(Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints) -> Ints:
+    """Find the nearest neighbour by some numbers of components.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, r)
+        Samples among which neighbours are searched.
+    Z_test : ndarray of shape (m, r)
+        Samples whose neighbours are searched.
+    numbers : sequence of int
+        Numbers of components, increasing.
+
+    Returns
+    -------
+    ndarray of shape (len(numbers), m)
+        The same as `nearest_by_dimension` finds. Distances in single precision leave the few
+        candidates whose squared differences are added up.
+    """
+    Z, Z_test = _scaled(Z, Z_test)
+    nearest = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
+    # Distances do not depend on the mean, but their rounding does.
+    mean = Z.mean(axis=0)
+    columns: Any = np.ascontiguousarray((Z - mean).T, dtype=np.float32)
+    norm = np.einsum("ij,ij->j", columns, columns).max(initial=0.0)
+    steps = _steps(columns, [0, *numbers])
+    # Each sum of r + 2 products is rounded, and the sums of all steps are added.
+    rounding = np.finfo(np.float32).eps * (columns.shape[0] + 2 + len(steps))
+    for rows in _blocks(*nearest.shape[1:], len(Z)):
+        block = Z_test[rows]
+        single = (block - mean).astype(np.float32)
+        slack = rounding * (np.einsum("ij,ij->i", single, single) + norm)
+        distances = np.zeros((len(block), len(Z)), dtype=np.float32)
+        for i, step in enumerate(steps):
+            distances += step.distances(single)
+            possible = distances <= (distances.min(axis=1) + 2.0 * slack)[:, None]
+            nearest[i, rows] = _Pairs.where(possible, Z, block).nearest_by_all(step.stop)
+    return nearest
+
+
+def _scaled(Z: Floats, Z_test: Floats) -> tuple[Floats, Floats]:
+    """Scale by a power of two, which rounds nothing, so that no square overflows."""
+    largest = max(np.abs(Z).max(initial=0.0), np.abs(Z_test).max(initial=0.0))
+    scale = np.ldexp(1.0, -int(np.frexp(largest)[1]))
+    return scale * Z, scale * Z_test
+
+
+def _blocks(n_test: int, n: int) -> Iterator[slice]:
+    size = max(_BLOCK_ROWS, _BLOCK_ENTRIES // n)
+    return (slice(start, start + size) for start in range(0, n_test, size))
+
+
+def _growing_stops(done: int, r: int) -> list[int]:
+    """Return the ends of steps of growing size from ``done`` to r components."""
+    stops = [done]
+    while stops[-1] < r:
+        stops.append(min(r, max(stops[-1] + 1, int(stops[-1] * _GROWTH))))
+    return stops
 
 
 def _one_by_one(columns: Floats, block: Floats, nearest: Ints) -> Floats:
@@ -83,12 +136,26 @@ def _one_by_one(columns: Floats, block: Floats, nearest: Ints) -> Floats:
     return distances
 
 
-def _added(columns: Floats, block: Floats, done: int, stop: int) -> Floats:
-    """Return the squared distances (m, n) by the components done, .., stop - 1 alone."""
-    # |z|^2 - 2 t'z + |t|^2 as one product, with the norms as two more columns.
-    Z, T = columns[done:stop], block[:, done:stop]
-    left = np.column_stack([-2.0 * T, np.ones(len(T)), np.einsum("ij,ij->i", T, T)])
-    return np.asarray(left @ np.vstack([Z, np.einsum("ij,ij->j", Z, Z), np.ones(Z.shape[1])]))
+class _Step:
+    """Squared distances to samples by the components done, .., stop - 1 alone."""
+
+    def __init__(self, columns: Floats, done: int, stop: int) -> None:
+        self.done, self.stop = done, stop
+        # |z|^2 - 2 t'z + |t|^2 as one product, with the norms as two more columns.
+        Z = columns[done:stop]
+        norms = np.einsum("ij,ij->j", Z, Z)
+        self._right = np.vstack([Z, norms, np.ones_like(norms)])
+
+    def distances(self, block: Floats) -> Floats:
+        """Return the distances (m, n) of a block of m test samples."""
+        T = block[:, self.done : self.stop]
+        norms = np.einsum("ij,ij->i", T, T)
+        left = np.column_stack([-2.0 * T, np.ones_like(norms), norms])
+        return np.asarray(left @ self._right)
+
+
+def _steps(columns: Floats, stops: Sequence[int]) -> list[_Step]:
+    return [_Step(columns, done, stop) for done, stop in itertools.pairwise(stops)]
 
 
 class _Pairs:
@@ -98,6 +165,11 @@ class _Pairs:
         self._Z, self._block = Z, block
         self._tests, self._others = tests, others
         self._starts = np.searchsorted(tests, np.arange(len(block)))
+
+    @classmethod
+    def where(cls, possible: Bools, Z: Floats, block: Floats) -> Self:
+        # In one dimension, where NumPy finds them several times faster than in two.
+        return cls(Z, block, *np.divmod(np.flatnonzero(possible), len(Z)))
 
     def nearest(self, distances: Floats, done: int, stop: int, slack: Floats) -> Ints:
         """Return the nearest by the first done + 1, .., stop components (n_tests, stop - done)."""
@@ -121,6 +193,13 @@ class _Pairs:
             exact = np.cumsum(candidates._squares(0, stop), axis=1)[:, done:]
             nearest[close] = candidates._lowest(exact <= candidates._least(exact, 0.0))
         return nearest
+
+    def nearest_by_all(self, stop: int) -> Ints:
+        """Return the nearest by the first ``stop`` components (n_tests,)."""
+        if self._others.size == self._starts.size:
+            return self._others  # one candidate each
+        exact = np.cumsum(self._squares(0, stop), axis=1)[:, -1:]
+        return self._lowest(exact <= self._least(exact, 0.0))[:, 0]
 
     def _squares(self, done: int, stop: int) -> Floats:
         gaps = self._Z[self._others, done:stop]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from mpda._lib.array_types import Floats
+from mpda._lib.array_types import Floats, Ints
 from mpda.model_selection.grid import SearchGrid
 from mpda.model_selection.selection_rules import GridScores
 
@@ -18,33 +18,40 @@ def align_scores(
     folds: list[Floats],
     n_components: tuple[int, ...] | int | None,
     grid: SearchGrid,
+    points: Ints,
     n_repeats: float,
 ) -> GridScores:
     """Align the scores of folds, which may have different numbers of components.
 
     Parameters
     ----------
-    folds : list of ndarray of shape (n_points, max_components)
+    folds : list of ndarray of shape (len(points), max_components)
         Scores of each fold; folds may have different numbers of components.
     n_components : tuple of int, int or None
         As ``check_n_components`` returns it.
     grid : SearchGrid
         Parameter sets of the search.
+    points : ndarray of int
+        Indices of those that were scored; the others have scores of nan.
     n_repeats : float
-        How often the folds test every sample, on average.
+        How often the folds test a sample, on average.
     """
     width = max(fold.shape[1] for fold in folds)
     # Numbers that the user listed keep their columns of nan where no fold has so many components.
     is_listed = isinstance(n_components, tuple)
     dimensions = np.array(n_components) if is_listed else np.arange(1, width + 1)
-    values = np.full((len(folds), folds[0].shape[0], max(width, dimensions[-1])), np.nan)
+    values = np.full((len(folds), len(grid.points), max(width, dimensions[-1])), np.nan)
     for i, fold in enumerate(folds):
-        values[i, :, : fold.shape[1]] = fold
+        values[i, points, : fold.shape[1]] = fold
+    if not is_listed:  # some numbers may have been left out
+        scored = np.isfinite(values).any(axis=(0, 1))
+        dimensions = dimensions[scored] if scored.any() else dimensions
     values = values[:, :, dimensions - 1]
     # A mean over folds is nan where one fold has no score: such points cannot be compared.
     if not np.isfinite(values.mean(axis=0)).any():
         without_score = [i for i, fold in enumerate(folds) if not np.isfinite(fold).any()]
-        if without_score:
+        narrowest = min(fold.shape[1] for fold in folds)
+        if without_score and (narrowest == 0 or dimensions[0] <= narrowest):
             raise ValueError(
                 f"No grid point has a score in fold {without_score[0]}: the method has no answer "
                 "there, or scoring gives no number."
@@ -56,23 +63,27 @@ def align_scores(
     return GridScores(values, dimensions, grid.axes, grid.ridges, grid.steps, n_repeats)
 
 
-def results_table(grid: SearchGrid, grid_scores: GridScores, seconds: Floats) -> dict[str, Any]:
+def results_table(
+    grid: SearchGrid, points: Ints, grid_scores: GridScores, seconds: Floats
+) -> dict[str, Any]:
     """Return ``cv_results_``: one row for each grid point and number of components.
 
     Parameters
     ----------
     grid : SearchGrid
         Parameter sets of the search.
+    points : ndarray of int
+        Indices of those that were scored.
     grid_scores : GridScores
         Scores of all folds.
-    seconds : ndarray of shape (n_splits, n_points)
+    seconds : ndarray of shape (n_splits, len(points))
         Time of each grid point in each fold.
     """
-    scores, dimensions = grid_scores.scores, grid_scores.dimensions
+    scores, dimensions = grid_scores.scores[:, points], grid_scores.dimensions
     flat = scores.reshape(len(scores), -1)
     params = [
         {f"{grid.prefix}{name}": value for name, value in {**point, "n_components": int(r)}.items()}
-        for point in grid.points
+        for point in (grid.points[i] for i in points)
         for r in dimensions
     ]
     table: dict[str, Any] = {"params": params}
@@ -88,8 +99,34 @@ def results_table(grid: SearchGrid, grid_scores: GridScores, seconds: Floats) ->
     mean = flat.mean(axis=0)
     table["mean_test_score"] = mean
     table["std_test_score"] = flat.std(axis=0)
-    # Ties share the best rank, and points without a score come last.
-    ranks = rankdata(np.where(np.isnan(mean), np.inf, -mean), method="min")
-    table["rank_test_score"] = ranks.astype(np.int32)
+    table["rank_test_score"] = _rank(mean)
     table["mean_fit_time"] = np.repeat(seconds.mean(axis=0), dimensions.size)
     return table
+
+
+def concatenate_tables(tables: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join tables of rounds or stages of a search; ranks are those among all rows.
+
+    Parameters
+    ----------
+    tables : list of dict
+        Tables with the same folds. A parameter that a table does not have is masked there.
+    """
+    if len(tables) == 1:
+        return tables[0]
+    sizes = [len(table["params"]) for table in tables]
+    joined: dict[str, Any] = {"params": [row for table in tables for row in table["params"]]}
+    for name in dict.fromkeys(name for table in tables for name in table if name != "params"):
+        columns = [
+            table.get(name, np.ma.MaskedArray(np.empty(size, dtype=object), mask=True))
+            for table, size in zip(tables, sizes, strict=True)
+        ]
+        concatenate = np.ma.concatenate if name.startswith("param_") else np.concatenate
+        joined[name] = concatenate(columns)
+    joined["rank_test_score"] = _rank(joined["mean_test_score"])
+    return joined
+
+
+def _rank(means: Floats) -> Ints:
+    """Return ranks from 1 on: ties share the best rank, rows without a score come last."""
+    return rankdata(np.where(np.isnan(means), np.inf, -means), method="min").astype(np.int32)

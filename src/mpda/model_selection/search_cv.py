@@ -5,14 +5,12 @@ classifier for every number of components (``fold_scores``). ``selection_rules``
 """
 
 import time
-import warnings
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
-from sklearn.exceptions import FitFailedWarning
-from sklearn.metrics import balanced_accuracy_score, f1_score
-from sklearn.model_selection import RepeatedStratifiedKFold, check_cv
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d, indexable
 from sklearn.utils.validation import check_is_fitted
@@ -20,21 +18,24 @@ from sklearn.utils.validation import check_is_fitted
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import (
-    check_count,
     check_jobs,
     check_option,
     group_by_class,
     is_dask_collection,
     resolve_seed,
 )
-from mpda.exceptions import SmallClassWarning
-from mpda.model_selection.fold_scores import FoldScores, FoldTask, Scorer, score_fold
-from mpda.model_selection.grid import SearchGrid, build_grid, check_n_components
+from mpda.estimators._mpda import MPDA
+from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
+from mpda.model_selection.fold_scores import Scorer
+from mpda.model_selection.folds import Folds, check_groups, draw_folds
+from mpda.model_selection.grid import build_grid, build_stages, check_n_components, last_step
+from mpda.model_selection.grid_search import GridSearch
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
-from mpda.model_selection.results_table import align_scores, results_table
-from mpda.model_selection.selection_rules import RULES
-from mpda.parallel import map_ordered
+from mpda.model_selection.results_table import concatenate_tables
+from mpda.model_selection.selection_rules import RULES, SelectionRule
 
+# Share of the work of a refinement's search that goes into the choice of its start.
+_FIRST_STAGE_SHARE = 0.3
 SCORERS: dict[str, Scorer | None] = {
     "accuracy": None,  # computed for all numbers of components at once
     "balanced_accuracy": balanced_accuracy_score,
@@ -115,14 +116,22 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         ``GridSelection`` of ``mpda.model_selection.selection_rules``.
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
+    halving : bool or "auto", default="auto"
+        True searches by successive halving, as ``HalvingGridSearchCV`` does: all grid points on a
+        stratified subset of the samples, then a third of the points on three times the samples,
+        and so on, the last round on all. A fold then tests at most 1000 samples. "auto" does so
+        for more than 5000 samples.
+    max_samples : int, default=None
+        Number of samples in the last round, a stratified subset. None takes all.
     refit : bool, default=True
         If True, the method is fitted to all samples with the selected parameters.
     n_jobs : int, default=None
         Number of folds that joblib processes at the same time.
     random_state : int, RandomState or None, default=0
         Seed of the folds where ``cv`` is a number. None makes folds differ.
-    verbose : int, default=0
-        If 1, progress is printed to stderr.
+    verbose : int or callable, default=0
+        If 1, progress is printed to stderr. A callable is called with the share of the work that
+        is done.
 
     Attributes
     ----------
@@ -131,7 +140,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         ``params``, ``param_<name>``, ``split<i>_test_score``, ``mean_test_score``,
         ``std_test_score``, ``rank_test_score``. ``mean_fit_time`` is the time of a grid point; work
         that points share counts for the first of them. Scores are nan where the method has no such
-        component.
+        component. With halving, rows of all rounds, which ``iter`` (from 0) and ``n_resources``
+        (number of samples) tell apart.
     best_index_ : int
         Selected row of ``cv_results_``.
     best_params_ : dict
@@ -144,6 +154,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         1-NN classifier of all samples in the learnt space.
     n_splits_ : int
         Number of folds.
+    n_resources_, n_candidates_ : list of int
+        Numbers of samples and of grid points in each round of the search.
     refit_time_ : float
         Seconds of the fit to all samples.
     classes_ : ndarray of shape (n_classes,)
@@ -184,10 +196,12 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         n_components: Any = "all",
         selection: Any = "robust",
         scoring: Any = "accuracy",
+        halving: Any = "auto",
+        max_samples: int | None = None,
         refit: bool = True,
         n_jobs: int | None = None,
         random_state: Any = 0,
-        verbose: int = 0,
+        verbose: Any = 0,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -196,12 +210,14 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         self.n_components = n_components
         self.selection = selection
         self.scoring = scoring
+        self.halving = halving
+        self.max_samples = max_samples
         self.refit = refit
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> Self:
         """Search, select, and refit the selected parameters to all samples.
 
         Parameters
@@ -210,6 +226,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             Training samples.
         y : array-like of shape (n_samples,)
             Class labels.
+        groups : array-like of shape (n_samples,), default=None
+            Group of each sample, for example a patient. Folds never divide a group. Where ``cv``
+            is a splitter, it is given to its ``split``.
 
         Returns
         -------
@@ -222,32 +241,64 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                 "collections; give X.compute() and y.compute(). Its work goes to a cluster inside "
                 'joblib.parallel_config("dask").'
             )
-        grid = build_grid(self.estimator, self.param_grid)
-        rule = self.selection
-        if not callable(rule):
-            rule = RULES[check_option("selection", rule, tuple(RULES), also=", or a callable")]
+        estimator = _with_start(self.estimator)
+        stages = build_stages(estimator, self.param_grid)
+        grid = build_grid(estimator, stages.start if stages else self.param_grid)
         n_components = check_n_components(self.n_components)
         X, labels = self._validate(X, y)
         self.classes_ = group_by_class(labels)[0]
-        folds = self._folds(X, labels)
-        results = self._score_folds(X, labels, folds, grid, n_components)
-        self._report_failures(results, len(grid.points))
-        # Counted from the folds, since a splitter or a list of folds has its own way to repeat.
-        n_repeats = sum(test.size for _, test in folds) / len(labels)
-        scores = align_scores([fold.scores for fold in results], n_components, grid, n_repeats)
-        selection = rule(scores)
+        groups = check_groups(groups, labels)
+        folds = self._folds(X, labels, groups)
         self.n_splits_ = len(folds)
-        self.cv_results_ = results_table(grid, scores, np.array([fold.seconds for fold in results]))
-        self.best_index_ = selection.point * scores.dimensions.size + selection.dimension
+        search = GridSearch(
+            estimator,
+            X,
+            labels,
+            scorer=self._scorer(),
+            rule=self._rule(),
+            halving=self.halving,
+            max_samples=self.max_samples,
+            seed=resolve_seed(self.random_state),
+            n_jobs=check_jobs(self.n_jobs),
+            progress=self.verbose if callable(self.verbose) else bool(self.verbose),
+            warn_of_small_classes=self.param_grid is not None,
+        )
+        shares = (0.0, 1.0) if stages is None else (0.0, _FIRST_STAGE_SHARE)
+        result = search.run(folds, grid, n_components, shares)
+        rounds, table = result.rounds, result.table
+        self.best_index_ = result.best_row
+        if stages is not None:
+            best = dict(table["params"][self.best_index_])
+            chosen = best.pop(f"{grid.prefix}n_components")
+            numbers = nearby_numbers(chosen, _scored_numbers(table, grid.prefix))
+            # The start was selected for its scores on the first folds, which are therefore too
+            # good to compare refined maps with.
+            folds = self._folds(X, labels, groups, stage=1)
+            grid = build_grid(estimator, stages.second_stage(best))
+            second = search.run(folds, grid, numbers, (_FIRST_STAGE_SHARE, 1.0))
+            rounds = [*rounds, *second.rounds]
+            self.best_index_ = len(table["params"]) + second.best_row
+            for number, part in enumerate((table, second.table), start=1):
+                part["stage"] = np.full(len(part["params"]), number)
+            table = concatenate_tables([table, second.table])
+        self.cv_results_ = table
+        self.n_resources_ = [plan.n_samples for plan in rounds]
+        self.n_candidates_ = [plan.n_points for plan in rounds]
         self.best_params_ = self.cv_results_["params"][self.best_index_]
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         if self.refit:
             start = time.perf_counter()
-            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+            self.best_estimator_ = clone(estimator).set_params(**self.best_params_)
             Z = np.asarray(self.best_estimator_.fit(X, labels).transform(X))
             self.classifier_ = KNeighborsClassifier(1).fit(Z, labels)
             self.refit_time_ = time.perf_counter() - start
         return self
+
+    def _rule(self) -> SelectionRule:
+        rule = self.selection
+        if callable(rule):
+            return rule
+        return RULES[check_option("selection", rule, tuple(RULES), also=", or a callable")]
 
     def _validate(self, X: ArrayLike, y: ArrayLike) -> tuple[Any, Labels]:
         """Check the library of X and the labels; the method checks the values of X."""
@@ -343,71 +394,71 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         check_is_fitted(self, "classifier_")
         return self.classifier_.predict(np.asarray(self.transform(X)))
 
-    def _folds(self, X: Any, y: Labels) -> list[tuple[Ints, Ints]]:
-        cv: Any = self.cv
-        if isinstance(cv, int | np.integer) and not isinstance(cv, bool):
-            # Shuffled, unlike the folds of check_cv: neighbouring rows of a file are often alike.
-            cv = RepeatedStratifiedKFold(
-                n_splits=check_count("cv", cv, least=2),
-                n_repeats=check_count("n_repeats", self.n_repeats),
-                random_state=resolve_seed(self.random_state),
-            )
-        folds = check_cv(cv, y, classifier=True).split(X, y)
-        return [(_indices(train), _indices(test)) for train, test in folds]
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Score the predictions by ``scoring``, as ``GridSearchCV.score`` does.
 
-    def _score_folds(
-        self,
-        X: Any,
-        y: Labels,
-        folds: list[tuple[Ints, Ints]],
-        grid: SearchGrid,
-        n_components: tuple[int, ...] | int | None,
-    ) -> list[FoldScores]:
-        """Score every grid point on every fold."""
-        scorer = self.scoring
-        if not callable(scorer):
-            name = check_option("scoring", scorer, tuple(SCORERS), also=", or a callable")
-            scorer = SCORERS[name]
-        if isinstance(n_components, int):
-            n_components = tuple(range(1, n_components + 1))
-        verbose = bool(self.verbose)
-        tasks = [
-            (FoldTask(self.estimator, X, y, *fold, number, grid, n_components, scorer, verbose),)
-            for number, fold in enumerate(folds)
-        ]
-        title = f"{type(self).__name__}, {len(grid.points)} grid points" if verbose else None
-        n_jobs = check_jobs(self.n_jobs)
-        return list(
-            map_ordered(score_fold, tasks, len(folds), n_jobs=n_jobs, report=title, unit="folds")
-        )
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their true labels.
 
-    def _report_failures(self, results: list[FoldScores], n_points: int) -> None:
-        """Warn of small classes and of fits without an answer."""
-        small = [line for fold in results for line in fold.small_classes]
-        if small and self.param_grid is not None:  # no one asked for the default grid's numbers
-            rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
-            warnings.warn(
-                f"n_neighbors is cut to the number of other samples in {', '.join(small[:5])}"
-                f"{rest}. Fewer neighbours in param_grid or fewer folds avoid this.",
-                SmallClassWarning,
-                stacklevel=3,
-            )
-        failures = [failure for fold in results for failure in fold.failures]
-        if not failures:
-            return
-        if len(failures) == n_points * len(results):
-            raise ValueError(
-                f"No grid point has an answer in any fold. The first said: {failures[0]}"
-            )
-        warnings.warn(
-            f"{len(failures)} fits of a grid point to a fold have no answer; their scores are nan. "
-            f"The first said: {failures[0]}",
-            FitFailedWarning,
-            stacklevel=3,
-        )
+        Returns
+        -------
+        float
+            The accuracy, unless ``scoring`` is something else.
+        """
+        scorer = self._scorer() or accuracy_score
+        return float(scorer(np.asarray(y), self.predict(X)))
+
+    def _scorer(self) -> Scorer | None:
+        """Return the function of true and predicted labels; None is the accuracy."""
+        if callable(self.scoring):
+            return self.scoring
+        name = check_option("scoring", self.scoring, tuple(SCORERS), also=", or a callable")
+        return SCORERS[name]
+
+    def _folds(self, X: Any, y: Labels, groups: Labels | None, stage: int = 0) -> Folds:
+        """Return the folds of a stage; those that are drawn here differ between stages."""
+        seed = resolve_seed(self.random_state)
+        if isinstance(seed, int | np.integer):
+            seed += stage  # a generator draws anew by itself
+        return draw_folds(self.cv, X, y, groups, seed, self.n_repeats)
 
 
-def _indices(samples: Any) -> Ints:
-    """Return the indices of the samples of a fold, given by indices or by a mask."""
-    samples = np.asarray(samples)
-    return np.flatnonzero(samples) if samples.dtype == bool else samples
+def _with_start(estimator: Any) -> Any:
+    """Return the estimator; in a refinement without a start, MPDA takes its place."""
+    method = last_step(estimator)
+    if not isinstance(method, NeighborhoodRefinement) or method.estimator is not None:
+        return estimator
+    estimator = clone(estimator)
+    last_step(estimator).set_params(estimator=MPDA())
+    return estimator
+
+
+def nearby_numbers(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
+    """Return a few numbers of components about one, by powers of two.
+
+    Parameters
+    ----------
+    chosen : int
+        Number of components.
+    numbers : sequence of int
+        Numbers that exist.
+
+    Returns
+    -------
+    tuple of int
+        Those nearest to a quarter, a half, the whole and the double of ``chosen``, increasing.
+    """
+    available = np.asarray(numbers)
+    wanted = chosen * 2.0 ** np.arange(-2, 2)
+    nearest = [available[np.argmin(np.abs(np.log(available / number)))] for number in wanted]
+    return tuple(sorted({int(number) for number in nearest}))
+
+
+def _scored_numbers(table: dict[str, Any], prefix: str) -> Ints:
+    """Return the numbers of components for which a table has scores."""
+    has_score = np.isfinite(table["mean_test_score"])
+    return np.unique(table[f"param_{prefix}n_components"][has_score].astype(int))

@@ -122,7 +122,8 @@ def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> GridSelec
     return _simplest(grid, pooled_means(grid) - penalties)
 
 
-RULES: dict[str, Callable[[GridScores], GridSelection]] = {
+SelectionRule = Callable[[GridScores], GridSelection]
+RULES: dict[str, SelectionRule] = {
     "robust": select_robust,
     "minimum": select_minimum,
     "pooled": select_pooled,

@@ -274,6 +274,44 @@ def gather_by_class(
     )
 
 
+def gather_rows(X: Any, y: Any, choose: Callable[[int], Ints]) -> tuple[Any, Labels]:
+    """Bring some rows of Dask collections to this machine.
+
+    Parameters
+    ----------
+    X : Dask array or dataframe of shape (n_samples, n_features)
+        Samples.
+    y : array-like of shape (n_samples,), or the name of a column of X
+        Class labels.
+    choose : callable
+        ``choose(n_samples)`` returns the numbers of the rows, in increasing order. So the choice
+        does not depend on the blocks.
+
+    Returns
+    -------
+    X : ndarray or DataFrame of shape (n_rows, n_features)
+        Rows.
+    y : ndarray of shape (n_rows,)
+        Their labels.
+    """
+    blocks = labelled_blocks(X, y)
+    ends = np.cumsum(_compute([delayed(len)(labels) for labels in blocks.y]))
+    rows = choose(int(ends[-1]))
+    parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
+    starts = [0, *ends[:-1]]
+    drawn = [
+        delayed(_take_rows)(X, y, part - start)
+        for X, y, part, start in zip(blocks.X, blocks.y, parts, starts, strict=True)
+        if part.size
+    ]
+    samples, labels = zip(*_compute(drawn), strict=True)
+    return blocks.kind.with_names(np.concatenate(samples)), np.concatenate(labels)
+
+
+def _take_rows(X: Floats, y: Labels, rows: Ints) -> tuple[Floats, Labels]:
+    return X[rows], np.asarray(y)[rows]
+
+
 def _compute(tasks: Any) -> Any:
     """Compute delayed tasks on the cluster and return their results."""
     client = current_client()

@@ -129,6 +129,10 @@ def _split_node(
         # Seeds: the two samples that are farthest apart. argmax finds the lowest indices at a tie.
         seeds = divmod(int(lengths.argmax()), len(lengths))
         if lengths[seeds] > 0.0:
+            # Equal R^p N_p are decided for the left seed. It is the one nearer to the patch, so
+            # that the order of the samples decides nothing. (The paper leaves both open.)
+            to_first, to_second = lengths[list(seeds)].sum(axis=1)
+            seeds = seeds[::-1] if to_second < to_first else seeds
             is_neighbor = _block(distances.is_neighbor, members)
             is_right = _grow_sides(ClassDistances(is_neighbor, lengths, tortuosity), seeds)
             left, right = members[~is_right], members[is_right]

@@ -3,7 +3,7 @@
 ``plot_embedding``, ``plot_curve``, ``plot_partition`` and ``plot_components`` return a figure.
 The ``Display`` classes follow scikit-learn's: the constructor and ``from_estimator`` hold the data,
 ``plot`` draws them, and ``figure_`` and ``ax_`` are available afterwards. The report page draws
-two of the displays with plotly.
+two of the displays with its own scripts.
 
 Without ``ax`` a new figure is made that pyplot does not manage: a notebook shows it as the value of
 a cell, ``figure.savefig`` writes it, and no figure stays open. For ``pyplot.show`` pass axes of
@@ -20,6 +20,7 @@ from mpda.plotting.curve_plot import CurveDisplay, plot_curve
 from mpda.plotting.eigenvalue_plot import EigenvalueDisplay
 from mpda.plotting.embedding_plot import EmbeddingDisplay, plot_embedding
 from mpda.plotting.partition_plot import PartitionDisplay, plot_partition
+from mpda.plotting.rank_plot import RankDisplay
 
 __all__ = [
     "ComponentsDisplay",
@@ -29,6 +30,7 @@ __all__ = [
     "EmbeddingDisplay",
     "ErrorCurve",
     "PartitionDisplay",
+    "RankDisplay",
     "plot_components",
     "plot_curve",
     "plot_embedding",

@@ -80,7 +80,7 @@ class EigenvalueDisplay(Display):
         """
         axis = get_axes(ax, width=6.0, height=3.2)
         values = self.eigenvalues
-        axis.bar(range(len(values)), values, color=COLORS[0], width=0.7)
+        axis.bar(range(1, len(values) + 1), values, color=COLORS[0], width=0.7)
         # Eigenvalues of rounding size may be negative, which a logarithm does not allow.
         if values.min() > 0.0 and values.max() > _LOG_RATIO * values.min():
             axis.set_yscale("log")

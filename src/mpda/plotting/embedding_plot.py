@@ -1,7 +1,7 @@
 """Scatter plot of classes in one, two or three components.
 
 `EmbeddingDisplay` holds mapped samples and their classes. `EmbeddingDisplay.plot` draws them with
-matplotlib; `mpda.report.charts` draws the same display with plotly.
+matplotlib; the report page draws the same samples with its own script.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ class EmbeddingDisplay(Display):
     >>> X, y = load_iris(return_X_y=True)
     >>> display = EmbeddingDisplay.from_estimator(MPDA(n_components=2).fit(X, y), X, y)
     >>> display.ax_.get_xlabel()
-    'mpda0'
+    'MPDA 1'
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class EmbeddingDisplay(Display):
         fitted_estimator.check_shape("codes", self.codes, (len(self.points),))
         if self.codes.size and not 0 <= self.codes.min() <= self.codes.max() < len(self.labels):
             raise ValueError(f"codes must be indices of the {len(self.labels)} labels.")
-        # A report names up to three components, also for a plot of two.
+        # A report may name more components than the plot has.
         names = list(component_names or [])
-        self.component_names = names + [f"component {i}" for i in range(len(names), width)]
+        self.component_names = names + [f"component {i + 1}" for i in range(len(names), width)]
 
     @classmethod
     def from_estimator(

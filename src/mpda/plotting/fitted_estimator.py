@@ -103,11 +103,11 @@ def steps_before(estimator: Any, step: Any) -> list[Any]:
 
 
 def get_component_names(estimator: Any, n: int) -> list[str]:
-    """Return the names of the components.
+    """Return the names of the components, by method and counted from 1.
 
     Parameters
     ----------
-    estimator : fitted estimator, pipeline or None
+    estimator : fitted estimator, search, pipeline or None
         Its ``get_feature_names_out`` is asked.
     n : int
         Number of components.
@@ -115,13 +115,18 @@ def get_component_names(estimator: Any, n: int) -> list[str]:
     Returns
     -------
     list of str
-        "component 0" and so on where the estimator has no names.
+        "MPDA 1" and so on for scikit-learn's names of components ("mpda0"), other names as they
+        are, and "component 1" and so on where the estimator has no names.
     """
+    transformer = _best(_without_classifier(estimator))
     try:
-        names = [str(name) for name in _without_classifier(estimator).get_feature_names_out()]
+        names = [str(name) for name in transformer.get_feature_names_out()]
     except (AttributeError, ValueError):  # no such method, or a step needs names of features
         names = []
-    return names if len(names) == n else [f"component {i}" for i in range(n)]
+    method = type((_pipeline_steps(transformer) or [transformer])[-1]).__name__
+    if names == [f"{method.lower()}{i}" for i in range(n)]:
+        return [f"{method} {i + 1}" for i in range(n)]
+    return names if len(names) == n else [f"component {i + 1}" for i in range(n)]
 
 
 def get_feature_names(estimator: Any, step: Any, n: int) -> Sequence[str] | None:

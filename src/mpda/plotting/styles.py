@@ -7,9 +7,18 @@ class or method looks alike in all of them. Names from the data are made safe fo
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# Okabe and Ito's colours without yellow, which vanishes on white; black and grey replace it.
-COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000", "#999999")
-# The numbers of markers (11) and colours (8) are coprime: 88 pairs before one repeats.
+# Okabe and Ito's colours without yellow, which vanishes on white; black and grey replace it. Wine
+# and olive of Tol's palette make them ten, so that ten classes have ten colours.
+COLORS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9"),
+    *("#E69F00", "#000000", "#999999", "#882255", "#999933"),
+)
+# The same hues for dark ground, lighter: each has a contrast of at least 4.5 to the dark page.
+DARK_COLORS = (
+    *("#3F9BE6", "#FF7F3F", "#1FC794", "#EBA3CB", "#A6DBFF"),
+    *("#FFC03A", "#F7F7F7", "#B3B3B3", "#D9609C", "#CFCF60"),
+)
+# The numbers of markers (11) and colours (10) are coprime: 110 pairs before one repeats.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "*")
 LINES = ("-", "--", "-.", ":")
 # Entries of a legend: 20 lines of 8 points fill the height of a figure.
@@ -46,10 +55,10 @@ def make_styles(n: int) -> list[Style]:
     Returns
     -------
     list of Style
-        The first 88 differ in the pair of colour and marker, the first 32 in colour and line.
+        The first ten differ in colour and in marker, the first 110 in the pair of both, and the
+        first 40 in colour and line.
     """
-    # Four line styles divide eight colours. Without the shift by i // 8 the pairs would repeat
-    # after eight items.
+    # Without the shift by i // 10 the pairs of ten colours and four lines would repeat after 20.
     return [
         Style(
             COLORS[i % len(COLORS)],

@@ -2,8 +2,8 @@
 
 Results are collected into a dictionary of JSON types (`mpda.report.collect`), which can be saved as
 ``results.json``, and rendered from it. The entries "format", "version" and "provenance" are
-required; sections that are missing are not shown. plotly and matplotlib are imported only when a
-page or figure is made.
+required; sections that are missing are not shown. matplotlib is imported only when a page or figure
+is made.
 """
 
 from mpda.report.page import render, write_figures, write_page

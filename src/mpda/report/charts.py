@@ -1,109 +1,96 @@
-"""Plotly charts: classes in the components, and error against the number of components.
+"""Data of the interactive charts: classes in the components, error curves, patches.
 
-A chart is a dictionary that the script of the page passes to plotly. Colours are names that the
-script replaces by those of the theme: "@0" to "@7" are the colours of classes, "@ink", "@soft",
-"@grid" and "@paper" those of text and lines; "@0/0.2" is transparent.
+A chart is a dictionary of JSON types, which the scripts of the page (``assets``) draw. Classes,
+curves and patches have a number; the scripts derive their colour and mark from it in the order of
+`mpda.plotting.styles`, so that page and paper look alike.
+
+The scripts are written for this page. plotly.js would add 4.8 MB to each page, or 1.1 to 1.8 MB as
+a partial bundle, and has seven marks in three dimensions; bokeh would add 1.3 to 2.1 MB and has no
+three dimensions. These scripts have 0.05 MB.
 """
 
-from html import escape
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Bools
 from mpda.assessment import BASELINE, ErrorCurve
 from mpda.plotting import CurveDisplay, EmbeddingDisplay
-from mpda.plotting.styles import COLORS, LINES, MARKERS, Style, make_styles, shorten
+from mpda.plotting.styles import LINES, make_styles, shorten
 
 Chart = dict[str, Any]
-
-# Names of plotly for the markers and lines of matplotlib, so that page and paper look alike.
-_SYMBOL_NAMES = (
-    "circle square triangle-up diamond triangle-down cross x triangle-left triangle-right pentagon "
-    "star"
-)
-_SYMBOLS = dict(zip(MARKERS, _SYMBOL_NAMES.split(), strict=True))
-_DASHES = dict(zip(LINES, ("solid", "dash", "dashdot", "dot"), strict=True))
-# All symbols that plotly has in three dimensions. Seven and eight colours are coprime.
-_SYMBOLS_3D = ("circle", "square", "diamond", "cross", "x", "circle-open", "square-open")
-# Points above which WebGL draws them: SVG becomes slow at a few thousand elements.
-_MAX_SVG_POINTS = 3000
+# Characters of a label.
+_LABEL_LIMIT = 60
 
 
-def draw_embedding(display: EmbeddingDisplay, embedding: dict[str, Any]) -> Chart:
-    """Return the chart of an embedding in two or three dimensions.
+def describe_scatter(display: EmbeddingDisplay, embedding: dict[str, Any]) -> Chart:
+    """Return the data of the scatter plot.
 
     Parameters
     ----------
     display : EmbeddingDisplay
-        Points and classes.
+        The first components; a single one gets a random second coordinate.
     embedding : dict
-        Section of the results. "rows" are row numbers in the file, for the hover text. "wrong" are
-        the samples that 1-NN misclassifies, which are drawn on top with a thick rim.
+        Section of the results. "rows" are row numbers in the file. "wrong" are the samples that
+        1-NN misclassifies. "predicted" and "hover" are shown for single samples.
 
     Returns
     -------
     dict
-        Chart.
+        One list of coordinates for each component, and one entry for each sample in all others.
     """
-    points = display.coordinates()
-    n, in_space = len(points), points.shape[1] == 3
-    row_numbers = np.asarray(embedding.get("rows") or range(n))
-    errors = np.asarray(embedding.get("wrong") or [False] * n, dtype=bool)
-    hover = "<b>%{meta[0]}</b><br>row %{customdata[0]}"
-    hover += "<br>1-NN gets it %{customdata[1]}" if embedding.get("wrong") else ""
-    # Diameter in pixels: 9 up to 100 points, two less for every factor of ten.
-    size = float(np.clip(9.0 - np.log10(max(n, 100) / 100.0) * 2.0, 4.5, 9.0))
-    verdicts, traces = np.where(errors, "wrong", "right").tolist(), []
-    for code, label in enumerate(display.labels):
-        members = np.flatnonzero(display.codes == code)
-        members = members[np.argsort(errors[members], kind="stable")]  # errors last, on top
-        columns = zip("xyz", points[members].T, strict=False)
-        trace = {
-            "type": "scatter3d" if in_space else "scattergl" if n > _MAX_SVG_POINTS else "scatter",
-            "mode": "markers",
-            "name": f"{_plotly_text(label, 28)} ({members.size})",
-            "meta": [_plotly_text(label)],
-            "customdata": [[int(row_numbers[i]), verdicts[i]] for i in members],
-            "hovertemplate": f"{hover}<extra></extra>",
-            "marker": _make_marker(code, size, errors[members], in_space=in_space),
-            **{letter: _round_values(values) for letter, values in columns},
-        }
-        traces.append(trace)
-    layout: Chart = {"legend": {"itemsizing": "constant"}, "hovermode": "closest"}
-    if in_space:
-        layout["legend"]["y"] = 0.92  # below the toolbar
-        layout["scene"] = {"camera": {"eye": {"x": 1.35, "y": 1.35, "z": 0.9}}}
-        bare = {"showticklabels": False, "backgroundcolor": "@paper", "showspikes": False}
-        bare |= {"gridcolor": "@grid", "zerolinecolor": "@grid"}
-        for letter, name in zip("xyz", display.component_names, strict=True):
-            layout["scene"][f"{letter}axis"] = {"title": {"text": _plotly_text(name)}, **bare}
-    else:
-        names = [*display.component_names, ""]
-        layout["xaxis"] = _make_axis(names[0], showticklabels=False)
-        layout["yaxis"] = _make_axis(names[1], showticklabels=False)
-    return {"data": traces, "layout": layout, "height": 560}
+    points = np.asarray(embedding["points"], dtype=np.float64)
+    n, n_axes = points.shape
+    names = list(embedding.get("component_names") or display.component_names)[:n_axes]
+    names += [f"component {i + 1}" for i in range(len(names), n_axes)]
+    if n_axes == 1:
+        points, names = display.coordinates(), [*names, ""]
+    chart: Chart = {
+        "names": names,
+        "columns": [_round_values(column) for column in points.T],
+        "codes": display.codes.tolist(),
+        "labels": [shorten(label, _LABEL_LIMIT) for label in display.labels],
+        "rows": _check_length("rows", embedding.get("rows") or list(range(1, n + 1)), n),
+    }
+    if embedding.get("wrong"):
+        chart["wrong"] = [int(bool(wrong)) for wrong in embedding["wrong"]]
+        _check_length("wrong", chart["wrong"], n)
+    if predicted := embedding.get("predicted"):
+        labels = [shorten(str(label), _LABEL_LIMIT) for label in predicted["labels"]]
+        codes = _check_length("predicted", predicted["codes"], n)
+        chart["predicted"] = {"labels": labels, "codes": codes}
+    if hover := embedding.get("hover"):
+        chart["hover"] = _describe_hover(hover, n)
+    return chart
 
 
-def _make_marker(code: int, size: float, wrong: Bools, *, in_space: bool) -> Chart:
-    """Return the markers of a class; ``wrong``, shape (n_members,), get a thick rim."""
-    color = f"@{code % len(COLORS)}"
-    if in_space:  # rims have the same width for all points there
-        symbol = _SYMBOLS_3D[code % len(_SYMBOLS_3D)]
-        return {"color": color, "symbol": symbol, "size": 0.55 * size, "opacity": 0.9}
-    rim: dict[str, Any] = {"color": "@paper", "width": 0.5}
-    sizes: float | list[float] = size
-    # One value for all points where it is enough, which keeps the page small.
-    if wrong.any():
-        rim = {"color": np.where(wrong, "@ink", "@paper").tolist()}
-        rim["width"] = np.where(wrong, 1.8, 0.5).tolist()
-        sizes = np.where(wrong, 1.35 * size, size).round(1).tolist()
-    symbol = _SYMBOLS[MARKERS[code % len(MARKERS)]]
-    return {"color": color, "symbol": symbol, "size": sizes, "opacity": 0.88, "line": rim}
+def _describe_hover(hover: dict[str, Any], n: int) -> Chart:
+    """Return texts, features and images of n samples."""
+    chart: Chart = {}
+    if text := hover.get("text"):
+        values = _check_length("text", [str(value) for value in text["values"]], n)
+        chart["text"] = {"name": shorten(str(text["name"]), _LABEL_LIMIT), "values": values}
+    if features := hover.get("features"):
+        chart["features"] = [
+            {
+                "name": shorten(str(feature["name"]), _LABEL_LIMIT),
+                "values": _check_length("features", _round_values(feature["values"], 4), n),
+            }
+            for feature in features
+        ]
+    if hover.get("images"):
+        chart["images"] = hover["images"]
+    return chart
 
 
-def draw_curves(display: CurveDisplay) -> Chart:
-    """Return the chart of error curves, with level lines for methods without components.
+def _check_length(name: str, values: list[Any], n: int) -> list[Any]:
+    if len(values) != n:
+        raise ValueError(f"{name} must have {n} entries, one for each sample, got {len(values)}")
+    return values
+
+
+def describe_curves(display: CurveDisplay) -> Chart:
+    """Return the data of error curves; methods without components are level lines.
 
     Parameters
     ----------
@@ -115,71 +102,61 @@ def draw_curves(display: CurveDisplay) -> Chart:
     dict
         Chart.
     """
+    styles = make_styles(len(display.curves))
+    curves = [
+        {**_describe_curve(curve), "style": i, "dash": LINES.index(style.line)}
+        for i, (curve, style) in enumerate(zip(display.curves, styles, strict=True))
+    ]
     longest = max(curve.dimensions.max(initial=1.0) for curve in display.curves)
-    styles, traces = make_styles(len(display.curves)), []
-    for i, (curve, style) in enumerate(zip(display.curves, styles, strict=True)):
-        if curve.dimensions.size:
-            traces += _draw_curve(curve, style, f"@{i % len(COLORS)}")
-        else:
-            traces.append(_draw_level(curve, longest))
-    # Numbers of components are whole. Left alone, plotly labels 0.5 and 1.5 on a short axis.
-    ticks = {"dtick": 1} if longest <= 15 else {}
-    layout = {
-        "xaxis": _make_axis("number of components", rangemode="tozero", **ticks),
-        "yaxis": _make_axis(f"{display.measure} in %", range=[0.0, display.upper_limit()]),
-        "hovermode": "x unified",
-    }
-    return {"data": traces, "layout": layout, "height": 440}
+    chart = {"measure": f"{display.measure} in %", "upper": float(f"{display.upper_limit():.5g}")}
+    return {**chart, "longest": float(longest), "curves": curves}
 
 
-def _draw_curve(curve: ErrorCurve, style: Style, color: str) -> list[Chart]:
-    """Return the traces of the band, the line and the ring of a curve."""
-    # A group: a click on the line in the legend hides its band and ring as well.
-    name, n = _plotly_text(curve.name), curve.dimensions.size
-    base: Chart = {"type": "scatter", "legendgroup": name, "x": curve.dimensions.tolist()}
-    silent = {"showlegend": False, "hoverinfo": "skip"}
-    traces, intervals = [], [""] * n
+def _describe_curve(curve: ErrorCurve) -> Chart:
+    name = shorten(curve.name, _LABEL_LIMIT)
+    if not curve.dimensions.size:
+        name = f"{name}, all features" if curve.name == BASELINE else name
+        return {"name": name, "level": True, "x": [], "y": _round_values(curve.error[:1], 4)}
+    chart = {"name": name, "x": curve.dimensions.tolist(), "y": _round_values(curve.error, 4)}
     if curve.low is not None and curve.high is not None:
-        # Two invisible edges; plotly fills from a trace to the one before it ("tonexty").
-        edge = {**base, **silent, "mode": "lines", "line": {"width": 0, "color": color}}
-        fill = {"fill": "tonexty", "fillcolor": f"{color}/0.14"}
-        traces.append({**edge, "y": _round_values(curve.low, 4)})
-        traces.append({**edge, "y": _round_values(curve.high, 4), **fill})
-        ends = zip(curve.low, curve.high, strict=True)
-        intervals = [f" ({a:.1f} to {b:.1f})" if np.isfinite(a + b) else "" for a, b in ends]
-    line = {
-        "mode": "lines+markers" if n <= 40 else "lines",
-        "name": name,
-        "y": _round_values(curve.error, 4),
-        "customdata": intervals,
-        "line": {"color": color, "width": 2.2, "dash": _DASHES[style.line]},
-        "marker": {"color": color, "size": 6 if n <= 20 else 4, "symbol": _SYMBOLS[style.marker]},
-        "meta": [name],
-        "hovertemplate": "%{meta[0]}: %{y:.2f} %%{customdata}<extra></extra>",
-    }
-    traces.append({**base, **line})
+        chart |= {"low": _round_values(curve.low, 4), "high": _round_values(curve.high, 4)}
     if (point := curve.selected_point()) is not None:
-        ring = {"size": 14, "color": color, "line": {"color": "@ink", "width": 2}}
-        position = {"x": [point[0]], "y": _round_values(point[1], 4)}
-        traces.append({**base, **silent, **position, "mode": "markers", "marker": ring})
-    return traces
+        chart["selected"] = _round_values(point, 4)
+    return chart
 
 
-def _draw_level(curve: ErrorCurve, longest: float) -> Chart:
-    """Return a horizontal line as long as the longest curve."""
-    name, dash = _plotly_text(curve.name), "dot"
-    if curve.name == BASELINE:
-        name, dash = f"{name}, all features", "longdash"
-    return {
-        **{"type": "scatter", "mode": "lines", "name": name, "hoverinfo": "skip"},
-        **{"x": [0, float(longest)], "y": _round_values([curve.error[0]] * 2, 4)},
-        "line": {"color": "@soft", "width": 1.6, "dash": dash},
-    }
+def describe_patches(
+    pictures: Sequence[dict[str, Any]], classes: Sequence[dict[str, Any]]
+) -> list[Chart]:
+    """Return the data of the pictures of patches, one for each class.
 
+    Parameters
+    ----------
+    pictures : sequence of dict
+        "pictures" of the section "partition".
+    classes : sequence of dict
+        "classes" of the section "partition", for the linearities.
 
-def _plotly_text(text: object, limit: int = 60) -> str:
-    """Return text from the data for plotly, which interprets tags and entities."""
-    return escape(shorten(str(text), limit), quote=False)
+    Returns
+    -------
+    list of dict
+        Charts.
+    """
+    linearities = {entry["label"]: entry.get("linearity") or [] for entry in classes}
+    return [
+        {
+            "label": shorten(picture["label"], _LABEL_LIMIT),
+            "points": [_round_values(point, 4) for point in picture["points"]],
+            "patches": _check_length("patches", picture["patches"], len(picture["points"])),
+            "lines": [[_round_values(end, 4) for end in line] for line in picture["lines"]],
+            "n_patches": picture.get("n_patches") or len(picture["lines"]),
+            "linearity": [
+                None if value is None else float(f"{value:.4g}")
+                for value in linearities.get(picture["label"], [])[: len(picture["lines"])]
+            ],
+        }
+        for picture in pictures
+    ]
 
 
 def _round_values(values: Any, digits: int = 5) -> list[float | None]:
@@ -189,10 +166,3 @@ def _round_values(values: Any, digits: int = 5) -> list[float | None]:
     """
     flat = np.asarray(values, dtype=np.float64).ravel().tolist()
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in flat]
-
-
-def _make_axis(title: str, **options: Any) -> Chart:
-    """Return the layout of an axis with the colours of the theme."""
-    colors = dict.fromkeys(("gridcolor", "zerolinecolor", "linecolor"), "@grid")
-    heading = {"text": _plotly_text(title), "standoff": 8}
-    return {"title": heading, "automargin": True, **colors, **options}

@@ -1,7 +1,7 @@
 """Collect the sections of a report as dictionaries of plain values.
 
 Each function returns one section of the results dictionary that `mpda.report.render` draws.
-`collect_results` joins them, and `summarize_errors` says in sentences what they mean.
+`collect_results` joins them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ import numpy as np
 from mpda import assessment
 from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
-from mpda.assessment import BASELINE, ErrorEstimate
+from mpda.assessment import BASELINE, name_deciding_test
 from mpda.io.affine_maps import affine_map
-from mpda.plotting.partition_plot import compute_principal_axes
+from mpda.plotting.component_plot import correlate_features
+from mpda.plotting.partition_plot import compute_principal_axes, compute_tangent_lines
+from mpda.report.hover import collect_hover
 from mpda.report.results_file import FORMAT, VERSION
 
 if TYPE_CHECKING:
@@ -25,9 +27,10 @@ if TYPE_CHECKING:
 
 Results = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
-# Limits that keep a page below 7 MB: samples in a scatter plot, features and components with
-# weights, and classes in a table.
+# Limits that keep a page below 4 MB: samples and components in a scatter plot, samples in all
+# pictures of patches, features and components with correlations, classes of a confusion matrix.
 _MAX_POINTS = 10_000
+_MAX_AXES = 6
 _MAX_FEATURES = 2_000
 _MAX_COMPONENTS = 60
 _MAX_CLASSES = 100
@@ -113,7 +116,7 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
         entries, lines = [], []
         for name, estimate in methods.items():
             # Student's intervals do not know that an error is between 0 and 100 %.
-            low, high = np.clip(estimate.interval, 0.0, 100.0).tolist()
+            low, high = np.clip(estimate.sample_interval or estimate.interval, 0.0, 100.0).tolist()
             entry = {
                 "method": name,
                 "error": estimate.mean,
@@ -134,46 +137,68 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
             mean = {"selected": entry["components"], "selected_error": estimate.mean}
             lines.append({"method": name, **curve, **mean})
         problems.append({"name": titles.get(problem, problem), "rows": entries, "curves": lines})
-    return {"how": how, "problems": problems}
+    test = name_deciding_test(estimates.values())
+    return {"how": how, "test": test, "problems": problems}
 
 
-def collect_model(model: Any, table: Table, image_shape: tuple[int, int] | None = None) -> Results:
-    """Describe a fitted pipeline: its steps, eigenvalues and weights of features.
+def collect_model(
+    model: Any, table: Table, method: str, image_shape: tuple[int, int] | None = None
+) -> Results:
+    """Describe a fitted pipeline: its steps, eigenvalues, and correlations with features.
 
     Parameters
     ----------
     model : Pipeline
         Fitted pipeline. A step named "neighbors" is left out.
     table : Table
-        Samples. Weights are for changes of a feature by its standard deviation.
+        Samples, for the correlations of their features with the components.
+    method : str
+        Name of the method.
     image_shape : tuple of two int, default=None
         Rows and columns, where features are pixels.
 
     Returns
     -------
     dict
-        Section "model". With many features only those of largest weight are included.
+        Section "model". With many features only those of largest correlation are included.
     """
     steps = [step for name, step in model.steps if name != "neighbors"]
-    # The map of all steps together has weights for the features of the user's table, also behind a
-    # PCA. The factor makes features of different units comparable.
+    # The map of all steps together is one of the features of the user's table, also behind a PCA.
     matrix = affine_map(model).matrix
-    weights = matrix[:_MAX_COMPONENTS] * table.X.std(axis=0, dtype=np.float64)
-    order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
+    correlations = correlate_features(table.X, table.X @ matrix[:_MAX_COMPONENTS].T)
+    order = np.argsort(-np.abs(correlations).max(axis=0), kind="stable")
     columns = np.sort(order[:_MAX_FEATURES])  # in the order of the table again
     features = table.features or tuple(f"feature {i}" for i in range(table.X.shape[1]))
     eigenvalues = getattr(steps[-1], "eigenvalues_", None)
     return {
-        "method": type(steps[-1]).__name__,
+        "method": method,
         "n_components": len(matrix),
         "steps": [{"name": type(s).__name__, "parameters": _parameters(s)} for s in steps],
         "eigenvalues": None if eigenvalues is None else np.asarray(eigenvalues, float).tolist(),
-        "component_names": steps[-1].get_feature_names_out().tolist()[:_MAX_COMPONENTS],
+        "component_names": name_components(method, len(correlations)),
         "features": [features[i] for i in columns],
-        "weights": weights[:, columns].tolist(),
+        "correlations": correlations[:, columns].tolist(),
         # An image cannot be drawn from a selection of its pixels.
         "image_shape": list(image_shape) if image_shape and len(columns) == len(features) else None,
     }
+
+
+def name_components(method: str, n: int) -> list[str]:
+    """Return the names of components on the page.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    n : int
+        Number of components.
+
+    Returns
+    -------
+    list of str
+        Such as "MPDA 1", counted from 1.
+    """
+    return [f"{method} {i + 1}" for i in range(n)]
 
 
 def _parameters(step: Any) -> Results:
@@ -187,9 +212,16 @@ def _parameters(step: Any) -> Results:
 
 
 def collect_embedding(
-    Z: Array, table: Table, names: Sequence[str], how: str, predicted: Labels | None = None
+    Z: Array,
+    table: Table,
+    method: str,
+    how: str,
+    predicted: Labels | None = None,
+    *,
+    text: str | None = None,
+    image_shape: tuple[int, int] | None = None,
 ) -> Results:
-    """Collect the samples in their first three components.
+    """Collect the samples in their first six components.
 
     Parameters
     ----------
@@ -197,12 +229,16 @@ def collect_embedding(
         Mapped samples.
     table : Table
         Labels and row numbers of the samples.
-    names : sequence of str
-        Names of the components.
+    method : str
+        Name of the method, for the names of the components.
     how : str
         Description of the samples and the map.
     predicted : array of shape (n_samples,), default=None
         Predicted labels.
+    text : str, default=None
+        Column of the table that is shown for a sample.
+    image_shape : tuple of two int, default=None
+        Rows and columns, where features are pixels; samples are then shown as images.
 
     Returns
     -------
@@ -211,16 +247,23 @@ def collect_embedding(
     """
     labels, codes = np.unique(table.labels, return_inverse=True)
     drawn = _draw_stratified(codes, _MAX_POINTS)
-    return {
+    Z = np.asarray(Z, dtype=np.float64)[:, :_MAX_AXES]
+    section = {
         "how": how,
         "n_all": len(codes),
-        "component_names": list(names)[:3],
-        "points": np.asarray(Z, dtype=float)[drawn, :3].tolist(),
+        "component_names": name_components(method, Z.shape[1]),
+        "points": Z[drawn].tolist(),
         "codes": codes[drawn].tolist(),
         "labels": labels.astype(str).tolist(),
         "rows": table.rows[drawn].tolist(),
-        "wrong": None if predicted is None else (predicted != table.labels)[drawn].tolist(),
+        "hover": collect_hover(table, drawn, correlate_features(table.X, Z), text, image_shape),
     }
+    if predicted is not None:
+        classes, numbers = np.unique(predicted[drawn], return_inverse=True)
+        section["wrong"] = (predicted != table.labels)[drawn].tolist()
+        names = classes.astype(str).tolist()
+        section["predicted"] = {"labels": names, "codes": numbers.tolist()}
+    return section
 
 
 def _draw_stratified(codes: Ints, limit: int) -> Ints:
@@ -233,12 +276,12 @@ def _draw_stratified(codes: Ints, limit: int) -> Ints:
     order = np.random.default_rng(0).permutation(n)
     by_class = order[np.argsort(codes[order], kind="stable")]
     firsts = np.unique(codes[by_class], return_index=True)[1]
-    evenly = np.linspace(0, n - 1, limit).astype(np.intp)[: limit - firsts.size]
+    evenly = np.linspace(0, n - 1, max(limit - firsts.size, 0)).astype(np.intp)
     return np.sort(by_class[np.union1d(evenly, firsts)])
 
 
 def collect_partition(points: Array, y: Labels, patches: Ints, linearity: Floats) -> Results:
-    """Describe the patches of each class, and collect the class with most patches for a plot.
+    """Describe the patches of each class, and collect a picture of each class.
 
     Parameters
     ----------
@@ -254,25 +297,58 @@ def collect_partition(points: Array, y: Labels, patches: Ints, linearity: Floats
     Returns
     -------
     dict
-        Section "partition".
+        Section "partition". Pictures of many samples have some of the patches only; the class
+        with most patches is the first one.
     """
-    classes = []
-    labels = np.unique(y)[:_MAX_CLASSES]
+    classes, pictures = [], []
+    labels = np.unique(y)
     for label in labels:
         numbers, sizes = np.unique(patches[y == label], return_counts=True)
         entry = {"label": str(label), "patches": len(numbers), "sizes": sizes.tolist()}
         classes.append({**entry, "linearity": linearity[numbers].tolist()})
-    largest = labels[int(np.argmax([entry["patches"] for entry in classes]))]
-    members = np.flatnonzero(y == largest)[:_MAX_POINTS]
-    samples = np.asarray(points, dtype=float)[members]
-    plane = (samples - samples.mean(axis=0)) @ compute_principal_axes(samples).T
-    example = {
-        "label": str(largest),
-        "points": plane.tolist(),
-        "patches": np.unique(patches[members], return_inverse=True)[1].tolist(),
-        "how": "first two principal components of the class",
+    limit = _MAX_POINTS // labels.size
+    for label, entry in zip(labels, classes, strict=True):
+        members = np.flatnonzero(y == label)
+        numbers = np.unique(patches[members], return_inverse=True)[1]
+        pictures.append(_draw_patches(points[members], numbers, limit) | {"label": entry["label"]})
+    # Sorting is stable, so classes with equally many patches keep their order.
+    pictures.sort(key=lambda picture: -picture["n_patches"])
+    return {"classes": classes, "pictures": pictures}
+
+
+def _draw_patches(points: Array, patches: Ints, limit: int) -> Results:
+    """Return the patches of a class in its first two principal components.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_features)
+        Samples of the class.
+    patches : array of int of shape (n_samples,)
+        Patch of each sample, from 0.
+    limit : int
+        Number of samples up to which further patches are included.
+
+    Returns
+    -------
+    dict
+        Points, patches, and tangent lines of the patches.
+    """
+    samples = np.asarray(points, dtype=np.float64)
+    mean, axes = samples.mean(axis=0), compute_principal_axes(samples)
+    n_patches = int(patches.max()) + 1
+    sums = np.cumsum(np.bincount(patches))
+    n_shown = max(int(np.searchsorted(sums, limit, side="right")), 1)
+    shown = patches < n_shown
+    samples, patches = samples[shown], patches[shown]
+    # Tangents are taken before the projection: a direction that is principal in the space of the
+    # partition need not be principal in the plane of the picture.
+    lines = (compute_tangent_lines(samples, patches) - mean) @ axes.T
+    return {
+        "points": ((samples - mean) @ axes.T).tolist(),
+        "patches": patches.tolist(),
+        "lines": lines.tolist(),
+        "n_patches": n_patches,
     }
-    return {"classes": classes, "example": example}
 
 
 def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
@@ -297,58 +373,3 @@ def collect_confusion(y: Labels, predicted: Labels, how: str) -> Results | None:
         return None
     counts = confusion_matrix(y, predicted, labels=labels)
     return {"how": how, "labels": labels.astype(str).tolist(), "counts": counts.tolist()}
-
-
-def summarize_errors(
-    rows: Rows, method: str, n_features: int, n_components: int | None = None
-) -> list[str]:
-    """Say in sentences how good a method is, and what to do next.
-
-    Parameters
-    ----------
-    rows : sequence of FoldResult
-        Results of the method, 1-NN and LDA on one problem.
-    method : str
-        Name of the method.
-    n_features : int
-        Number of features.
-    n_components : int or None, default=None
-        Number of components of the model that is kept. None if no model is kept.
-
-    Returns
-    -------
-    list of str
-        Sentences.
-    """
-    estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
-    estimate, sentences, verdicts = estimates[method], [], []
-    mean = f"{estimate.dimensions.mean():.1f}".removesuffix(".0")
-    if n_components is not None:
-        size = f"{n_components} component{'' if n_components == 1 else 's'}"
-        sentences.append(f"{method} maps {n_features} features to {size}.")
-    sentences.append(
-        f"Error on samples left out of the fit: {estimate}. This is the share of samples whose "
-        f"nearest neighbour has another class, with {mean} components on average."
-    )
-    for other, name in ((BASELINE, f"1-NN on all {n_features} features"), ("LDA", "LDA")):
-        if other in estimates and other != method:
-            verdicts.append(_compare(estimate, estimates[other]))
-            sentences.append(f"{name} has an error of {estimates[other]}: {verdicts[-1]}.")
-    # One reference that is significantly better is enough to advise against the method as it is.
-    # With ties only, the gain is that a sample has fewer numbers.
-    advice = f"Next: {method} is worth using here; measure it on new samples with mpda evaluate."
-    if any(verdict.endswith("lower") for verdict in verdicts):
-        advice = f"Next: tune {method} with --search, or try other methods with mpda compare."
-    elif verdicts and not any(verdict.endswith("higher") for verdict in verdicts):
-        advice = f"Next: choose {method} if you need fewer numbers per sample, or try --search."
-    return [*sentences, advice]
-
-
-def _compare(estimate: ErrorEstimate, other: ErrorEstimate) -> str:
-    """Say how the other error lies relative to that of the method."""
-    gap = other.mean - estimate.mean
-    if abs(gap) < 0.005:  # equal with two decimals
-        return "the same"
-    if not assessment.differ_significantly(estimate, other):
-        return "not significantly different (paired t-test, 5 %)"
-    return f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"

@@ -1,7 +1,8 @@
 """Displays of the results, and their figures as SVG or PNG.
 
-`make_displays` turns results into the displays of `mpda.plotting`. The page draws the embedding and
-the curves with plotly and the others with matplotlib; figures for papers are all from matplotlib.
+`make_displays` turns results into the displays of `mpda.plotting`. The page draws eigenvalues, the
+confusion matrix and images from them with matplotlib, and the other charts with scripts of its own;
+figures for papers are all from matplotlib.
 """
 
 from io import BytesIO
@@ -18,8 +19,8 @@ from mpda.plotting.styles import display_name
 
 # Methods that curves are compared with. They are drawn as level lines if they have no curve.
 _REFERENCES = (BASELINE, "LDA")
-# Components whose weights are drawn: three rows of bars or of images.
-_MAX_BAR_PANELS, _MAX_IMAGES = 6, 15
+# Components whose correlations are drawn: three rows of bars or of images.
+MAX_BAR_PANELS, _MAX_IMAGES = 6, 15
 # Entries that matplotlib would write into an SVG. The date would differ between equal figures.
 _SVG_METADATA = ("Date", "Creator", "Format", "Type")
 
@@ -42,7 +43,7 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
     if (embedding := results.get("embedding")) and embedding["points"]:
         points, names = _to_floats(embedding["points"]), embedding.get("component_names")
         for name, width in (("embedding", 2), ("embedding-3d", 3)):
-            if width == 2 or points.shape[1] == 3:
+            if width == 2 or points.shape[1] >= 3:
                 columns = points[:, :width], embedding["codes"], embedding["labels"]
                 displays[name] = plotting.EmbeddingDisplay(*columns, component_names=names)
     problems = results.get("comparison", {}).get("problems", [])
@@ -53,17 +54,18 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
             display.title = display_name(problem["name"]) if len(problems) > 1 else None
             displays[f"curve-{i + 1}" if len(problems) > 1 else "curve"] = display
     partition = results.get("partition", {})
-    if (example := partition.get("example")) and example["points"]:
-        displays["partition"] = _make_partition(example, partition["classes"])
+    if pictures := partition.get("pictures"):
+        displays["partition"] = _make_partition(pictures[0], partition["classes"])
     model = results.get("model", {})
-    if model.get("weights"):
-        limit = _MAX_IMAGES if model.get("image_shape") else _MAX_BAR_PANELS
-        # A weight that is not finite is null in the file. It is drawn as zero, without a bar.
+    if model.get("correlations"):
+        limit = _MAX_IMAGES if model.get("image_shape") else MAX_BAR_PANELS
+        # A value that is not finite is null in the file. It is drawn as zero, without a bar.
         displays["components"] = plotting.ComponentsDisplay(
-            np.nan_to_num(_to_floats(model["weights"][:limit])),
+            np.nan_to_num(_to_floats(model["correlations"][:limit])),
             feature_names=model.get("features"),
             component_names=(model.get("component_names") or [])[:limit] or None,
             image_shape=model.get("image_shape"),
+            measure="correlation",
         )
     if eigenvalues := [value for value in model.get("eigenvalues") or [] if value is not None]:
         displays["eigenvalues"] = plotting.EigenvalueDisplay(eigenvalues)
@@ -89,13 +91,14 @@ def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
     return curves + levels
 
 
-def _make_partition(example: dict[str, Any], classes: list[dict[str, Any]]) -> Display:
-    """Return the display of the example class, with its mean linearity in the title."""
+def _make_partition(picture: dict[str, Any], classes: list[dict[str, Any]]) -> Display:
+    """Return the display of the patches of a class, with their mean linearity in the title."""
     names = "first principal component", "second principal component"
-    display = plotting.PartitionDisplay(example["points"], example["patches"], axis_names=names)
-    lists = (entry["linearity"] for entry in classes if entry["label"] == example["label"])
+    points, patches, lines = (picture[key] for key in ("points", "patches", "lines"))
+    display = plotting.PartitionDisplay(points, patches, lines=lines, axis_names=names)
+    lists = (entry["linearity"] for entry in classes if entry["label"] == picture["label"])
     linearity = _to_floats(next(lists, []))
-    display.title = describe_partition(example["label"], len(display.lines), linearity)
+    display.title = describe_partition(picture["label"], len(display.lines), linearity)
     return display
 
 

@@ -1,4 +1,4 @@
-"""HTML tables of the page: methods, problems, curves, patches, parameters.
+"""HTML tables of the page: methods, problems, curves, patches, features, parameters, commands.
 
 All text from the data is escaped here. Values that were not measured are shown as a dash.
 """
@@ -11,16 +11,20 @@ from typing import Any
 from mpda.assessment.text_table import format_duration
 
 _MISSING = '<span class="none" title="not measured">&ndash;</span>'
+# Columns of a table that fit on a phone and on paper. Rows of wider ones become cards there.
+_MAX_PHONE_COLUMNS, _MAX_PAPER_COLUMNS = 6, 11
 Entry = dict[str, Any]
 
 
-def methods_table(problem: Entry) -> str:
+def methods_table(problem: Entry, *, tested: bool) -> str:
     """Return the table of the methods on one problem, one row for each method.
 
     Parameters
     ----------
     problem : dict
         Entry of "problems" of the section "comparison".
+    tested : bool
+        True if a test decided which methods are best or not significantly worse.
 
     Returns
     -------
@@ -40,18 +44,20 @@ def methods_table(problem: Entry) -> str:
             _cell(_format(row.get("components"), ".1f").removesuffix(".0")),
             _cell(format_duration(row.get("seconds")) or _MISSING),
         ]
-        head = escape(row["method"]) + _best_tag(row, rows)
+        head = escape(row["method"]) + _best_tag(row, rows, tested=tested)
         body.append(_row(head, cells, "best" if row.get("best") else ""))
     return _table(f"Error of each method on {problem['name']}", header, body, "methods")
 
 
-def problems_table(problems: Sequence[Entry]) -> str:
+def problems_table(problems: Sequence[Entry], *, tested: bool) -> str:
     """Return the table of errors with one row for each problem and one column for each method.
 
     Parameters
     ----------
     problems : sequence of dict
         Entries of the section "comparison".
+    tested : bool
+        True if a test decided which methods are best or not significantly worse.
 
     Returns
     -------
@@ -64,9 +70,9 @@ def problems_table(problems: Sequence[Entry]) -> str:
         by_method = {row["method"]: row for row in problem["rows"]}
         cells = []
         for row in (by_method.get(method, {"error": None}) for method in methods):
-            text = _format_error(row, unit="") + _best_tag(row, problem["rows"])
+            text = _format_error(row, unit="") + _best_tag(row, problem["rows"], tested=tested)
             cells.append(_cell(text, " best" if row.get("best") else ""))
-        body.append(_row(escape(problem["name"]), cells))
+        body.append(_row(escape(problem["name"]), cells, labels=methods))
     return _table("Error of each method on each problem in %", ["problem", *methods], body)
 
 
@@ -84,12 +90,12 @@ def curves_table(curves: Sequence[Entry]) -> str:
         HTML, one row for each number of components.
     """
     errors = [dict(zip(c["dimensions"], c["error"], strict=True)) for c in curves]
+    methods = [curve["method"] for curve in curves]
     body = [
-        _row(f"{r:g}", [_cell(_format(values.get(r), ".2f")) for values in errors])
+        _row(f"{r:g}", [_cell(_format(values.get(r), ".2f")) for values in errors], labels=methods)
         for r in sorted(set().union(*errors))
     ]
-    header = ["components", *(curve["method"] for curve in curves)]
-    return _table("Error in % by number of components", header, body)
+    return _table("Error in % by number of components", ["components", *methods], body)
 
 
 def patches_table(classes: Sequence[Entry]) -> str:
@@ -115,6 +121,61 @@ def patches_table(classes: Sequence[Entry]) -> str:
         body.append(_row(escape(entry["label"]), [_cell(text) for text in cells]))
     header = ["class", "patches", "mean size", "mean linearity", "largest"]
     return _table("Patches of each class", header, body)
+
+
+def bars_table(caption: str, names: Sequence[str], values: Sequence[float | None]) -> str:
+    """Return values from -1 to 1 as bars, with their names and numbers.
+
+    Parameters
+    ----------
+    caption : str
+        Visible caption.
+    names : sequence of str
+        Names, from the top.
+    values : sequence of float or None
+        Values.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    body = []
+    for name, value in zip(names, values, strict=True):
+        length = 50.0 * min(abs(value or 0.0), 1.0)
+        start = 50.0 - length if (value or 0.0) < 0.0 else 50.0
+        side = "down" if (value or 0.0) < 0.0 else "up"
+        body.append(
+            f'<tr><th scope="row">{escape(name)}</th><td class="track" aria-hidden="true"><span>'
+            f'<i class="{side}" style="left:{start:.1f}%;width:{length:.1f}%"></i></span></td>'
+            f"{_cell(_format(value, '+.2f'))}</tr>"
+        )
+    return (
+        f'<table class="bars"><caption>{escape(caption)}</caption><tbody>{"".join(body)}</tbody>'
+        "</table>"
+    )
+
+
+def command_block(command: str, label: str) -> str:
+    """Return a command in a box with a button that copies it.
+
+    Parameters
+    ----------
+    command : str
+        Line for a terminal.
+    label : str
+        Description for screen readers.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return (
+        f'<div class="command"><pre tabindex="0" aria-label="{escape(label)}">'
+        f"<code>{escape(command)}</code></pre>"
+        '<button type="button" data-copy>Copy</button></div>'
+    )
 
 
 def pairs_table(caption: str, pairs: dict[str, Any]) -> str:
@@ -146,15 +207,27 @@ def _table(caption: str, header: Sequence[str], body: Sequence[str], css_class: 
         f'<th scope="col"{" class=number" if i and name else ""}>{escape(name)}</th>'
         for i, name in enumerate(header)
     )
+    if len(header) > _MAX_PHONE_COLUMNS:
+        css_class += " cards"
+    if len(header) > _MAX_PAPER_COLUMNS:
+        css_class += " paper-cards"
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
-        f'<table class="{css_class}"><caption class="hidden">{escape(caption)}</caption>'
+        f'<table class="{css_class.strip()}"><caption class="hidden">{escape(caption)}</caption>'
         f"<thead><tr>{columns}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
 
 
-def _row(head: str, cells: Sequence[str], css_class: str = "") -> str:
+def _row(
+    head: str, cells: Sequence[str], css_class: str = "", labels: Sequence[str] | None = None
+) -> str:
+    """Return a row; labels name its cells where rows are shown as cards."""
     attribute = f' class="{css_class}"' if css_class else ""
+    if labels is not None:
+        cells = [
+            cell.replace("<td", f'<td data-label="{escape(label)}"', 1)
+            for cell, label in zip(cells, labels, strict=True)
+        ]
     return f'<tr{attribute}><th scope="row">{head}</th>{"".join(cells)}</tr>'
 
 
@@ -162,20 +235,22 @@ def _cell(content: str, css_class: str = "") -> str:
     return f'<td class="number{css_class}">{content}</td>'
 
 
-def _best_tag(row: Entry, rows: Sequence[Entry]) -> str:
-    """Return a tag: "best" for the lowest error, "tied" if not significantly worse."""
+def _best_tag(row: Entry, rows: Sequence[Entry], *, tested: bool) -> str:
+    """Return a tag: "lowest" for the lowest error, "tied" if a test found it not higher."""
     if not row.get("best"):
         return ""
     lowest = min(other["error"] for other in rows if other["error"] is not None)
-    return f' <span class="tag">{"best" if row["error"] == lowest else "tied"}</span>'
+    if row["error"] == lowest:
+        return ' <span class="tag">lowest</span>'
+    return ' <span class="tag" title="not significantly higher">tied</span>' if tested else ""
 
 
 def _format_error(row: Entry, unit: str = " %") -> str:
     if row["error"] is None:
         return _MISSING
     std = row.get("std")
-    suffix = "" if std is None else f' <span class="spread">± {std:.2f}</span>'
-    return f"{row['error']:.2f}{suffix}{unit}"
+    suffix = unit if std is None else f' <span class="spread">± {std:.2f}{unit}</span>'
+    return f"{row['error']:.2f}{suffix}"
 
 
 def _draw_interval(row: Entry, longest: float) -> str:

@@ -1,20 +1,25 @@
-"""The top of the page: errors in large numbers, and sentences.
+"""The top of the page: verdict, errors in large numbers, next commands, further sentences.
 
 The numbers are from the comparison of methods, or from the confusion matrix if there is none. The
-sentences are those of `mpda.report.collect.summarize_errors`.
+sentences are those of `mpda.report.verdict.summarize_errors`: the first one is the verdict, and the
+one that begins with "Next:" stands above the commands.
 """
 
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from mpda.assessment import BASELINE
+from mpda.assessment.significance import error_interval
+from mpda.report.html_tables import command_block
 
 # Methods whose error stands next to that of the main method, with their captions.
 _REFERENCES = {BASELINE: "error of 1-NN on all features", "LDA": "error of LDA"}
 
 
 def make_summary(results: dict[str, Any]) -> str:
-    """Return the key numbers and the sentences at the top of the page.
+    """Return the verdict, the key numbers, the next commands and the other sentences.
 
     Parameters
     ----------
@@ -26,10 +31,22 @@ def make_summary(results: dict[str, Any]) -> str:
     str
         HTML.
     """
-    cards = "".join(_make_card(*item) for item in _collect_errors(results).items())
-    keys = f'<dl class="keys">{cards}</dl>' if cards else ""
-    lines = "".join(f"<p>{escape(line)}</p>" for line in results.get("summary", []))
-    return keys + (f'<div class="sentences">{lines}</div>' if lines else "")
+    verdict, *sentences = results.get("summary") or [""]
+    html = f'<p class="verdict">{escape(verdict)}</p>' if verdict else ""
+    errors = [_make_error_card(*item) for item in _collect_errors(results).items()]
+    # The number of components stands next to the error that they give.
+    cards = [*errors[:1], *_make_size_card(results), *errors[1:]]
+    html += f'<dl class="keys">{"".join(cards)}</dl>' if cards else ""
+    advice = [line for line in sentences if line.startswith("Next: ")]
+    commands = results.get("next") or []
+    if advice or commands:
+        text = escape(advice[0] if advice else "Next:")
+        blocks = (command_block(entry["command"], entry["purpose"]) for entry in commands)
+        purposes = (f"<p>{escape(entry['purpose'])}</p>" for entry in commands)
+        pairs = zip(purposes, blocks, strict=True)
+        html += f'<div class="next"><p>{text}</p>{"".join(a + b for a, b in pairs)}</div>'
+    lines = "".join(f"<p>{escape(line)}</p>" for line in sentences if line not in advice[:1])
+    return html + (f'<div class="sentences">{lines}</div>' if lines else "")
 
 
 def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -50,17 +67,36 @@ def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
     total, right = sum(map(sum, counts)), sum(row[i] for i, row in enumerate(counts))
     if problems or not total:  # several problems have no common error
         return {}
-    return {f"error of {method}": {"error": 100.0 * (total - right) / total}}
+    low, high = error_interval(np.arange(total) >= right)
+    error = 100.0 * (total - right) / total
+    return {f"error of {method}": {"error": error, "low": low, "high": high}}
 
 
-def _make_card(caption: str, row: dict[str, Any]) -> str:
+def _make_error_card(caption: str, row: dict[str, Any]) -> str:
     error, note = row["error"], ""
-    if row.get("std") is not None:
+    if row.get("low") is not None:
+        note = f"95 % interval {row['low']:.1f} to {row['high']:.1f} %"
+    elif row.get("std") is not None:
         splits = f" over {row['n_splits']:g} splits" if row.get("n_splits") else ""
         note = f"± {row['std']:.2f}{splits}"
     # One decimal would turn an error of 0.04 % into none.
     digits = 2 if 0.0 < error < 1.0 else 1
+    return _make_card(caption, f"{error:.{digits}f}", "%", note)
+
+
+def _make_size_card(results: dict[str, Any]) -> list[str]:
+    """Return the card with the number of components, where there is a model."""
+    n_components = results.get("model", {}).get("n_components")
+    if n_components is None:
+        return []
+    n_features = results.get("data", {}).get("n_features")
+    note = "" if n_features is None else f"instead of {n_features:,} features"
+    return [_make_card("components of a sample", f"{n_components:,}", "", note)]
+
+
+def _make_card(caption: str, number: str, unit: str, note: str) -> str:
+    suffix = f'<span class="unit">{unit}</span>' if unit else ""
     return (
         f'<div class="key"><dt>{escape(caption)}</dt>'
-        f'<dd><b>{error:.{digits}f}</b><span class="unit">%</span><small>{note}</small></dd></div>'
+        f"<dd><b>{number}</b>{suffix}<small>{note}</small></dd></div>"
     )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from html import escape
-from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -19,6 +18,12 @@ from mpda.report.results_file import check_results, refuse_corrupt_results
 if TYPE_CHECKING:
     from mpda.report.page_sections import Section
 
+# Scripts of the page; each one uses those before it.
+_SCRIPTS = (
+    *("shared.js", "scatter.js", "scatter_rows.js", "scatter_controls.js"),
+    *("curves.js", "patches.js", "page.js"),
+)
+
 
 def render(results: dict[str, Any]) -> str:
     """Return one HTML page that shows the results and works offline.
@@ -28,7 +33,8 @@ def render(results: dict[str, Any]) -> str:
     results : dict
         "format" is "mpda results", "version" is 1, and "provenance" holds the command, the time and
         the versions of packages. Optional entries are "title", "summary", "data", "comparison",
-        "model", "embedding", "partition" and "confusion", as `mpda.report.collect` makes them.
+        "model", "embedding", "partition" and "confusion", as `mpda.report.collect` makes them, and
+        "next", a list of commands with their purposes.
 
     Returns
     -------
@@ -40,14 +46,16 @@ def render(results: dict[str, Any]) -> str:
     ReportError
         If the results have another format or a wrong entry, which the message names.
     """
-    from mpda.plotting.styles import COLORS
+    from mpda.plotting.styles import COLORS, DARK_COLORS
     from mpda.report.key_numbers import make_summary
     from mpda.report.page_sections import make_sections
 
     results = check_results(results)
     with refuse_corrupt_results():
         sections = make_sections(results)
-        charts = {name: chart for section in sections for name, chart in section.charts.items()}
+        content: dict[str, Any] = {"colors": {"light": COLORS, "dark": DARK_COLORS}}
+        for section in sections:
+            content |= section.charts
         return Template(_read_asset("page.html")).substitute(
             title=escape(results.get("title") or "mpda"),
             facts=_describe_data(results.get("data", {})),
@@ -55,9 +63,8 @@ def render(results: dict[str, Any]) -> str:
             summary=make_summary(results),
             sections="".join(map(_wrap_section, sections)),
             style=_read_asset("page.css"),
-            script=_read_asset("page.js"),
-            plotly=_read_plotly() if charts else "",
-            content=_encode_for_script({"colors": list(COLORS), "charts": charts}),
+            script="".join(map(_read_asset, _SCRIPTS)),
+            content=_encode_for_script(content),
         )
 
 
@@ -127,15 +134,6 @@ def _describe_data(data: dict[str, Any]) -> str:
 
 def _read_asset(name: str) -> str:
     return (files("mpda.report") / "assets" / name).read_text(encoding="utf-8")
-
-
-def _read_plotly() -> str:
-    try:
-        script: str = import_module("plotly.offline").get_plotlyjs()
-    except ImportError as error:
-        raise ImportError("The report needs plotly: pip install 'mpda[report]'.") from error
-    # A browser ends the element at the first "</script", also inside a string of the script.
-    return script.replace("</script", "<\\/script")
 
 
 def _encode_for_script(content: dict[str, Any]) -> str:

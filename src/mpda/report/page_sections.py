@@ -1,7 +1,7 @@
 """The sections of the page: heading, explanation, charts, figures and tables.
 
 `make_sections` has one function for each section, which gets the results and the displays. Charts
-of plotly are data that the script of the page draws; figures of matplotlib are inserted as SVG.
+are data that the scripts of the page draw; figures of matplotlib are inserted as SVG.
 """
 
 import re
@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+import numpy as np
+
+from mpda.plotting.axes import new_figure
 from mpda.report import html_tables
-from mpda.report.charts import Chart, draw_curves, draw_embedding
+from mpda.report.charts import describe_curves, describe_patches, describe_scatter
 from mpda.report.displays import encode_figure, make_displays
 
+# Features in the list of a component.
+_N_BARS = 10
 # Classes up to which a confusion matrix is readable in half the width of the page.
 _MAX_HALF_WIDTH = 12
 # Text stays text, so it has the font of the page and can be searched; the ground is the page's.
@@ -35,8 +40,8 @@ class Section:
         Heading.
     html : str
         Content below the heading.
-    charts : dict of str to dict
-        Charts by the id of their element.
+    charts : dict
+        Data of the charts, as the scripts expect them.
     half : bool, default=False
         True if half the width of the page is enough. Neighbours that both are stand side by side.
     """
@@ -45,7 +50,7 @@ class Section:
     name: str
     title: str
     html: str
-    charts: dict[str, Chart] = field(default_factory=dict)
+    charts: dict[str, Any] = field(default_factory=dict)
     half: bool = False
 
 
@@ -73,13 +78,14 @@ def make_sections(results: Results) -> list[Section]:
         _make_eigenvalues: "eigenvalues" in displays,
         _make_components: "components" in displays,
         _make_partition: results.get("partition", {}).get("classes"),
+        _make_model: results.get("model", {}).get("steps"),
         _make_provenance: True,
     }
     return [make(results, displays) for make, has_results in makers.items() if has_results]
 
 
 def _make_embedding(results: Results, displays: Displays) -> Section:
-    """Show the samples in two components, and in three behind a button where there are three."""
+    """Show the samples in two or three components."""
     embedding = results["embedding"]
     wrong, n = embedding.get("wrong"), len(embedding["points"])
     text = "Each mark is a sample. Samples of the same class should lie together."
@@ -87,27 +93,19 @@ def _make_embedding(results: Results, displays: Displays) -> Section:
         text += f" A thick rim marks the {sum(wrong)} samples that 1-NN classifies wrongly."
     if (embedding.get("n_all") or n) > n:
         text += f" {n:,} of {embedding['n_all']:,} samples are shown."
-    note = "Click a class in the legend to hide it, double-click to see it alone; drag to zoom."
-    charts = {"embedding-plane": draw_embedding(displays["embedding"], embedding)}
-    label = f"Samples of {len(embedding['labels'])} classes in the first components"
-    html = _chart_element("embedding-plane", f"{label}, in two dimensions")
-    if "embedding-3d" in displays:
-        charts["embedding-space"] = draw_embedding(displays["embedding-3d"], embedding)
-        html = (
-            '<div class="switch" role="group" aria-label="Dimensions">'
-            '<button type="button" data-view="embedding-plane" aria-pressed="true">2D</button>'
-            '<button type="button" data-view="embedding-space" aria-pressed="false">3D</button>'
-            '</div><p class="note" id="no-space" hidden>The view in three dimensions needs WebGL, '
-            f"which this browser does not offer.</p>{html}"
-            + _chart_element("embedding-space", f"{label}, in three dimensions", " hidden")
-        )
-    html = _lead(text, note) + html + _caption(embedding)
+    note = (
+        "Click a class in the legend to hide it, double-click to see it alone. Drag to zoom, or "
+        "choose the lasso or the box to list samples."
+    )
+    charts = {"scatter": describe_scatter(displays["embedding"], embedding)}
+    label = f"{n:,} samples of {len(embedding['labels'])} classes in the first components"
+    html = _lead(text, note) + _chart_element("scatter", "scatter", label) + _caption(embedding)
     return Section("classes", "Classes", "The classes in the first components", html, charts)
 
 
 def _make_curves(results: Results, displays: Displays) -> Section:
     """Show the error curves of one problem, with a menu where there are several."""
-    charts = {key: draw_curves(displays[key]) for key in displays if key.startswith("curve")}
+    charts = {key: describe_curves(displays[key]) for key in displays if key.startswith("curve")}
     problems = [problem for problem in results["comparison"]["problems"] if problem.get("curves")]
     text = (
         "Error by number of components; lower is better. Bands are 95 % confidence intervals. "
@@ -118,12 +116,13 @@ def _make_curves(results: Results, displays: Displays) -> Section:
         label = f"Error against the number of components on {problem['name']}"
         # The script shows one chart with its table and hides the others.
         hidden, table = " hidden" if i else "", html_tables.curves_table(problem["curves"])
-        elements += _chart_element(key, label, hidden)
+        elements += _chart_element(key, "curves", label, hidden)
         elements += f'<details data-with="{key}"{hidden}><summary>Values</summary>{table}</details>'
         options += f'<option value="{key}">{escape(problem["name"])}</option>'
     choice = f'<label class="choice">Problem <select id="curve-choice">{options}</select></label>'
     html = _lead(text) + (choice if len(problems) > 1 else "") + elements
-    return Section("dimensions", "Components", "Error by number of components", html, charts)
+    title = "Error by number of components"
+    return Section("dimensions", "Components", title, html, {"curves": charts})
 
 
 def _make_comparison(results: Results, displays: Displays) -> Section:
@@ -131,14 +130,18 @@ def _make_comparison(results: Results, displays: Displays) -> Section:
     comparison = results["comparison"]
     problems = comparison["problems"]
     text = "Share of samples that get a wrong class; lower is better. ± is the standard deviation."
-    note = "Bold: best, or not significantly worse (paired t-test, 5 %)."
+    tested = bool(comparison.get("test"))
+    note = "Bold: lowest error."
+    if tested:
+        note = f"Bold: lowest error, or not significantly higher ({escape(comparison['test'])})."
     if len(problems) == 1:
-        table = html_tables.methods_table(problems[0])
+        table = html_tables.methods_table(problems[0], tested=tested)
         note += " Bars: mean and 95 % confidence interval."
     else:
-        table = html_tables.problems_table(problems) + "".join(
-            f"<details><summary>{escape(p['name'])}</summary>{html_tables.methods_table(p)}</details>"
-            for p in problems
+        table = html_tables.problems_table(problems, tested=tested) + "".join(
+            f"<details><summary>{escape(problem['name'])}</summary>"
+            f"{html_tables.methods_table(problem, tested=tested)}</details>"
+            for problem in problems
         )
     html = _lead(text, note) + table + _caption(comparison)
     return Section("methods", "Methods", "Comparison of methods", html)
@@ -159,56 +162,77 @@ def _make_eigenvalues(results: Results, displays: Displays) -> Section:
         "components add little."
     )
     label = "Eigenvalue of each component"
-    html = _lead(text) + _draw_svg(displays, "eigenvalues", label)
+    # Half the width of the page, in inches: the text is then as large as that around it.
+    axes = new_figure(4.2, 2.9).add_subplot()
+    html = _lead(text) + _draw_svg(displays, "eigenvalues", label, ax=axes)
     return Section("eigenvalues", "Eigenvalues", "Eigenvalues", html, half=True)
 
 
 def _make_components(results: Results, displays: Displays) -> Section:
-    """Show the weights of features, as bars or as images."""
-    display, n = displays["components"], len(results["model"]["weights"])
-    text = "Weight: change of the component when the feature grows by one standard deviation."
-    css_class = "figure"
+    """Show the correlations of features and components, as bars or as images."""
+    display, n = displays["components"], len(results["model"]["correlations"])
+    text = (
+        "Correlation of each feature with the component, from &minus;1 to 1. It does not depend on "
+        "the unit of the feature. The sign of a component has no meaning."
+    )
     if display.image_shape is not None:
-        text = "Weights of the pixels: bright pixels raise the component, dark ones lower it."
-        css_class = "figure pixels"
+        text = (
+            "Correlation of each pixel with the component: where a bright pixel raises it, and "
+            "where it lowers it. The sign of a component has no meaning."
+        )
     if len(display.weights) < n:
         text += f" The first {len(display.weights)} of {n} components are shown."
-    label = "Weights of features in the components"
-    html = _lead(text) + _draw_svg(displays, "components", label, css_class)
-    return Section("features", "Features", "Features in the components", html)
+    if display.image_shape is not None:
+        label = "Correlations of pixels and components"
+        html = _draw_svg(displays, "components", label, "figure pixels")
+    else:
+        tables = []
+        for name, values in zip(display.component_names, display.weights, strict=True):
+            largest = np.argsort(-np.abs(values), kind="stable")[:_N_BARS]
+            names = [display.feature_names[i] for i in largest]
+            tables.append(html_tables.bars_table(name, names, values[largest].tolist()))
+        html = f'<div class="panels">{"".join(tables)}</div>'
+    return Section("features", "Features", "Features in the components", _lead(text) + html)
 
 
 def _make_partition(results: Results, displays: Displays) -> Section:
-    """Show the table of patches, next to the patches of one class where they were collected."""
+    """Show the table of patches, next to a picture of the class that the reader chooses."""
     html = _lead(
         "Each class is divided into small patches that are nearly flat. A linearity of 1 is flat; "
         "larger values mean that the patch is curved."
     )
-    table = html_tables.patches_table(results["partition"]["classes"])
+    partition, charts = results["partition"], {}
+    table = html_tables.patches_table(partition["classes"])
     if "partition" in displays:
-        example = results["partition"]["example"]
-        label = f"Patches of class {example['label']} with their tangent lines"
-        figure = _draw_svg(displays, "partition", label)
-        table = f'<div class="two"><div>{figure}{_caption(example)}</div><div>{table}</div></div>'
-    return Section("patches", "Patches", "Patches of the classes", html + table)
+        charts["patches"] = describe_patches(partition["pictures"], partition["classes"])
+        chart = _chart_element("patch-picture", "patches", "Patches of a class")
+        table = f'<div class="two">{chart}<div>{table}</div></div>'
+    return Section("patches", "Patches", "Patches of the classes", html + table, charts)
+
+
+def _make_model(results: Results, displays: Displays) -> Section:
+    """Show the steps of the model with their parameters, and why features are prepared so."""
+    model = results["model"]
+    steps = model["steps"]
+    chain = " &rarr; ".join(f"<b>{escape(step['name'])}</b>" for step in steps)
+    html = _lead(f"A sample passes through {chain}.")
+    if reasons := model.get("preparation"):
+        items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
+        html += f'<p class="lead">Decided by cross-validation:</p><ul class="reasons">{items}</ul>'
+    tables = [html_tables.pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
+    html += f'<div class="sheets">{"".join(tables)}</div>'
+    return Section("model", "Model", "The model", html)
 
 
 def _make_provenance(results: Results, displays: Displays) -> Section:
-    """Show the command, the parameters of each step, the versions, the machine and the date."""
+    """Show the command, the versions, the machine and the date."""
     provenance, html = results["provenance"], ""
     if provenance.get("command"):
-        html = (
-            '<div class="command"><pre tabindex="0" aria-label="The command that made this page">'
-            f'<code id="command">{escape(provenance["command"])}</code></pre>'
-            '<button type="button" id="copy">Copy</button></div>'
-        )
-    steps = results.get("model", {}).get("steps") or []
-    tables = [html_tables.pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
+        html = html_tables.command_block(provenance["command"], "The command that made this page")
     facts = {"machine": provenance.get("machine"), "date": provenance.get("at")}
     facts = {**(provenance.get("versions") or {}), **{k: v for k, v in facts.items() if v}}
     if facts:
-        tables.append(html_tables.pairs_table("Versions", facts))
-    html += f'<div class="sheets">{"".join(tables)}</div>' if tables else ""
+        html += f'<div class="sheets">{html_tables.pairs_table("Versions", facts)}</div>'
     return Section("provenance", "Reproduce", "How to reproduce this page", html)
 
 
@@ -221,15 +245,17 @@ def _caption(section: Results) -> str:
     return f'<p class="how">{escape(section["how"])}</p>' if section.get("how") else ""
 
 
-def _chart_element(name: str, label: str, hidden: str = "") -> str:
-    """Return the empty element into which the script draws a chart."""
-    label = escape(label)
-    return f'<div class="chart" id="{name}" role="figure" aria-label="{label}"{hidden}></div>'
+def _chart_element(name: str, kind: str, label: str, hidden: str = "") -> str:
+    """Return the empty element into which a script draws a chart."""
+    attributes = f'data-chart="{kind}" role="figure" aria-label="{escape(label)}"{hidden}'
+    return f'<div class="chart" id="{name}" {attributes}></div>'
 
 
-def _draw_svg(displays: Displays, name: str, label: str, css_class: str = "figure") -> str:
+def _draw_svg(
+    displays: Displays, name: str, label: str, css_class: str = "figure", ax: Any = None
+) -> str:
     """Return a figure of matplotlib as an SVG element of the page."""
-    figure = displays[name].plot().figure_
+    figure = displays[name].plot(ax).figure_
     svg = encode_figure(figure, name, "svg", **_SVG_OPTIONS).decode()
     # Groups of all figures have the same identifiers, which nothing refers to.
     svg = re.sub(r'<g id="[^"]*"', "<g", svg[svg.index("<svg") :])

@@ -16,7 +16,7 @@ from mpda._lib.array_types import Array, Labels
 from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import DatasetError, DatasetWarning
 from mpda.experiments.datasets.catalogue import Dataset, dataset
-from mpda.experiments.datasets.public_sources import Bundled, Excerpt
+from mpda.experiments.datasets.public_sources import Bundled, Download, Excerpt
 from mpda.io.error_text import name_file_in_errors, one_line
 from mpda.io.table_files import read_arrays
 
@@ -84,14 +84,14 @@ def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Ar
     if entry.source is None:
         raise DatasetError(f"{absence}, and has no public download. {_ADVICE.format(name)}")
     try:
-        X, y = entry.source.fetch()
+        download = entry.source.fetch()
     except Exception as error:  # no network, an incomplete download, another format
         reason = f"{entry.source} could not be downloaded ({one_line(error)})"
         raise DatasetError(f"{absence}. {reason}. {_ADVICE.format(name)}") from error
     # Checked before it is kept, so that a wrong download is not found in the cache for ever after.
-    _check(entry, X, y, str(entry.source), exact=entry.exact)
-    _keep(cached, X, y)
-    return X, y
+    _check(entry, download.X, download.y, str(entry.source), exact=entry.exact)
+    _keep(cached, download)
+    return download.X, download.y
 
 
 def _cache_directory() -> Path:
@@ -166,11 +166,11 @@ def _hash_sorted(digests: Iterable[str]) -> str:
     return sha256("".join(sorted(digests)).encode()).hexdigest()
 
 
-def _keep(path: Path, X: Array, y: Labels) -> None:
+def _keep(path: Path, download: Download) -> None:
     """Write a downloaded data set to the cache; warn if that is not possible."""
     try:
         with atomic_path(path) as temporary:
-            np.savez_compressed(temporary, X=X, y=y)
+            np.savez_compressed(temporary, X=download.X, y=download.y, **download.names)
     except OSError as error:
         warnings.warn(
             f"{path.stem} was downloaded but cannot be kept at {path} ({error.strerror}), so it "
@@ -180,24 +180,36 @@ def _keep(path: Path, X: Array, y: Labels) -> None:
         )
 
 
-def column_names(name: str) -> tuple[list[str], list[str]]:
+def column_names(
+    name: str, directory: str | os.PathLike[str] | None = None
+) -> tuple[list[str], list[str]]:
     """Return names for the columns and classes of a data set.
 
     Parameters
     ----------
     name : str
         A key of ``mpda.experiments.datasets.DATASETS``.
+    directory : path, default=None
+        Directory that is searched first, as by :func:`load`. Names are the arrays "features" and
+        "names" of ``<name>.npz``.
 
     Returns
     -------
     features : list of str
         Names of the features; ``feature0``, ``feature1``, ... if the data set has none.
     classes : list of str
-        Names of the classes 0, 1, ...; numbers if the data set has none.
+        Names of the classes in the order of their labels; the labels if the data set has none.
     """
     entry = dataset(name)
     if isinstance(entry.source, Bundled):
         bunch = entry.source.bunch()
         return list(bunch.feature_names), [str(label) for label in bunch.target_names]
-    features = [f"feature{i}" for i in range(entry.n_features)]
-    return features, [str(i) for i in range(entry.n_classes)]
+    directory = directory or os.environ.get("MPDA_DATA")
+    paths = [Path(folder) / f"{name}.npz" for folder in (directory, _cache_directory()) if folder]
+    arrays = next((read_arrays(path) for path in paths if path.is_file()), {})
+    labels = np.unique(arrays["y"]) if "y" in arrays else np.arange(entry.n_classes)
+    features, classes = arrays.get("features"), arrays.get("names", labels)
+    if features is None or len(features) != entry.n_features:
+        features = np.array([f"feature{i}" for i in range(entry.n_features)])
+    classes = classes if len(classes) == entry.n_classes else labels
+    return [str(column) for column in features], [str(label) for label in classes]

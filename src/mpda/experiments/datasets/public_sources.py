@@ -8,7 +8,7 @@ import io
 import re
 import sys
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.request import urlopen
 
@@ -24,6 +24,26 @@ _BLOCK = 4
 _IMAGE_NAME = re.compile(r"(?:.*/)?obj(\d+)__(\d+)\.png")
 # Weights of red, green and blue in a grey level (ITU-R BT.601), as MATLAB's rgb2gray has them.
 _GREY_WEIGHTS = np.array([0.2989, 0.5870, 0.1140])
+
+
+@dataclass(frozen=True)
+class Download:
+    """Samples of a public source.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    y : ndarray of shape (n_samples,)
+        Class labels.
+    names : dict of str to ndarray of str
+        Arrays "features", names of the features, and "names", names of the classes in the order of
+        the labels, where the source has them.
+    """
+
+    X: Array
+    y: Labels
+    names: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,15 +117,13 @@ class OpenML:
     def __str__(self) -> str:
         return f"OpenML, data set {self.data_id}"
 
-    def fetch(self) -> tuple[Array, Labels]:
+    def fetch(self) -> Download:
         """Download the data set.
 
         Returns
         -------
-        X : ndarray of shape (n, d)
-            Samples as float32.
-        y : ndarray of shape (n,)
-            Class numbers from 0.
+        Download
+            Samples as float32, class numbers from 0, and names.
         """
         from sklearn.datasets import fetch_openml
 
@@ -114,16 +132,20 @@ class OpenML:
         # default one needs pandas, which only the command line requires.
         options = {"as_frame": False, "parser": "liac-arff", "cache": False, "n_retries": 1}
         bunch = fetch_openml(data_id=self.data_id, **options)
-        return np.asarray(bunch.data, dtype=np.float32), _encode_labels(bunch.target)
+        texts = np.asarray(bunch.target).astype(str)
+        _, firsts, codes = np.unique(_sort_keys(texts), return_index=True, return_inverse=True)
+        names = {"names": texts[firsts]}
+        if getattr(bunch, "feature_names", None) is not None:
+            names["features"] = np.array(bunch.feature_names, dtype=str)
+        return Download(np.asarray(bunch.data, dtype=np.float32), codes, names)
 
 
-def _encode_labels(labels: Labels) -> Labels:
-    """Return class numbers from 0; labels that are numerals are sorted as numbers (2 before 10)."""
+def _sort_keys(labels: Labels) -> Array:
+    """Return labels in a form that sorts numerals as numbers (2 before 10)."""
     try:
-        labels = np.asarray(labels).astype(float)
+        return labels.astype(float)
     except ValueError:
-        labels = np.asarray(labels).astype(str)
-    return np.unique(labels, return_inverse=True)[1]
+        return labels
 
 
 @dataclass(frozen=True)
@@ -146,15 +168,14 @@ class ImageArchive:
     def __str__(self) -> str:
         return self.url
 
-    def fetch(self) -> tuple[Array, Labels]:
+    def fetch(self) -> Download:
         """Download the archive and reduce its images.
 
         Returns
         -------
-        X : ndarray of shape (n, 1024)
-            Images in the order of classes and numbers.
-        y : ndarray of shape (n,)
-            Classes as in the file names.
+        Download
+            Images of 1024 pixels in the order of classes and numbers, and the classes of the file
+            names.
         """
         with urlopen(self.url, timeout=_TIMEOUT) as response:
             size = int(response.headers.get("Content-Length") or 0) / 2**20
@@ -166,7 +187,7 @@ class ImageArchive:
             names = sorted((int(match[1]), int(match[2]), match[0]) for match in matches)
             images = [_read_image(archive, name) for _, _, name in names]
         X = np.array([_reduce_image(image, self.reduction) for image in images])
-        return X, np.array([label for label, _, _ in names], dtype=np.int16)
+        return Download(X, np.array([label for label, _, _ in names], dtype=np.int16))
 
 
 def _read_image(archive: zipfile.ZipFile, name: str) -> Floats:

@@ -1,0 +1,122 @@
+"""Settings of a nested cross-validation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mpda._lib.array_types import Floats, Labels
+from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
+from mpda.assessment.contender import Contender
+from mpda.assessment.data_split import Split
+from mpda.assessment.preparation import Preparation, decide_preparation
+
+
+@dataclass(frozen=True)
+class AssessmentProtocol:
+    """Settings of a nested cross-validation.
+
+    Parameters
+    ----------
+    n_folds : int, default=5
+        Outer folds, which measure the error.
+    n_inner : int, default=4
+        Inner folds, which choose parameters and the number of components.
+    scaled : bool or None, default=None
+        True standardises the features. None decides it on the training samples.
+    energy : float, str or None, default="auto"
+        Share of the variance that PCA keeps before the method; None is no PCA. ``"auto"`` decides
+        above 100 features, on the training samples, between 0.95 and no PCA.
+    n_components : int or None, default=None
+        Number of components. None lets the inner folds choose. A method of scikit-learn that has
+        fewer components uses all it has.
+    seed : int, default=0
+        Seed of all folds.
+    fewest : bool, default=True
+        True keeps the fewest components within one standard error of the best score, False those
+        of the best score.
+    max_samples : int or None, default=10000
+        Samples that choose parameters and the number of components, a stratified subset of the
+        training samples. None takes all.
+    max_tests : int or None, default=4000
+        Test samples of an outer fold, a stratified subset. None takes all.
+    encoding : ColumnEncoding
+        Columns that are text or have missing values; by default there are none.
+    """
+
+    n_folds: int = 5
+    n_inner: int = 4
+    scaled: bool | None = None
+    energy: float | str | None = "auto"
+    n_components: int | None = None
+    seed: int = 0
+    fewest: bool = True
+    max_samples: int | None = 10_000
+    max_tests: int | None = 4000
+    encoding: ColumnEncoding = NUMBERS
+
+    def count_choosing(self, n_samples: int) -> int:
+        """Return how many samples choose settings.
+
+        Parameters
+        ----------
+        n_samples : int
+            Training samples.
+
+        Returns
+        -------
+        int
+            At most ``max_samples``.
+        """
+        return n_samples if self.max_samples is None else min(n_samples, self.max_samples)
+
+    def limit_components(self, contender: Contender, X: Floats, y: Labels) -> AssessmentProtocol:
+        """Return the protocol with no more components than a map of scikit-learn has.
+
+        Parameters
+        ----------
+        contender : Contender
+            Method.
+        X : array of shape (n_samples, n_features)
+            Preprocessed training samples.
+        y : array of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        AssessmentProtocol
+            Unchanged for the methods of mpda, which raise an error of their own, unless they refine
+            a map of scikit-learn.
+        """
+        entry = contender.method
+        if self.n_components is None or entry is None or (entry.is_ours and not entry.start):
+            return self
+        limit = X.shape[1]
+        if "LDA" in contender.name:  # the means of c classes span c - 1 dimensions
+            limit = min(limit, len(np.unique(y)) - 1)
+        return replace(self, n_components=min(self.n_components, limit))
+
+    def prepare(self, contender: Contender, samples: Split) -> Preparation:
+        """Decide what happens to the features before a method.
+
+        Parameters
+        ----------
+        contender : Contender
+            Method.
+        samples : Split
+            Training samples; the test samples are not used.
+
+        Returns
+        -------
+        Preparation
+            Steps and reasons.
+        """
+        return decide_preparation(
+            contender,
+            samples,
+            scaled=self.scaled,
+            energy=self.energy,
+            seed=self.seed,
+            encoding=self.encoding,
+        )

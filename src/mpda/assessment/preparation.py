@@ -1,0 +1,195 @@
+"""Whether features are standardised, and whether PCA comes before the method.
+
+Both are decided by cross-validation on the training samples, by the method itself: what helps 1-NN
+on the features may harm a method that weights them. PCA helps where samples are few; on embeddings
+it may take away what separates the classes.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.validation import feature_range, scale_exponent
+from mpda.assessment import data_split
+from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
+from mpda.assessment.contender import Contender, Step, make_contender
+from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
+from mpda.assessment.parameter_scores import compute_scores
+from mpda.model_selection.fold_scores import sparse_numbers
+from mpda.model_selection.folds import Folds, split_groups, stratified_order
+
+# Samples and folds that decide about PCA: it is one of several choices, and must take seconds.
+_MAX_JUDGES, _N_FOLDS = 1000, 2
+# Features above which a fit without PCA takes too long, unless samples are as few.
+_MAX_FEATURES = 1000
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Steps before a method.
+
+    Parameters
+    ----------
+    scaled : bool
+        True if features are standardised.
+    energy : float or None
+        Share of the variance that PCA keeps, None without PCA.
+    reason : str, default=""
+        Errors of what was tried, where cross-validation decided.
+    encoding : ColumnEncoding
+        Columns that are not complete numbers; their step comes first.
+    """
+
+    scaled: bool
+    energy: float | None
+    reason: str = ""
+    encoding: ColumnEncoding = NUMBERS
+
+    def describe(self) -> str:
+        """Return for example "standardised and after PCA"."""
+        steps = ["standardised"] if self.scaled else []
+        if self.energy is not None:
+            steps.append(f"after PCA to {100 * self.energy:g} % of the variance")
+        return " and ".join(steps) or "with the features as they are"
+
+    def make_steps(self) -> list[Step]:
+        """Return the steps, not fitted.
+
+        Returns
+        -------
+        list of (str, transformer)
+            The encoding of columns, then those of `make_preprocessing`.
+        """
+        steps = data_split.make_preprocessing(scaled=self.scaled, energy=self.energy)
+        return [*self.encoding.make_steps(), *steps]
+
+
+def decide_preparation(
+    contender: Contender,
+    samples: Split,
+    *,
+    scaled: bool | None,
+    energy: float | str | None,
+    seed: int,
+    encoding: ColumnEncoding = NUMBERS,
+) -> Preparation:
+    """Decide what happens to the features before a method.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method.
+    samples : Split
+        Training samples; the test samples are not used.
+    scaled : bool or None
+        None decides whether to standardise.
+    energy : float, "auto" or None
+        "auto" decides whether to apply PCA.
+    seed : int
+        Seed of the draws.
+    encoding : ColumnEncoding
+        Columns that are not complete numbers; by default there are none.
+
+    Returns
+    -------
+    Preparation
+        The decision.
+    """
+    X = encoding.encode(samples.X)
+    if contender.method is None:
+        return replace(prepare_features(X, samples.y, scaled, seed), encoding=encoding)
+    n, d = X.shape
+    energies: list[float | None] = [None]
+    if not isinstance(energy, str):
+        energies = [energy]
+    elif d > PCA_MIN_FEATURES:
+        # Without PCA a fit to so many features would take too long.
+        energies = [PCA_ENERGY] if min(n, d) > _MAX_FEATURES else [None, PCA_ENERGY]
+    if np.unique(samples.y, return_counts=True)[1].max() < 2 * _N_FOLDS:
+        # Errors of so few samples decide nothing, and are not shown.
+        decided = prepare_features(X, samples.y, scaled, seed)
+        return replace(decided, energy=energies[-1], reason="", encoding=encoding)
+    scalings = [False, True] if scaled is None else [scaled]
+    judge = _choose_judge(contender)
+    tried: dict[Preparation, float] = {}
+
+    def best_of(candidates: list[Preparation]) -> Preparation:
+        # At equal errors the first one, which has the fewest steps.
+        for entry in candidates if len(candidates) > 1 else []:
+            if entry not in tried:
+                tried[entry] = _measure_error(judge, samples, entry, d, seed)
+        return min(candidates, key=lambda entry: round(tried.get(entry, 0.0), 9))
+
+    try:
+        # First the scale, then PCA: three fits instead of four.
+        best = best_of([Preparation(scale, energies[0], encoding=encoding) for scale in scalings])
+        best = best_of([replace(best, energy=share) for share in energies])
+    except ValueError:  # classes too small for two folds, or no fit: the method itself will say so
+        decided = prepare_features(X, samples.y, scaled, seed)
+        return replace(decided, energy=energies[-1], encoding=encoding)
+    found = [f"{error:.1f} % {entry.describe()}" for entry, error in tried.items()]
+    reason = f"{judge.name} errs on {', '.join(found)}" if found else ""
+    return replace(best, reason=reason)
+
+
+def prepare_features(X: Floats, y: Labels, scaled: bool | None, seed: int) -> Preparation:
+    """Decide whether features are standardised for 1-NN on them, by leaving one sample out.
+
+    Parameters
+    ----------
+    X : array of shape (n_samples, n_features)
+        Training samples, complete numbers.
+    y : array of shape (n_samples,)
+        Labels.
+    scaled : bool or None
+        None decides.
+    seed : int
+        Seed of the draw.
+
+    Returns
+    -------
+    Preparation
+        Without PCA.
+    """
+    if scaled is not None:
+        return Preparation(scaled, None)
+    errors = data_split.measure_scaling(X, y, seed)
+    raw, standard = Preparation(scaled=False, energy=None), Preparation(scaled=True, energy=None)
+    reason = (
+        f"1-NN errs on {100 * errors.raw:.1f} % {raw.describe()}, "
+        f"{100 * errors.scaled:.1f} % {standard.describe()}"
+    )
+    return replace(standard if errors.scaled < errors.raw else raw, reason=reason)
+
+
+def _choose_judge(contender: Contender) -> Contender:
+    """Return the method with its usual parameters; MPDA for methods that take long."""
+    method = contender.method
+    if method is None or method.start or contender.dimensions is not None:
+        return make_contender("MPDA", search=False)
+    return replace(contender, grid={})
+
+
+def _measure_error(
+    contender: Contender, samples: Split, preparation: Preparation, n_features: int, seed: int
+) -> float:
+    """Return the least error in per cent over numbers of components, on two folds."""
+    drawn = stratified_order(samples.y, 1, np.random.default_rng(seed))[:_MAX_JUDGES]
+    X, y = samples.X[drawn], samples.y[drawn]
+    folds = _draw_folds(y, None if samples.groups is None else samples.groups[drawn], seed)
+    if preparation.encoding is NUMBERS:
+        # By a power of two, which rounds nothing, so that no square overflows.
+        X = np.ldexp(X, -scale_exponent(*feature_range(X)))
+    contender = replace(contender, steps=tuple(preparation.make_steps()))
+    assert contender.method is not None
+    if contender.method.is_ours:  # a few numbers are enough to compare
+        contender = replace(contender, dimensions=tuple(sparse_numbers(n_features).tolist()))
+    return 100.0 * (1.0 - float(np.nanmax(compute_scores(contender, {}, X, y, folds).scores)))
+
+
+def _draw_folds(y: Labels, groups: Ints | Labels | None, seed: int) -> Folds:
+    if groups is not None:
+        return split_groups(y, groups, _N_FOLDS, seed)
+    return list(StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(y, y))

@@ -1,0 +1,216 @@
+"""Fits and measured errors of the commands: progress, time budget, and limits on samples.
+
+Used by ``fit`` and ``compare``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from mpda.cli.cluster_fit import connect
+from mpda.cli.options import MeasurementOptions
+from mpda.cli.terminal import Progress
+
+if TYPE_CHECKING:
+    from mpda.assessment import (
+        Assessment,
+        AssessmentProtocol,
+        Contender,
+        FoldResult,
+        SelectedModel,
+    )
+    from mpda.io.tables import Table
+
+# Samples of the trial by which the time of a choice is estimated.
+_TIMED_SAMPLES = 1000
+# Share of the work of a model that is the choice of its settings; the rest is the fit.
+_CHOICE_SHARE = 0.7
+
+
+def compute_feature_range(table: Table) -> list[list[float]]:
+    """Return the least and the largest value of each feature.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+
+    Returns
+    -------
+    list of two lists of float
+        nan for columns of text, which becomes null in a file.
+    """
+    import numpy as np
+
+    limits = np.array([np.nanmin(table.X, axis=0), np.nanmax(table.X, axis=0)], dtype=float)
+    limits[:, list(table.categories)] = np.nan
+    return limits.tolist()
+
+
+def measure_errors(
+    table: Table,
+    contenders: Sequence[Contender],
+    protocol: AssessmentProtocol,
+    settings: MeasurementOptions,
+    progress: Progress,
+) -> Assessment:
+    """Measure the errors of methods by nested cross-validation.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+    contenders : sequence of Contender
+        The methods.
+    protocol : AssessmentProtocol
+        Folds and preparation of the features.
+    settings : MeasurementOptions
+        Parallel work.
+    progress : Progress
+        Shows the progress.
+
+    Returns
+    -------
+    Assessment
+        Errors of the methods that succeeded, messages of those that failed.
+    """
+    from mpda.assessment import assess_methods
+
+    text = "measuring the error"
+    progress.update(0.0, text)
+    # A method may print messages of its own; standard output is for results.
+    with redirect_stdout(sys.stderr), connect(settings.scheduler):
+        return assess_methods(
+            table.X,
+            table.labels,
+            contenders,
+            protocol,
+            groups=table.groups,
+            n_jobs=settings.count_jobs(table.X.size),
+            progress=lambda contender: progress.finish_step(contender.work, text),
+            deadline=settings.deadline(progress),
+        )
+
+
+def fit_model(
+    table: Table,
+    contender: Contender,
+    protocol: AssessmentProtocol,
+    progress: Progress,
+    *,
+    keep_samples: bool,
+) -> SelectedModel:
+    """Choose settings and fit a model to all samples.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+    contender : Contender
+        The method.
+    protocol : AssessmentProtocol
+        Folds and preparation of the features.
+    progress : Progress
+        Shows the progress.
+    keep_samples : bool
+        True keeps the mapped samples in the model.
+
+    Returns
+    -------
+    SelectedModel
+        The model.
+    """
+    from mpda.assessment import select_model
+
+    with redirect_stdout(sys.stderr):
+        selected = select_model(
+            table.to_frame(),
+            table.labels,
+            contender,
+            protocol,
+            groups=table.groups,
+            neighbors=keep_samples,
+            progress=lambda share: progress.update(_CHOICE_SHARE * share * contender.work),
+        )
+    progress.finish_step(contender.work)
+    return selected
+
+
+def spend_budget(
+    table: Table,
+    contender: Contender,
+    protocol: AssessmentProtocol,
+    settings: MeasurementOptions,
+) -> AssessmentProtocol:
+    """Reduce the samples that choose settings, so that the choices fit into --time-budget.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+    contender : Contender
+        The method.
+    protocol : AssessmentProtocol
+        Folds and preparation of the features.
+    settings : MeasurementOptions
+        The time budget.
+
+    Returns
+    -------
+    AssessmentProtocol
+        Unchanged without a budget, or if a choice has more time than it needs.
+    """
+    from mpda.assessment import time_selection
+
+    if settings.time_budget is None or len(table.X) <= _TIMED_SAMPLES:
+        return protocol
+    trial = replace(protocol, max_samples=_TIMED_SAMPLES)
+    with redirect_stdout(sys.stderr):
+        seconds = time_selection(table.X, table.labels, contender, trial, groups=table.groups)
+    # Half of the time is for choices: one for the model and one for each fold.
+    available = settings.time_budget / 2 / (settings.n_folds + 1)
+    n_samples = max(_TIMED_SAMPLES, int(_TIMED_SAMPLES * available / max(seconds, 1e-3)))
+    return replace(protocol, max_samples=min(n_samples, protocol.max_samples or len(table.X)))
+
+
+def describe_limits(
+    table: Table,
+    rows: Sequence[FoldResult],
+    protocol: AssessmentProtocol,
+    settings: MeasurementOptions,
+) -> list[str]:
+    """Say where fewer samples or folds were used than there are.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+    rows : sequence of FoldResult
+        Measured errors.
+    protocol : AssessmentProtocol
+        Limits of the samples.
+    settings : MeasurementOptions
+        Number of folds.
+
+    Returns
+    -------
+    list of str
+        Notes.
+    """
+    n, notes = len(table.X), []
+    if protocol.count_choosing(n) < n:
+        chosen = f"{protocol.count_choosing(n):,} of the {n:,} samples"
+        notes.append(f"settings were selected on {chosen}, drawn at random by class; fits use all")
+    if rows:
+        name = rows[0]["method"]
+        tested = [row["n_test"] for row in rows if row["method"] == name]
+        if len(tested) < settings.n_folds:
+            folds = f"{len(tested)} of {settings.n_folds} folds"
+            notes.append(f"--time-budget: the error was measured on {folds}")
+        if sum(tested) < n:
+            notes.append(f"the error was measured on {sum(tested):,} of the {n:,} samples")
+    return notes

@@ -1,0 +1,395 @@
+"""Refinement of a linear map for nearest neighbours, a second stage after any method."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
+from mpda._lib.arrays import astype, is_device_array, ldexp, to_device
+from mpda._lib.samples import LabelledSamples
+from mpda._lib.validation import (
+    check_count,
+    check_jobs,
+    check_number,
+    is_dask_collection,
+    resolve_seed,
+    validate_labelled,
+)
+from mpda.estimators._base import ComponentPath, LinearMap, apply_map
+from mpda.estimators._mpda import MPDA
+from mpda.parallel import import_dask_cluster
+from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+# Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
+_PREFIX = "estimator__"
+
+
+@dataclass(eq=False, repr=False)
+class NeighborhoodRefinement(LinearMap):
+    """Refine a linear map so that nearest neighbours share a class more often.
+
+    A method such as MPDA ends with an eigenproblem, which optimises scatter matrices and not the
+    errors of nearest neighbours. Starting from its components T0, a few steps of L-BFGS minimise
+
+        1/n sum_i [ log sum_{j in N_i} exp(-D_ij / tau) - log sum_{j in N_i, own class} exp(..) ]
+        + (penalty / n) |T - T0|^2 / |T0|^2,      D_ij = |T (x_i - x_j)|^2,
+
+    where N_i holds the samples nearest to sample i. This is neighbourhood components analysis
+    restricted to near candidates, with a penalty that keeps the map near its start.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Method that makes the first map: a method of this package, PCA, LinearDiscriminantAnalysis
+        or NeighborhoodComponentsAnalysis of scikit-learn, a pipeline that ends in one of them, or
+        a fitted model in a ``FrozenEstimator``. None stands for ``MPDA()``.
+    n_components : int, default=None
+        Number of components. None leaves the number of ``estimator``.
+    n_own_neighbors : int, default=5
+        Number of nearest samples of the own class among the candidates N_i.
+    n_candidates : int, default=40
+        Number of nearest samples of all classes among the candidates N_i.
+    penalty : float, default=300.0
+        Weight mu of the distance from the first map. It is divided by the number of samples.
+    temperature : float, default=2.0
+        Temperature tau in units of the median squared distance to the nearest sample of the own
+        class, in the first map.
+    n_rounds : int, default=5
+        Number of times that candidates are searched. New ones join the earlier ones.
+    max_iter : int, default=5
+        Number of L-BFGS steps in a round.
+    tol : float, default=1e-5
+        A round ends where no entry of the gradient is larger, for a map of length 1.
+    max_queries : int, default=60000
+        Largest number of samples i in the sum. Of more samples as many are drawn; all samples stay
+        candidates, unless they are on a Dask cluster.
+    random_state : int, RandomState or None, default=0
+        Seed of the draw.
+    n_jobs : int, default=None
+        Number of threads on the host. None uses as many as BLAS would.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Refined map; for a pipeline, of the features that its last step gets.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the first map.
+    start_components_ : ndarray of shape (n_components, n_features)
+        First map T0.
+    estimator_ : estimator
+        Fitted method that made it. The steps of a pipeline before the last are applied first.
+    loss_curve_ : list of ndarray
+        Loss at the start and after every step, for each round. Candidates differ between rounds.
+    n_iter_ : int
+        Number of L-BFGS steps in all rounds. A round that begins at its minimum counts as one.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, if X has names.
+
+    References
+    ----------
+    .. [1] Goldberger, J., Roweis, S., Hinton, G. and Salakhutdinov, R. (2005). Neighbourhood
+           components analysis. Advances in Neural Information Processing Systems, 17, 513-520.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from mpda import MPDA, NeighborhoodRefinement
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = NeighborhoodRefinement(MPDA(n_components=10)).fit(X[::2], y[::2])
+    >>> model.transform(X).shape
+    (1797, 10)
+    """
+
+    _computes_on_devices = True
+
+    estimator: Any = None
+    _: KW_ONLY
+    n_components: int | None = None
+    n_own_neighbors: int = 5
+    n_candidates: int = 40
+    penalty: float = 300.0
+    temperature: float = 2.0
+    n_rounds: int = 5
+    max_iter: int = 5
+    tol: float = 1e-5
+    max_queries: int = 60_000
+    random_state: Any = 0
+    n_jobs: int | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit the first map and refine it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples, as an array, device array or Dask collection. The first map of a
+            collection is fitted on the cluster, by a method that can; the refinement brings
+            ``max_queries`` samples, drawn at random, to this machine.
+        y : array-like of shape (n_samples,)
+            Class labels. For a Dask dataframe also the name of a column.
+
+        Returns
+        -------
+        LinearMap
+            The fitted estimator itself.
+        """
+        settings = self._check_parameters()
+        self.estimator_ = self._make_start(self.n_components).fit(X, y)
+        if is_dask_collection(X):
+            X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
+        earlier, last = _split_pipeline(self.estimator_)
+        features = X if earlier is None else earlier.transform(X)
+        samples = validate_labelled(self, features, y, devices=True)
+        validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
+        matrix, mean = _read_map(last)
+        matrix = matrix[: self.n_components]  # a frozen model may have more
+        components, refined = self._refine(samples, matrix, settings)
+        if not refined.is_usable:
+            warnings.warn(
+                "The refinement did not reach a finite map, and the map of the first method is "
+                "kept. Look for features with extreme values.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self.components_ = components
+        self.start_components_ = astype(to_device(matrix, samples.X), samples.dtype)
+        self.mean_ = astype(to_device(mean, samples.X), samples.dtype)
+        self.loss_curve_ = refined.losses
+        self.n_iter_ = sum(max(1, curve.size - 1) for curve in refined.losses)
+        return self
+
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
+    ) -> Iterator[ComponentPath]:
+        """Fit the method with each of several parameter sets.
+
+        First maps are computed by ``fit_many`` of the estimator. Each is refined for every number
+        of components on its own, because refined maps are not nested.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        parameter_sets : sequence of dict
+            Parameters and their values. Those of the estimator begin with ``estimator__``.
+        n_components : sequence of int, default=None
+            Numbers of components that are needed. None stands for all.
+
+        Yields
+        ------
+        ComponentPath
+            Several for each parameter set.
+        """
+        samples = validate_labelled(self, X, y)
+        methods = [
+            copy(self).set_params(**_without_prefix(point, inside=False))
+            for point in parameter_sets
+        ]
+        starts = [_without_prefix(point, inside=True) for point in parameter_sets]
+        distinct = [start for i, start in enumerate(starts) if start not in starts[:i]]
+        for path in _fit_starts(self._make_start(None), X, y, distinct, n_components):
+            for index, method in enumerate(methods):
+                if starts[index] == distinct[path.index]:
+                    yield from method._refine_path(
+                        samples, replace(path, index=index), n_components
+                    )
+
+    def _refine_path(
+        self, samples: LabelledSamples, path: ComponentPath, n_components: Sequence[int] | None
+    ) -> Iterator[ComponentPath]:
+        """Yield the refined map for each number of components of a path of first maps."""
+        settings = self._check_parameters()
+        if path.components is None or settings.n_rounds == 0:
+            yield path
+            return
+        matrix = np.asarray(path.components, dtype=np.float64)
+        for r in n_components or range(path.first, len(matrix) + 1):
+            if path.first <= r <= len(matrix):
+                components, _ = self._refine(samples, matrix[:r], settings)
+                yield ComponentPath(path.index, components, first=r)
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Map samples to the refined space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Mapped samples, in the precision of X.
+        """
+        check_is_fitted(self, "components_")
+        earlier, last = _split_pipeline(self.estimator_)
+        if earlier is None:
+            return super().transform(X)
+        features = earlier.transform(X)
+        if is_dask_collection(features):
+            from mpda.parallel.dask_blocks import map_blocks
+
+            self._refuse_containers()
+            work = partial(apply_map, mean=self.mean_, components=self.components_)
+            return map_blocks(last, features, work, len(self.components_))
+        features = features if is_device_array(features) else np.asarray(features)
+        return apply_map(features, self.mean_, self.components_)
+
+    def inverse_transform(self, X: ArrayLike) -> Array:
+        """Find samples that are mapped to given points.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Mapped samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+            Of all samples that are mapped to X, those nearest to the training mean. For a pipeline
+            these are features of its last step, which the earlier steps then map back.
+        """
+        features = super().inverse_transform(X)
+        earlier = self.earlier_steps
+        return features if earlier is None else earlier.inverse_transform(features)
+
+    @property
+    def earlier_steps(self) -> Pipeline | None:
+        """Fitted steps that are applied before ``components_``, None if there are none."""
+        return _split_pipeline(self.estimator_)[0]
+
+    def _check_parameters(self) -> RefinementSettings:
+        check_count("max_queries", self.max_queries)
+        return RefinementSettings(
+            check_count("n_own_neighbors", self.n_own_neighbors),
+            check_count("n_candidates", self.n_candidates),
+            check_number("penalty", self.penalty, least=0.0),
+            check_number("temperature", self.temperature, least=math.ulp(0.0)),
+            check_count("n_rounds", self.n_rounds, least=0),
+            check_count("max_iter", self.max_iter),
+            check_number("tol", self.tol, least=0.0),
+            check_jobs(self.n_jobs),
+        )
+
+    def _make_start(self, n_components: int | None) -> Any:
+        """Return a copy of the estimator, not fitted, with this number of components if given."""
+        start = MPDA() if self.estimator is None else clone(self.estimator)
+        last = _split_pipeline(start)[1]
+        if n_components is not None and start is not self.estimator:  # a frozen model is no copy
+            last.set_params(n_components=n_components)
+        return start
+
+    def _refine(
+        self, samples: LabelledSamples, matrix: Floats, settings: RefinementSettings
+    ) -> tuple[Array, RefinedMap]:
+        """Return the refined components of a first map (r, d), and the result of the optimiser."""
+        largest = np.abs(matrix).max()
+        size = float(largest * np.linalg.norm(matrix / largest))  # squares stay in range
+        # A start of length 1 and scaled samples: the loss does not depend on either.
+        start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
+        codes = np.searchsorted(samples.classes, samples.y)
+        queries = self._draw_queries(len(samples.y))
+        refined = refine_map(_centre(samples), codes, queries, start, settings)
+        return astype(size * refined.components, samples.dtype), refined
+
+    def _draw_queries(self, n: int) -> Ints:
+        if n <= self.max_queries:
+            return np.arange(n)
+        rng = check_random_state(resolve_seed(self.random_state))
+        return np.sort(rng.choice(n, self.max_queries, replace=False))
+
+
+def _split_pipeline(model: Any) -> tuple[Any, Any]:
+    """Return the steps before the last, None if there are none, and the last."""
+    # Imported here, because importing mpda loads no more of scikit-learn than neighbours.
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
+
+    while isinstance(model, FrozenEstimator):
+        model = model.estimator
+    if isinstance(model, Pipeline):
+        return (model[:-1] if len(model) > 1 else None), model[-1]
+    return None, model
+
+
+def _read_map(model: Any) -> tuple[Floats, Floats]:
+    """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision."""
+    from mpda.io.affine_maps import affine_map
+
+    linear = affine_map(model)
+    return linear.matrix, linear.mean
+
+
+def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
+    """Return the parameters of the estimator inside, or of the refinement itself."""
+    if not inside:
+        return {name: value for name, value in point.items() if not name.startswith(_PREFIX)}
+    return {
+        name.removeprefix(_PREFIX): value
+        for name, value in point.items()
+        if name.startswith(_PREFIX)
+    }
+
+
+def _fit_starts(
+    start: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    parameter_sets: Sequence[Mapping[str, Any]],
+    n_components: Sequence[int] | None,
+) -> Iterator[ComponentPath]:
+    """Yield the first maps, shared between parameter sets where the method can share work."""
+    from sklearn.frozen import FrozenEstimator
+
+    earlier, last = _split_pipeline(start)
+    if earlier is not None:
+        raise TypeError(
+            "A search refines the last step of a pipeline: put the earlier steps of the estimator "
+            "before the refinement, as in make_pipeline(StandardScaler(), "
+            "NeighborhoodRefinement(MPDA()))."
+        )
+    if isinstance(start, FrozenEstimator):
+        for index in range(len(parameter_sets)):
+            yield ComponentPath(index, _read_map(last)[0])
+        return
+    if isinstance(start, LinearMap):
+        start.set_params(n_components=None)
+        yield from start.fit_many(X, y, parameter_sets, n_components)
+        return
+    for index, parameters in enumerate(parameter_sets):
+        method = clone(start).set_params(**parameters)
+        # Only NCA of scikit-learn's methods depends on the number of components.
+        numbers = n_components if isinstance(method, NeighborhoodComponentsAnalysis) else None
+        for r in numbers or (None,):
+            fitted = method.set_params(n_components=r).fit(X, y)
+            yield ComponentPath(index, _read_map(fitted)[0], first=r or 1)
+
+
+def _centre(samples: LabelledSamples) -> Array:
+    """Return the scaled samples minus their mean, in their precision."""
+    mean = ldexp(samples.mean, -samples.coordinates.exponent)
+    return samples.X - astype(mean, samples.X.dtype)

@@ -1,0 +1,338 @@
+"""Maps of embeddings to few numbers: ``mpda reproduce embeddings``.
+
+Sentence embeddings of Banking77 (official split, rows of length 1) and features of CIFAR-10 images
+(five random halves) are mapped to 8, 16, 32 and 64 numbers. The error is that of 1-NN and 5-NN by
+Euclidean and by cosine distances. All methods have their defaults; the tuned ones select their
+parameters by cross-validation on the training part for each number of components.
+"""
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import normalize
+
+from mpda._lib.array_types import Floats, Labels
+from mpda._lib.provenance import machine, versions
+from mpda._lib.validation import check_option
+from mpda.assessment import Contender, Split, make_contender
+from mpda.assessment.data_split import make_preprocessing, preprocess
+from mpda.assessment.parameter_scores import select_minimum
+from mpda.exceptions import DatasetError
+from mpda.experiments import experiment
+from mpda.experiments.error_tables import format_markdown
+from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
+from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.protocol import N_FOLDS
+from mpda.experiments.row_store import Row
+from mpda.experiments.runner import run_tasks
+
+NUMBERS = (8, 16, 32, 64)
+NEIGHBORS = (1, 5)
+METRICS = ("Euclidean", "cosine")
+RAW, TRUNCATION = "raw", "truncation"
+# Fits beside the first maps: each starts from the map on its left.
+_NAMES = ("PCA", "shrinkage LDA", "NCA", "LFDA", "MPDA")
+_REFINED = ("PCA refined", "shrinkage LDA refined", "LFDA refined", "MPDA refined")
+_TUNED = ("LFDA tuned", "MPDA tuned", "MPDA tuned refined")
+EMBEDDING_CONTENDERS = MappingProxyType(
+    {
+        RAW: Contender(RAW, note="has all numbers in every column"),
+        TRUNCATION: Contender(TRUNCATION, note="is the first numbers of the embedding"),
+        **{name: make_contender(name, search=False) for name in (*_NAMES, *_REFINED)},
+        **{name: CONTENDERS[name] for name in _TUNED},
+    }
+)
+
+
+@dataclass(frozen=True)
+class EmbeddingSet:
+    """A set of embeddings.
+
+    Parameters
+    ----------
+    title : str
+        Name in tables.
+    file : str
+        Name of the .npz file.
+    n_splits : int
+        Number of splits; 1 for the official one.
+    energy : float or None
+        Share of the variance that PCA keeps before a method, None for no PCA.
+    unit : bool
+        True if rows are scaled to length 1.
+    """
+
+    title: str
+    file: str
+    n_splits: int
+    energy: float | None
+    unit: bool
+
+
+EMBEDDING_SETS = MappingProxyType(
+    {
+        "banking77": EmbeddingSet("Banking77", "banking77_wordllama256.npz", 1, None, True),
+        # Fewer training samples than features, so that every method needs PCA before it.
+        "cifar10": EmbeddingSet("CIFAR-10", "cifar10_efficientnet_lite0.npz", 5, 0.95, False),
+    }
+)
+
+
+def load_embeddings(name: str, directory: Path | None) -> tuple[Floats, Labels, Labels]:
+    """Load a set of embeddings.
+
+    Parameters
+    ----------
+    name : str
+        Key of ``EMBEDDING_SETS``.
+    directory : Path or None
+        Directory of .npz files.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        Embeddings, of length 1 where that is usual.
+    y : ndarray of shape (n_samples,)
+        Labels.
+    is_test : ndarray of bool of shape (n_samples,)
+        True in the official test part; False everywhere if there is none.
+
+    Raises
+    ------
+    DatasetError
+        If the file does not exist.
+    """
+    entry = EMBEDDING_SETS[name]
+    path = Path(directory or ".") / entry.file
+    if not path.is_file():
+        raise DatasetError(f"{path} does not exist. --data names the directory of {entry.file}.")
+    with np.load(path) as arrays:
+        X, y = arrays["X"].astype(np.float64), arrays["y"]
+        is_test = arrays["split"] != 0 if "split" in arrays else np.zeros(len(y), dtype=bool)
+    return normalize(X) if entry.unit else X, y, is_test
+
+
+def split_embeddings(name: str, directory: Path | None, seed: int) -> Split:
+    """Return the training and test part of a split.
+
+    Parameters
+    ----------
+    name : str
+        Key of ``EMBEDDING_SETS``.
+    directory : Path or None
+        Directory of .npz files.
+    seed : int
+        Seed of a random half. It has no effect on the official split.
+
+    Returns
+    -------
+    Split
+        Samples before PCA.
+    """
+    X, y, is_test = load_embeddings(name, directory)
+    if is_test.any():
+        return Split(X[~is_test], y[~is_test], X[is_test], y[is_test])
+    train, test = train_test_split(np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y)
+    return Split(X[train], y[train], X[test], y[test])
+
+
+@dataclass(frozen=True)
+class EmbeddingTask:
+    """One method on one split, for all numbers of components.
+
+    Parameters
+    ----------
+    dataset : str
+        Key of ``EMBEDDING_SETS``.
+    contender : Contender
+        Method with its grid.
+    seed : int
+        Seed of the split.
+    """
+
+    dataset: str
+    contender: Contender
+    seed: int
+
+    @property
+    def title(self) -> str:
+        """Description for people."""
+        return f"{self.contender.name} on {EMBEDDING_SETS[self.dataset].title}, split {self.seed}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of everything the result depends on but the samples."""
+        content = {
+            "embeddings": self.dataset,
+            "seed": self.seed,
+            "name": self.contender.name,
+            "fixed": dict(self.contender.fixed),
+            "grid": dict(self.contender.grid),
+            "numbers": NUMBERS,
+            "versions": versions(),
+        }
+        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def run_embedding_task(task: EmbeddingTask, directory: Path | None) -> Row:
+    """Carry out a task.
+
+    Parameters
+    ----------
+    task : EmbeddingTask
+        The task.
+    directory : Path or None
+        Directory of .npz files.
+
+    Returns
+    -------
+    Row
+        "errors" in per cent by number of components, neighbours and metric, or "error" if the
+        method failed.
+    """
+    try:
+        split = split_embeddings(task.dataset, directory, task.seed)
+        with warnings.catch_warnings():
+            # Expected: singular forms at some grid points, and limited iterations of NCA.
+            for category in (FitFailedWarning, ConvergenceWarning):
+                warnings.simplefilter("ignore", category)
+            errors = _measure(task, split)
+        result: dict[str, Any] = {"status": "done", "errors": errors}
+    except Exception as error:  # one failure must not end a run of hours
+        result = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+    return {
+        "task": task.fingerprint,
+        "problem": task.dataset,
+        "method": task.contender.name,
+        "seed": task.seed,
+        **result,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def _measure(task: EmbeddingTask, split: Split) -> dict[str, list[float]]:
+    """Return lists of errors, one entry for each number of components, by k and metric."""
+    contender, errors = task.contender, {}
+    if contender.method is None:
+        numbers = NUMBERS if contender.name == TRUNCATION else (split.X.shape[1],)
+        maps = [(split.X[:, :r], split.X_test[:, :r]) for r in numbers]
+        maps *= len(NUMBERS) // len(maps)
+    else:
+        energy = EMBEDDING_SETS[task.dataset].energy
+        split = preprocess(split, make_preprocessing(scaled=False, energy=energy))
+        maps = [_fit(contender, split, r, task.seed) for r in NUMBERS]
+    for k in NEIGHBORS:
+        for metric in METRICS:
+            errors[f"{k}-NN {metric}"] = [
+                _classify(Z, split.y, Z_test, split.y_test, k, metric) for Z, Z_test in maps
+            ]
+    return errors
+
+
+def _fit(contender: Contender, split: Split, r: int, seed: int) -> tuple[Floats, Floats]:
+    """Return the training and test samples, mapped to at most r components."""
+    assert contender.method is not None
+    limit = split.X.shape[1]
+    if "LDA" in contender.name:  # the means of c classes span c - 1 dimensions
+        limit = min(limit, len(np.unique(split.y)) - 1)
+    r, parameters = min(r, limit), {}
+    if contender.grid:
+        candidates = replace(contender, dimensions=(r,), max_components=None)
+        parameters = select_minimum(candidates, split.X, split.y, N_FOLDS, seed).parameters
+    fitted = contender.estimator(parameters, r).fit(split.X, split.y)
+    return np.asarray(fitted.transform(split.X)), np.asarray(fitted.transform(split.X_test))
+
+
+def _classify(Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, k: int, metric: str) -> float:
+    """Return the error of k-NN in per cent."""
+    if metric == "cosine":
+        Z, Z_test = normalize(Z), normalize(Z_test)
+    classifier = KNeighborsClassifier(k, algorithm="brute").fit(Z, y)
+    return 100.0 * float(np.mean(classifier.predict(Z_test) != y_test))
+
+
+def run_embeddings(options: ExperimentOptions) -> ExperimentResult:
+    """Map embeddings to few numbers.
+
+    Parameters
+    ----------
+    options : ExperimentOptions
+        ``problems`` are keys of ``EMBEDDING_SETS``, ``methods`` keys of ``EMBEDDING_CONTENDERS``.
+
+    Returns
+    -------
+    ExperimentResult
+        Errors as ``embeddings.md``, and the rows of all splits.
+    """
+    names, methods = (
+        [check_option(option, name, tuple(known)) for name in dict.fromkeys(wanted or known)]
+        for option, wanted, known in (
+            ("datasets", options.problems, EMBEDDING_SETS),
+            ("methods", options.methods, EMBEDDING_CONTENDERS),
+        )
+    )
+    available, missing = [], []
+    for name in names:
+        try:
+            load_embeddings(name, options.directory)
+            available.append(name)
+        except DatasetError as error:
+            missing.append(f"{name}: {error}")
+    if not available:
+        raise DatasetError(missing[0])
+    tasks = [
+        EmbeddingTask(name, EMBEDDING_CONTENDERS[method], seed)
+        for method in methods
+        for name in available
+        for seed in range(min(options.n_splits, EMBEDDING_SETS[name].n_splits))
+    ]
+    path = options.out / "embeddings.jsonl"
+    rows, failures = run_tasks(
+        tasks, path, options.directory, options.jobs, options.progress, run=run_embedding_task
+    )
+    tables = [error_table(rows, name) for name in available]
+    run = ExperimentResult(failed=[*missing, *failures], rows=rows)
+    result = experiment.write_result(options, "embeddings", "\n\n".join(tables), run)
+    return replace(result, rows=())  # the page of the paper's experiments cannot draw these rows
+
+
+def error_table(rows: Sequence[Mapping[str, Any]], name: str) -> str:
+    """Format the errors on a set of embeddings.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+        Rows of finished tasks.
+    name : str
+        Key of ``EMBEDDING_SETS``.
+
+    Returns
+    -------
+    str
+        One Markdown table for each number of neighbours and metric, with means over splits.
+    """
+    rows = [row for row in rows if row["problem"] == name]
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    n_splits = len({row["seed"] for row in rows})
+    parts = [f"## {EMBEDDING_SETS[name].title}, {n_splits} split{'s' * (n_splits > 1)}"]
+    for kind in (f"{k}-NN {metric}" for k in NEIGHBORS for metric in METRICS):
+        lines = []
+        for method in methods:
+            errors = [row["errors"][kind] for row in rows if row["method"] == method]
+            lines.append([method, *(f"{mean:.2f}" for mean in np.mean(errors, axis=0))])
+        header = [f"error of {kind} in %", *(f"{r} numbers" for r in NUMBERS)]
+        parts.append(format_markdown(header, lines))
+    return "\n\n".join(parts)

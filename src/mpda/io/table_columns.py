@@ -1,0 +1,153 @@
+"""Columns of a data frame as one matrix of numbers.
+
+Columns of text become codes of their categories, one number for each distinct value. Codes are only
+a compact form: ``Table.to_frame`` returns the text, and a one-hot encoder makes indicators of both.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mpda._lib.array_types import Array, Bools, Labels
+from mpda.exceptions import TableError
+from mpda.io.error_text import join_names, one_line
+from mpda.io.table_files import Names
+
+# Distinct values of a text column above which it is refused: each becomes a feature.
+_MAX_CATEGORIES = 1000
+# A column with more distinct values than this, of which more than half are numbers, is a column of
+# numbers with mistakes and no category.
+_MANY_VALUES = 20
+
+
+@dataclass(frozen=True)
+class FeatureColumns:
+    """Features of a table as numbers.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Numbers, and codes of categories; nan where a value is missing.
+    categories : dict of int to ndarray
+        Values of each text column by the index of the column. A code is the index of a value.
+    """
+
+    X: Array
+    categories: dict[int, Labels]
+
+
+def convert_columns(
+    frame: Any, *, one_hot: bool = False, texts: Names = (), of_model: bool = False
+) -> FeatureColumns:
+    """Convert the features of a data frame to numbers.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame of shape (n_samples, n_features)
+        Features.
+    one_hot : bool, default=False
+        Accept columns that are not numbers as categories.
+    texts : sequence of str, default=()
+        Columns that are categories whatever their values are.
+    of_model : bool, default=False
+        The columns are those of a model, so that none can be left out.
+
+    Returns
+    -------
+    FeatureColumns
+        In float32 if all columns are float32, else in float64.
+
+    Raises
+    ------
+    mpda.exceptions.TableError
+        If a column is neither numbers nor an accepted category.
+    """
+    import pandas as pd
+
+    columns, categories, wrong = {}, {}, []
+    has_commas = True
+    for j, (name, column) in enumerate(frame.items()):
+        is_numeric = pd.api.types.is_numeric_dtype(column)
+        # As text first: to_numeric would turn dates into large integers.
+        numbers = column if is_numeric else pd.to_numeric(column.astype(str), errors="coerce")
+        is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
+        commas = _has_decimal_commas(column[is_wrong]) if is_wrong.any() else False
+        is_category = one_hot and is_wrong.any() and not commas
+        if name in texts or (is_category and not _is_mostly_numbers(column, is_wrong)):
+            codes, values = pd.factorize(column.astype(str).where(column.notna()), sort=True)
+            categories[j] = np.asarray(values, dtype=str)
+            numbers = pd.Series(codes, index=frame.index, dtype=float).where(codes >= 0)
+        elif is_wrong.any():
+            row = int(np.argmax(is_wrong))
+            wrong.append(f"{name!r:.80} (row {row + 1}: {one_line(column.iloc[row], 40)})")
+            has_commas &= commas
+        columns[name] = numbers
+    if wrong:
+        _refuse(wrong, has_commas=has_commas, one_hot=one_hot, of_model=of_model)
+    if not of_model:
+        _check_categories(categories, frame)
+    is_single = {str(numbers.dtype) for numbers in columns.values()} == {"float32"}
+    numeric = pd.DataFrame(columns, index=frame.index)
+    dtype = np.float32 if is_single else np.float64
+    return FeatureColumns(np.asarray(numeric.to_numpy(dtype, na_value=np.nan)), categories)
+
+
+def _has_decimal_commas(values: Any) -> bool:
+    return bool(values.astype(str).str.fullmatch(r"\s*[-+]?[\d.\s]*,\d+\s*").all())
+
+
+def _is_mostly_numbers(column: Any, is_wrong: Bools) -> bool:
+    n_present = int(column.notna().sum())
+    return column.nunique() > _MANY_VALUES and 2 * int(is_wrong.sum()) < n_present
+
+
+def _refuse(wrong: list[str], *, has_commas: bool, one_hot: bool, of_model: bool) -> NoReturn:
+    """Raise an error about columns that are not numbers."""
+    names = join_names(wrong, quoted=False)
+    if has_commas:
+        raise TableError(
+            f"These columns have decimal commas: {names}. Read them with --decimal , (a comma); "
+            "columns must then be separated by semicolons or tabs."
+        )
+    if of_model:
+        raise TableError(f"The model was fitted to numbers in columns that have text: {names}.")
+    if one_hot:
+        raise TableError(
+            f"These columns are numbers with a few exceptions: {names}. Correct them, or leave the "
+            "columns out with --drop NAME."
+        )
+    raise TableError(
+        f"These columns are not numbers: {names}. Leave them out with --drop NAME, or make them "
+        "categories with --one-hot (one column of 0 and 1 for each value)."
+    )
+
+
+def _check_categories(categories: dict[int, Labels], frame: Any) -> None:
+    for j, values in categories.items():
+        if len(values) > _MAX_CATEGORIES:
+            raise TableError(
+                f"--one-hot: {frame.columns[j]!r:.80} has {len(values)} values, and each would be "
+                "a feature. Leave the column out with --drop, or join its values to a few."
+            )
+
+
+def decode_column(codes: Array, values: Labels) -> Labels:
+    """Return the text of a column.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_samples,)
+        Codes of the categories; nan where the value is missing.
+    values : ndarray of str of shape (n_categories,)
+        Categories.
+
+    Returns
+    -------
+    ndarray of object of shape (n_samples,)
+        Strings; nan where the value is missing.
+    """
+    is_missing = np.isnan(codes)
+    texts = values.astype(object)[np.where(is_missing, 0, codes).astype(np.intp)]
+    texts[is_missing] = np.nan
+    return np.asarray(texts)

@@ -1,0 +1,1 @@
+"""Refinement of a linear map for nearest neighbours: candidates, loss and optimiser."""

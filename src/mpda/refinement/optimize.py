@@ -1,0 +1,189 @@
+"""Optimiser of the refinement: rounds of L-BFGS steps with growing candidate sets.
+
+At the start of each round the candidates are searched in the current map and joined to the earlier
+ones. Without new candidates the map moves samples that are no candidates into the neighbourhood;
+without the earlier ones it forgets what it has learnt. T0 and tau stay fixed.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult, minimize
+
+from mpda._lib.array_types import Array, Floats, Ints, Labels
+from mpda._lib.arrays import array_namespace, astype, is_numpy, take, to_device, to_host
+from mpda._lib.threads import BlockMap, map_serially, open_threads
+from mpda.refinement.candidates import merge_candidates, search_candidates
+from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squares
+
+# Pairs of steps and gradients from which L-BFGS estimates the curvature. It is SciPy's default.
+_N_CORRECTIONS = 10
+
+
+@dataclass(frozen=True)
+class RefinementSettings:
+    """Parameters of the refinement, as in ``NeighborhoodRefinement``."""
+
+    n_own_neighbors: int
+    n_candidates: int
+    penalty: float
+    temperature: float
+    n_rounds: int
+    max_iter: int
+    tol: float
+    n_jobs: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedMap:
+    """Result of the refinement.
+
+    Parameters
+    ----------
+    components : array of shape (r, d)
+        Refined map T.
+    losses : list of ndarray
+        Loss at the start and after each step, for each round.
+    temperature : float
+        tau, nan if the loss is constant.
+    is_usable : bool
+        False if the loss became infinite or nan; the components are those of the start then.
+    """
+
+    components: Array
+    losses: list[Floats]
+    temperature: float
+    is_usable: bool = True
+
+
+def refine_map(
+    X: Array,
+    codes: Labels,
+    queries: Ints,
+    start: Array,
+    settings: RefinementSettings,
+) -> RefinedMap:
+    """Refine a linear map for nearest neighbours.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Centred samples, on the host or on a device.
+    codes : ndarray of int of shape (n,)
+        Class of each sample, on the host.
+    queries : ndarray of int of shape (q,)
+        Samples over which the loss is summed, ascending.
+    start : array of shape (r, d)
+        T0, in the library and precision of X.
+    settings : RefinementSettings
+        Parameters.
+
+    Returns
+    -------
+    RefinedMap
+        The map with its losses.
+    """
+    if not is_numpy(X):  # a device queues its work by itself
+        return _refine_in_rounds(X, codes, queries, start, settings, map_serially)
+    # Each product is small, so threads work on blocks of samples and not inside BLAS.
+    with open_threads(settings.n_jobs) as map_blocks:
+        return _refine_in_rounds(X, codes, queries, start, settings, map_blocks)
+
+
+def _refine_in_rounds(
+    X: Array,
+    codes: Labels,
+    queries: Ints,
+    start: Array,
+    settings: RefinementSettings,
+    map_blocks: BlockMap,
+) -> RefinedMap:
+    xp = array_namespace(X)
+    size = float(xp.sqrt(xp.sum(start * start)))
+    members = _group_by_class(np.arange(len(codes)), codes)
+    class_queries = _group_by_class(queries, codes)
+    device_codes = to_device(codes, X)
+    rows = to_device(np.concatenate(class_queries), X)
+    components, temperature = start, math.nan
+    candidates: list[Array] = []
+    losses: list[Floats] = []
+    for _ in range(settings.n_rounds):
+        Z = X @ xp.matrix_transpose(components)
+        found = search_candidates(
+            Z,
+            members,
+            class_queries,
+            settings.n_own_neighbors,
+            settings.n_candidates,
+            map_blocks,
+        )
+        candidates = [merge_candidates(rows, *candidates, found)]
+        is_own = take(device_codes, candidates[0]) == take(device_codes, rows)[:, None]
+        sets = CandidateSets(rows, candidates[0], is_own & (candidates[0] != rows[:, None]))
+        if not losses:
+            temperature = settings.temperature * _typical_square(Z, sets)
+            if not temperature > 0.0:  # no sample has another one of its class apart from it
+                return RefinedMap(start, [], math.nan)
+        loss = RefinementLoss(X, sets, start, temperature, settings.penalty, map_blocks)
+        components, curve = _minimize(loss, components, size, settings)
+        losses.append(curve)
+        if not (np.isfinite(curve).all() and bool(xp.all(xp.isfinite(components)))):
+            return RefinedMap(start, losses, temperature, is_usable=False)
+    return RefinedMap(components, losses, temperature)
+
+
+def _group_by_class(samples: Ints, codes: Labels) -> list[Ints]:
+    """Return the given samples of each class, ascending."""
+    order = samples[np.argsort(codes[samples], kind="stable")]
+    return np.split(order, np.searchsorted(codes[order], np.arange(1, codes.max() + 1)))
+
+
+def _typical_square(Z: Array, sets: CandidateSets) -> float:
+    """Return the median squared distance to the nearest sample of the own class.
+
+    Copies (distance 0) and samples without another one in their class are left out; nan if none is
+    left.
+    """
+    squares = to_host(nearest_own_squares(Z, sets))
+    squares = squares[np.isfinite(squares) & (squares > 0.0)]
+    return float(np.median(squares)) if squares.size else math.nan
+
+
+def _minimize(
+    loss: RefinementLoss, components: Array, size: float, settings: RefinementSettings
+) -> tuple[Array, Floats]:
+    """Take at most ``max_iter`` steps of L-BFGS; return the map and the loss after each step.
+
+    The optimiser works on T / |T0|_F, because its tolerance of the gradient is absolute.
+    """
+    shape = components.shape
+
+    curve: list[float] = []
+
+    def evaluate(values: Any) -> tuple[float, Any]:
+        T = astype(to_device(size * values.reshape(shape), loss.X), loss.X.dtype)
+        value, gradient = loss(T)
+        if not curve:
+            curve.append(value)
+        return value, size * to_host(gradient).astype(np.float64).ravel()
+
+    def record(intermediate_result: OptimizeResult) -> None:
+        curve.append(float(intermediate_result.fun))
+
+    result = minimize(
+        evaluate,
+        to_host(components).astype(np.float64).ravel() / size,
+        jac=True,
+        method="L-BFGS-B",
+        callback=record,
+        options={
+            "maxiter": settings.max_iter,
+            "maxcor": _N_CORRECTIONS,
+            "gtol": settings.tol,
+            "ftol": 0.0,
+        },
+    )
+    T = astype(to_device(size * result.x.reshape(shape), loss.X), loss.X.dtype)
+    return T, np.array(curve)

@@ -1,0 +1,240 @@
+"""What measured errors mean, in sentences: verdict, error, differences, next step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mpda import assessment
+from mpda.assessment import BASELINE, ErrorComparison, ErrorEstimate
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class ErrorSummary:
+    """What the errors of a method mean.
+
+    Parameters
+    ----------
+    verdict : str
+        Does the method help?
+    errors : list of str
+        Size of the map, and its error.
+    differences : list of str
+        Differences to 1-NN and LDA.
+    next_step : str
+        What to do next.
+    """
+
+    verdict: str
+    errors: list[str]
+    differences: list[str]
+    next_step: str
+
+    @property
+    def sentences(self) -> list[str]:
+        """All of them in this order."""
+        return [self.verdict, *self.errors, *self.differences, self.next_step]
+
+
+def summarize_errors(
+    rows: Rows, method: str, n_features: int, n_components: int | None = None
+) -> ErrorSummary:
+    """Say in sentences how good a method is, and what to do next.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Results of the method, 1-NN and LDA on one problem.
+    method : str
+        Name of the method.
+    n_features : int
+        Number of features.
+    n_components : int or None, default=None
+        Number of components of the model that is kept. None if no model is kept.
+
+    Returns
+    -------
+    ErrorSummary
+        Sentences.
+    """
+    estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
+    estimate = estimates[method]
+    references = {BASELINE: f"1-NN on all {n_features} features", "LDA": "LDA"}
+    others = [name for name in references if name in estimates and name != method]
+    comparisons = assessment.compare_errors([(estimate, estimates[name]) for name in others])
+    differences = [
+        f"{references[name]} has an error of {estimates[name]}: {_describe_difference(comparison)}."
+        for name, comparison in zip(others, comparisons, strict=True)
+    ]
+    if any(comparison.p_samples is not None for comparison in comparisons):
+        test = "McNemar's test" if estimate.groups is None else "a t-test over groups"
+        differences.append(
+            f"The first p-value is that of {test}, adjusted for the number of comparisons; it "
+            "decides. The second (corrected resampled t-test) asks whether fits to other samples "
+            "would show the difference too; with few folds it misses most differences."
+        )
+    size = n_components if n_components is not None else float(estimate.dimensions.mean())
+    lda_size = float(estimates["LDA"].dimensions.mean()) if "LDA" in estimates else None
+    known = dict(zip(others, comparisons, strict=True))
+    verdict, next_step = _judge(method, known, size, lda_size, n_features)
+    if all(estimates[name].beats_guess is False for name in (method, *others)):
+        verdict = (
+            f"No method separates the classes: {method} errs on {estimate.mean:.1f} %, always "
+            f"guessing the most frequent class on {estimate.guess:.1f} %."
+        )
+        next_step = "check the labels, or measure other features."
+    mapped = f"{method} maps {n_features} features to {_count(size, 'component')}."
+    return ErrorSummary(
+        verdict, [mapped, _describe_error(estimate)], differences, f"Next: {next_step}"
+    )
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """The method to take, by error and size.
+
+    Parameters
+    ----------
+    method : str
+        Name of the method.
+    reason : str
+        Why, in a sentence.
+    """
+
+    method: str
+    reason: str
+
+
+def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
+    """Recommend the smallest of the methods that are not significantly worse than the best.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Results of all methods on one problem.
+    candidates : sequence of str
+        Methods to choose from.
+
+    Returns
+    -------
+    Recommendation
+        Method and reason.
+    """
+    estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
+    estimates = {name: estimates[name] for name in candidates}
+    sizes = {name: float(estimate.dimensions.mean()) for name, estimate in estimates.items()}
+    lowest = min(estimates, key=lambda name: estimates[name].mean)
+    good = assessment.find_best_methods(estimates)
+    chosen = min(good, key=lambda name: (round(sizes[name], 9), estimates[name].mean))
+    size = _count(sizes[chosen], "number")
+    error = f"{estimates[chosen].mean:.2f} %"
+    if chosen == lowest:
+        text = f"{chosen} has the lowest error of {len(estimates)} methods ({error}), with {size}"
+        if len(good) > 1:
+            text += "; no method of similar error is smaller"
+    else:
+        text = (
+            f"{chosen} needs {size}, and its error ({error}) is not significantly higher than the "
+            f"lowest, that of {lowest} ({estimates[lowest].mean:.2f} %, "
+            f"{_count(sizes[lowest], 'number')})"
+        )
+    return Recommendation(chosen, f"Recommended: {chosen}. {text}.")
+
+
+def _describe_error(estimate: ErrorEstimate) -> str:
+    """Say how large the error of a method is, with its interval."""
+    interval = estimate.sample_interval
+    if interval is None:
+        error = str(estimate)
+    else:
+        error = f"{estimate.mean:.2f} % (95 % interval {interval[0]:.1f} to {interval[1]:.1f} %)"
+    mean = _count(float(estimate.dimensions.mean()), "component")
+    return (
+        f"Error on samples left out of the fit: {error}. This is the share of samples whose "
+        f"nearest neighbour has another class; the folds selected {mean} on average."
+    )
+
+
+def _count(number: float, noun: str) -> str:
+    """Return for example "2.5 components"."""
+    text = f"{number:.1f}".removesuffix(".0")
+    return f"{text} {noun}{'' if text == '1' else 's'}"
+
+
+def _judge(
+    method: str,
+    comparisons: Mapping[str, ErrorComparison],
+    size: float,
+    lda_size: float | None,
+    n_features: int,
+) -> tuple[str, str]:
+    """Return the verdict and the next step: by significant differences, then by the sizes."""
+
+    def sign(name: str) -> int:
+        """Return 1 if the reference errs more, -1 if it errs less, 0 if that may be chance."""
+        comparison = comparisons.get(name)
+        if comparison is None or not comparison.is_significant:
+            return 0
+        return 1 if comparison.difference > 0 else -1
+
+    def gap(name: str) -> str:
+        return f"{abs(comparisons[name].difference):.2f} points"
+
+    numbers = f"{_count(size, 'number')} instead of {n_features}"
+    if not comparisons:
+        return f"{method}: a sample has {numbers}.", "measure it on new samples with mpda evaluate."
+    if sign("LDA") < 0:
+        return (
+            f"LDA is better here: its error is {gap('LDA')} lower than that of {method}.",
+            "use --method lda, or try --method auto.",
+        )
+    if sign(BASELINE) < 0:
+        return (
+            f"{method} does not help here: the error of 1-NN on the features is {gap(BASELINE)} "
+            "lower.",
+            "try --search, --method auto, or other features.",
+        )
+    if "LDA" in comparisons and sign("LDA") == 0 and lda_size is not None and lda_size <= size:
+        fewer = f"{_count(lda_size, 'number')} instead of {size:.3g}"
+        as_many = round(lda_size, 1) == round(size, 1)
+        return (
+            f"LDA does as well with {'as many numbers' if as_many else fewer}.",
+            "use --method lda.",
+        )
+    if sign(BASELINE) > 0:
+        return (
+            f"{method} helps here: its error is {gap(BASELINE)} lower than that of 1-NN on the "
+            f"features, with {numbers}.",
+            "measure it on new samples with mpda evaluate.",
+        )
+    if size <= 0.5 * n_features:
+        return (
+            f"{method} does not change the error, but a sample has {numbers}.",
+            "use it if that helps, or try --method auto.",
+        )
+    return (
+        f"{method} does not help here: no difference to 1-NN on the features is significant.",
+        "try --search, --method auto, or other features.",
+    )
+
+
+def _describe_difference(comparison: ErrorComparison) -> str:
+    """Say how the other error lies relative to that of the method, with the p-values."""
+    gap = comparison.difference
+    if abs(gap) < 0.005:  # equal with two decimals
+        return "the same"
+    p_values = [f"p = {_format_p(comparison.p_adjusted)}"]
+    if comparison.p_samples is not None and not math.isnan(comparison.p_splits):
+        p_values.append(f"over training sets p = {_format_p(comparison.p_splits)}")
+    size = f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
+    if not comparison.is_significant:
+        size += ", which may be chance"
+    return f"{size} ({', '.join(p_values)})"
+
+
+def _format_p(p_value: float) -> str:
+    return f"{p_value:.3f}" if p_value >= 0.001 else "0.001 or less"

@@ -1,0 +1,75 @@
+"""Comparison with published metric learners: folds, agreement, ranks, the command."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.model_selection import StratifiedKFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import MinMaxScaler
+
+from command_calls import call
+from mpda.exceptions import DatasetError
+from mpda.experiments import ExperimentOptions, read_rows, reproduce
+from mpda.experiments.keel import rank_among_published, read_published
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """Return a directory with iris, wdbc, and wine with random labels."""
+    (tmp_path / "keel").mkdir()
+    rng = np.random.default_rng(0)
+    loaders = {"iris": load_iris, "wdbc": load_breast_cancer, "wine": load_wine}
+    for name, load in loaders.items():
+        X, y = load(return_X_y=True)
+        y = rng.permutation(y) if name == "wine" else y
+        fold = np.empty(len(y), dtype=np.int8)
+        splitter = StratifiedKFold(10, shuffle=True, random_state=0)
+        for number, (_, test) in enumerate(splitter.split(X, y)):
+            fold[test] = number
+        np.savez(tmp_path / "keel" / f"{name}.npz", X=X, y=y.astype(str), fold=fold)
+    return tmp_path
+
+
+def test_data_sets_that_do_not_agree_are_left_out(directory, capsys):
+    words = ("--methods", "mpda", "--data", directory, "--out", directory / "out", "--quiet")
+    assert call("reproduce", "keel", *words) == 1  # most data sets do not exist
+    assert "appendicitis" in capsys.readouterr().err
+    words = ("--datasets", "iris", "wdbc", "wine", *words)
+    assert call("reproduce", "keel", *words) == 0
+    text = (directory / "out" / "keel.md").read_text()
+    assert "on 2 data sets" in text
+    assert "| iris |" in text
+    assert "| wine |" not in text
+    rows = read_rows(directory / "out" / "keel.jsonl")
+    assert {row["problem"] for row in rows if row["method"] == "MPDA"} == {"iris", "wdbc"}
+    with np.load(directory / "keel" / "iris.npz") as arrays:
+        X, y, is_test = arrays["X"], arrays["y"], arrays["fold"] == 4
+    scaler = MinMaxScaler().fit(X[~is_test])
+    knn = KNeighborsClassifier(3).fit(scaler.transform(X[~is_test]), y[~is_test])
+    expected = knn.score(scaler.transform(X[is_test]), y[is_test])
+    key = "iris", "Euclidean", 4
+    (row,) = [row for row in rows if (row["problem"], row["method"], row["seed"]) == key]
+    assert row["accuracy"] == expected
+
+
+def test_one_data_set_has_no_ranks(directory, capsys):
+    words = ("--datasets", "iris", "wine", "--data", directory, "--out", directory / "out", "-q")
+    assert call("reproduce", "keel", *words) == 1
+    assert "of iris, wine it has it on iris" in capsys.readouterr().err
+
+
+def test_ranks_among_thirteen():
+    published = read_published()
+    datasets = list(published)[:5]
+    best = {(name, "ours"): max(published[name].values()) + 0.01 for name in datasets}
+    ranks = rank_among_published(best, "ours", datasets)
+    assert len(ranks.methods) == 13
+    assert ranks.ranks[0] == 1.0
+    level = {(name, "ours"): published[name]["NCA"] for name in datasets}
+    ranks = rank_among_published(level, "ours", datasets)
+    assert ranks.ranks[0] == ranks.ranks[ranks.methods.index("NCA")]
+
+
+def test_missing_data_sets_are_named(tmp_path):
+    with pytest.raises(DatasetError, match="--data names the directory"):
+        reproduce("keel", ExperimentOptions(tmp_path, directory=tmp_path))

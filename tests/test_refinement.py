@@ -1,0 +1,294 @@
+"""Refinement of a map: the loss against its definition, laws, and the estimator."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+from scipy.special import logsumexp
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mpda import LFDA, MPDA, NeighborhoodRefinement
+from mpda._lib.arrays import to_host
+from mpda.model_selection import DiscriminantSearchCV
+from mpda.refinement.candidates import merge_candidates, search_candidates
+from mpda.refinement.loss import CandidateSets, RefinementLoss
+from mpda.refinement.optimize import RefinementSettings, refine_map
+
+
+def problem(n=60, d=6, r=3, seed=0):
+    """Return samples of four classes, one of them with a single sample, and a start."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    y[-1] = 3
+    X = rng.normal(size=(n, d)) + 0.7 * rng.normal(size=(4, d))[y]
+    return X - X.mean(axis=0), y, rng.normal(size=(r, d))
+
+
+def find_sets_slowly(Z, y, queries, n_own, n_all):
+    """Return the candidate sets of the definition."""
+    sets = []
+    for i in queries:
+        order = [j for j in np.argsort(((Z - Z[i]) ** 2).sum(axis=1), kind="stable") if j != i]
+        sets.append({*order[:n_all], *[j for j in order if y[j] == y[i]][:n_own]})
+    return sets
+
+
+def evaluate_slowly(T, X, y, queries, sets, start, temperature, penalty):
+    """Return the loss by its definition."""
+    total = 0.0
+    for i, candidates in zip(queries, sets, strict=True):
+        terms = {j: np.exp(-((T @ (X[i] - X[j])) ** 2).sum() / temperature) for j in candidates}
+        own = sum(term for j, term in terms.items() if y[j] == y[i])
+        if any(y[j] == y[i] for j in candidates):
+            total += np.log(sum(terms.values())) - np.log(own)
+    n = len(queries)
+    return total / n + penalty / n * ((T - start) ** 2).sum() / (start**2).sum()
+
+
+def make_loss(X, y, start, queries, n_own=3, n_all=8, temperature=2.0, penalty=30.0):
+    Z = X @ start.T
+    members = [np.flatnonzero(y == label) for label in np.unique(y)]
+    groups = [queries[y[queries] == label] for label in np.unique(y)]
+    rows = np.concatenate(groups)
+    candidates = merge_candidates(rows, search_candidates(Z, members, groups, n_own, n_all))
+    is_own = (y[candidates] == y[rows][:, None]) & (candidates != rows[:, None])
+    return RefinementLoss(X, CandidateSets(rows, candidates, is_own), start, temperature, penalty)
+
+
+@pytest.mark.parametrize("n_queries", [60, 25])
+def test_loss_and_gradient_are_those_of_the_definition(n_queries):
+    X, y, start = problem()
+    queries = np.sort(np.random.default_rng(1).choice(60, n_queries, replace=False))
+    loss = make_loss(X, y, start, queries)
+    rows = loss.sets.queries
+    sets = find_sets_slowly(X @ start.T, y, rows, 3, 8)
+    found = [set(row) - {i} for i, row in zip(rows, loss.sets.candidates, strict=True)]
+    assert found == sets
+    T = start + 0.3 * np.random.default_rng(2).normal(size=start.shape)
+    value, gradient = loss(T)
+    assert value == pytest.approx(evaluate_slowly(T, X, y, rows, sets, start, 2.0, 30.0), rel=1e-12)
+    slow = approx_fprime(T.ravel(), lambda v: loss(v.reshape(T.shape))[0], 1e-6)
+    np.testing.assert_allclose(gradient.ravel(), slow, atol=1e-6 * np.abs(slow).max())
+
+
+def test_merged_candidates_occur_once_and_never_the_query():
+    queries = np.array([0, 5])
+    merged = merge_candidates(queries, np.array([[1, 1, 0], [2, 5, 3]]), np.array([[4, 1], [2, 5]]))
+    assert merged.tolist() == [[1, 4], [2, 3]]
+    assert merge_candidates(queries, np.array([[1, 2], [5, 5]])).tolist() == [[1, 2], [5, 5]]
+
+
+def refine(X, y, start, **options):
+    settings = {"n_own_neighbors": 5, "n_candidates": 20, "penalty": 100.0, "temperature": 2.0}
+    settings |= {"n_rounds": 3, "max_iter": 5, "tol": 1e-5} | options
+    return refine_map(X, y, np.arange(len(y)), start, RefinementSettings(**settings))
+
+
+def test_loss_never_increases_in_a_round():
+    result = refine(*problem(n=120))
+    assert len(result.losses) == 3
+    for curve in result.losses:
+        assert (np.diff(curve) <= 0.0).all()
+
+
+def test_infinite_penalty_returns_the_start():
+    X, y, start = problem()
+    result = refine(X, y, start, penalty=1e12)
+    np.testing.assert_allclose(result.components, start, rtol=1e-6)
+
+
+def test_samples_without_partners_leave_the_start():
+    X, _, start = problem()
+    assert refine(X, np.arange(len(X)), start).components is start
+    copies = np.repeat(X[:20], 3, axis=0)  # every nearest sample of the class is a copy
+    assert refine(copies, np.repeat(np.arange(20), 3), start).components is start
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["translation", "rotation", "scale", "order"],
+)
+def test_result_does_not_depend_on_the_coordinates(change):
+    rng = np.random.default_rng(0)
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:300] + 0.01 * rng.normal(size=(300, 64)), y[:300]
+    model = NeighborhoodRefinement(MPDA(5, alpha=0.5)).fit(X, y)
+    Z = model.transform(X)
+    if change == "translation":
+        other = X + rng.normal(size=64)
+    elif change == "rotation":
+        other = X @ np.linalg.qr(rng.normal(size=(64, 64)))[0]
+    else:
+        other = X * (1e200 if change == "scale" else 1.0)
+    order = rng.permutation(300) if change == "order" else np.arange(300)
+    again = NeighborhoodRefinement(MPDA(5, alpha=0.5)).fit(other[order], y[order])
+    Z_again = np.empty_like(Z)
+    Z_again[order] = again.transform(other[order])
+    signs = np.sign((Z * Z_again).sum(axis=0))
+    ratio = np.linalg.norm(Z_again) / np.linalg.norm(Z)
+    np.testing.assert_allclose(Z_again * signs / ratio, Z, atol=1e-4 * np.abs(Z).max())
+
+
+def test_refinement_lowers_the_error_on_digits():
+    X, y = load_digits(return_X_y=True)
+    errors = np.zeros(2)
+    for seed in range(3):
+        X_train, X_test, y_train, y_test = train_test_split(
+            X, y, train_size=0.25, random_state=seed, stratify=y
+        )
+        start = MPDA(15).fit(X_train, y_train)
+        refined = NeighborhoodRefinement(FrozenEstimator(start)).fit(X_train, y_train)
+        for i, model in enumerate((start, refined)):
+            knn = KNeighborsClassifier(1).fit(model.transform(X_train), y_train)
+            errors[i] += 1.0 - knn.score(model.transform(X_test), y_test)
+    assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_array_libraries_give_the_same_map(library, dtype):
+    X, y = load_digits(return_X_y=True)
+    X = (X[:400] + 0.01 * np.random.default_rng(0).normal(size=(400, 64))).astype(dtype)
+    y = y[:400]
+    options = {"max_iter": 100, "n_rounds": 2, "tol": 1e-9 if dtype == "float64" else 1e-5}
+    expected = NeighborhoodRefinement(LFDA(5, alpha=0.1), **options).fit(X, y)
+    model = NeighborhoodRefinement(LFDA(5, alpha=0.1), **options).fit(library(X), y)
+    assert library.holds(model.components_, dtype)
+    assert library.holds(model.transform(library(X)), dtype)
+    components = to_host(model.components_)
+    tolerance = 1e-5 if dtype == "float64" else 1e-2
+    scale = np.abs(expected.components_).max()
+    np.testing.assert_allclose(components, expected.components_, atol=tolerance * scale)
+    losses = [curve[-1] for curve in model.loss_curve_]
+    reference = [curve[-1] for curve in expected.loss_curve_]
+    np.testing.assert_allclose(losses, reference, rtol=1e-8 if dtype == "float64" else 1e-3)
+
+
+def test_pipeline_keeps_its_earlier_steps():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400] * np.linspace(0.1, 5, 64), y[:400]
+    pipeline = make_pipeline(StandardScaler(), PCA(20), LFDA(6, alpha=0.1))
+    model = NeighborhoodRefinement(pipeline).fit(X, y)
+    assert model.components_.shape == (6, 20)
+    assert model.n_features_in_ == 64
+    features = model.estimator_[:-1].transform(X)
+    alone = NeighborhoodRefinement(FrozenEstimator(model.estimator_[-1])).fit(features, y)
+    np.testing.assert_allclose(model.components_, alone.components_, rtol=1e-6, atol=1e-9)
+    Z = model.transform(X)
+    np.testing.assert_allclose(Z, alone.transform(features), atol=1e-8)
+    np.testing.assert_allclose(model.transform(model.inverse_transform(Z)), Z, atol=1e-8)
+
+
+def test_search_has_two_stages():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:500], y[:500]
+    grid = {"estimator__alpha": [0.1, 1.0], "penalty": [100.0, 300.0], "temperature": [2.0]}
+    search = DiscriminantSearchCV(NeighborhoodRefinement(), grid, n_components=16, cv=3).fit(X, y)
+    results = search.cv_results_
+    is_refined = np.array(["penalty" in point for point in results["params"]])
+    # First every start without refinement, then the best start without it and with each penalty.
+    assert not is_refined[: 2 * 16].any()
+    starts = {point["estimator__alpha"] for point in results["params"][32:]}
+    assert len(starts) == 1
+    numbers = {point["n_components"] for point in results["params"][32:]}
+    assert len(numbers) <= 4
+    assert is_refined.sum() == 2 * len(numbers)
+    assert search.best_params_ == results["params"][search.best_index_]
+    assert search.best_estimator_.n_components == search.best_params_["n_components"]
+    assert search.predict(X[:5]).shape == (5,)
+    row = int(np.flatnonzero(is_refined)[0])
+    point = results["params"][row]
+    # The second stage has folds of its own.
+    folds = StratifiedKFold(3, shuffle=True, random_state=1).split(X, y)
+    for number, (train, test) in enumerate(folds):
+        model = NeighborhoodRefinement(MPDA(), **{k: v for k, v in point.items() if "__" not in k})
+        model.set_params(estimator__alpha=point["estimator__alpha"]).fit(X[train], y[train])
+        knn = KNeighborsClassifier(1).fit(model.transform(X[train]), y[train])
+        expected = knn.score(model.transform(X[test]), y[test])
+        assert results[f"split{number}_test_score"][row] == pytest.approx(expected, abs=0.013)
+
+
+@pytest.mark.parametrize(
+    "start", [PCA(), LinearDiscriminantAnalysis(), LFDA(alpha=0.1)], ids=lambda e: type(e).__name__
+)
+def test_search_from_other_starts(start):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400], y[:400]
+    pipeline = make_pipeline(StandardScaler(), NeighborhoodRefinement(start))
+    grid = {"penalty": [300.0]}
+    search = DiscriminantSearchCV(pipeline, grid, n_components=8, cv=2).fit(X, y)
+    name = "neighborhoodrefinement__n_components"
+    assert search.transform(X).shape == (400, search.best_params_[name])
+
+
+def test_search_refuses_a_pipeline_inside():
+    X, y = load_digits(return_X_y=True)
+    inside = NeighborhoodRefinement(make_pipeline(StandardScaler(), MPDA()))
+    with pytest.raises(TypeError, match="before the refinement"):
+        DiscriminantSearchCV(inside, {"penalty": [300.0]}).fit(X[:200], y[:200])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("entries", [1, 300, 10_000])
+def test_converged_map_does_not_depend_on_blocks_and_threads(monkeypatch, entries, n_jobs):
+    X, y, _ = problem(n=151)
+    X, y = X[:-1], y[:-1]
+    options = {"n_rounds": 2, "max_iter": 2000, "tol": 1e-9}
+    expected = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=1, **options).fit(X, y)
+    monkeypatch.setattr("mpda.refinement.loss._BLOCK_ENTRIES", entries)
+    monkeypatch.setattr("mpda.refinement.candidates._SEARCH_ENTRIES", entries)
+    model = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=n_jobs, **options).fit(X, y)
+    size = np.abs(expected.components_).max()
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-5 * size)
+    losses = [curve[-1] for curve in model.loss_curve_]
+    reference = [curve[-1] for curve in expected.loss_curve_]
+    np.testing.assert_allclose(losses, reference, rtol=1e-8)
+
+
+def test_far_own_samples_keep_their_digits():
+    # The nearest sample of the own class is 50,000 tau farther than one of another class: the
+    # exponentials of the own class underflow.
+    X = np.array([[0.0], [0.1], [1.0], [1.1], [500.0], [500.1]])
+    y = np.array([0, 1, 1, 0, 0, 1])
+    rows = np.arange(6)
+    candidates = np.array([[j for j in rows if j != i] for i in rows])
+    sets = CandidateSets(rows, candidates, y[candidates] == y[:, None])
+    T = np.ones((1, 1))
+    value, gradient = RefinementLoss(X, sets, T, 5.0, 0.0)(T)
+    squares = (X - X.T) ** 2 / 5.0
+    expected = 0.0
+    for i in rows:
+        others = [j for j in rows if j != i]
+        own = [j for j in others if y[j] == y[i]]
+        expected += logsumexp(-squares[i, others]) - logsumexp(-squares[i, own])
+    assert value == pytest.approx(expected / 6, rel=1e-12)
+    assert value > 1e3
+    step = 1e-6
+    slope = (RefinementLoss(X, sets, T, 5.0, 0.0)(T + step)[0] - value) / step
+    assert gradient[0, 0] == pytest.approx(slope, rel=1e-4)
+
+
+@pytest.mark.parametrize("value", [object(), -3, np.nan])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "n_components",
+        "n_own_neighbors",
+        "n_candidates",
+        "penalty",
+        "temperature",
+        "n_rounds",
+        "max_iter",
+        "tol",
+        "max_queries",
+    ],
+)
+def test_invalid_parameters_are_named(name, value):
+    X, y, _ = problem()
+    with pytest.raises((ValueError, TypeError), match=name):
+        NeighborhoodRefinement(LFDA(alpha=0.1), **{name: value}).fit(X[:-1], y[:-1])
