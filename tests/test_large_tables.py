@@ -145,6 +145,7 @@ def test_folds_are_aligned_by_training_samples_alone(samples):
     # The aligned maps are near the map of all samples; without the rotation they are not.
     scale = np.linalg.norm(Z - Z.mean(axis=0))
     assert np.linalg.norm(held_out.points - Z) < 0.2 * scale
+    np.testing.assert_allclose(align_folds(rows, Z + 5.0).points, held_out.points + 5.0)
     flipped = [{**row, "projected": -row["projected"]} for row in rows]
     flipped = [{**row, "anchor_points": -row["anchor_points"]} for row in flipped]
     np.testing.assert_allclose(align_folds(flipped, Z).points, held_out.points)
