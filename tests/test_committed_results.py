@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mpda.assessment import estimate_errors
+from mpda.assessment import compare_errors, estimate_errors
 from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, read_rows
 from mpda.experiments.error_tables import (
     READINGS,
@@ -113,6 +113,22 @@ def test_the_readme_has_rows_of_the_table():
     readme = re.findall(r"^\| .+\(\d+\.\d\).*\|$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(readme) == 5
     assert set(readme) <= set(expected)
+
+
+def test_the_readme_counts_the_significant_differences(rows):
+    estimates = estimate_errors([r for r in rows if r["problem"] in TABLE2_PROBLEMS], "cv")
+    counts = []
+    for other in ("1-NN", "LDA", "LFDA", "LFDA ridge"):
+        pairs = [(estimates[p, "MPDA"], estimates[p, other]) for p in TABLE2_PROBLEMS]
+        found = [c for c in compare_errors(pairs) if c.is_significant]
+        assert all(c.difference > 0 for c in found)
+        counts.append(len(found))
+    words = [("none", "one", "two", "three", "four", "five")[n] for n in counts]
+    assert (
+        f"lower than that of 1-NN on {words[0]} of the eight problems, than that of LDA on "
+        f"{words[1]}, than that of LFDA as published on {words[2]}, and than that of LFDA with a "
+        f"ridge on {words[3]}"
+    ) in (ROOT / "README.md").read_text()
 
 
 def test_numbers_of_the_page_are_those_of_the_rows(rows):
