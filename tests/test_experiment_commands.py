@@ -25,6 +25,7 @@ from mpda.experiments import (
     task,
 )
 from mpda.experiments.datasets import DATASETS, load
+from mpda.experiments.error_tables import leader_table
 from mpda.experiments.tangent_curve import draw_curve
 from mpda.report import read_results
 
@@ -47,7 +48,10 @@ def test_experiments_write_tables_and_figures(tmp_path):
     )
     for name, files in (
         ("table2", {"table2.md", "table2.csv"}),
-        ("dimension", {f"dimension{end}" for end in (".png", ".svg", "-paper.png", "-paper.svg")}),
+        (
+            "dimension",
+            {f"dimension{end}" for end in (".md", ".png", ".svg", "-paper.png", "-paper.svg")},
+        ),
         ("table1", {"table1.md"}),
         ("partition", {"partition.png", "partition.svg", "partition.md"}),
     ):
@@ -60,6 +64,33 @@ def test_experiments_write_tables_and_figures(tmp_path):
     assert "`mpda reproduce table2 --datasets digits --methods 1-NN PCA LDA --splits 2`" in text
     assert "numpy" in text
     assert len(read_rows(tmp_path / "rows.jsonl")) == 6
+
+
+def test_leaders_are_named_by_number_of_components():
+    def row(method, wrong):
+        numbers = list(range(1, len(wrong) + 1))
+        return {
+            "problem": "digits",
+            "method": method,
+            "dimensions": numbers,
+            "wrong": wrong,
+            "n_test": 100,
+        }
+
+    rows = [row("PCA", [9, 9, 3, 9, 1]), row("LDA", [8, 8, 8]), row("MPDA", [9, 9, 4, 2, 2])]
+    text = leader_table([*rows, row("PMPDA", [9, 9, 9, 1, 9])], ["digits"], ["PCA", "LDA", "MPDA"])
+    assert text.splitlines()[-1] == "| digits | 1 to 2: LDA; 3: PCA; 4: MPDA or PMPDA; 5: PCA |"
+
+
+def test_table1_has_the_dimension_after_pca(tmp_path, few_digits):
+    outcome = reproduce("table1", ExperimentOptions(tmp_path, ["digits", "vehicle"]))
+    digits, vehicle = (
+        next(line for line in outcome.text.splitlines() if line.startswith(f"| {name} |"))
+        for name in ("digits", "Vehicle")
+    )
+    # No PCA at 64 features; the paper has no digits, and 17.45 components on Vehicle.
+    assert digits.endswith("| 64 |  |")
+    assert vehicle.endswith("| 64 | 17.45 |")
 
 
 def test_ranks_are_drawn_for_each_group_of_methods(tmp_path, few_digits):
@@ -85,6 +116,7 @@ def test_sensitivity_varies_every_parameter(tmp_path, few_digits, monkeypatch):
     assert len(outcome.rows) == len({row["method"] for row in outcome.rows}) >= 5
     assert {path.suffix for path in outcome.files} == {".png", ".svg", ".md"}
     assert all(f"| {name} | 9" in outcome.text for name in values)
+    assert re.search(r"\| k \| .* \| 5: 9\d\.\d\d, 3: 9\d\.\d\d \|", outcome.text)
 
 
 def test_patch_finds_the_tangent_where_two_neighbours_do_not():

@@ -9,7 +9,7 @@ number that cross-validation on the training samples selected.
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from itertools import groupby, product
 
 import numpy as np
 
@@ -284,6 +284,43 @@ def rank_table(comparison: RankComparison) -> str:
         f"that all ranks are equal: p = {comparison.p_value:.2g}. p-values of pairs are adjusted "
         f"by Holm. Critical difference (Nemenyi, 5 %): {comparison.critical_difference:.2f}."
     )
+
+
+def leader_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:
+    """Make the table of the methods with the lowest mean error, by number of components.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+        Rows of a run.
+    problems, methods : sequence of str
+        Lines of the table, and the methods that are compared.
+
+    Returns
+    -------
+    str
+        For each problem the numbers of components and their methods, in Markdown. MPDA and PMPDA
+        count as one, as in the paper's statement about this figure.
+    """
+    curves = assessment.compute_error_curves(rows)
+    lines = []
+    for problem in problems:
+        leaders: dict[int, tuple[float, str]] = {}
+        for name in methods:
+            if (problem, name) in curves:
+                curve = curves[problem, name]
+                for number, error in zip(curve.dimensions, curve.error, strict=True):
+                    key = int(number)
+                    title = "MPDA or PMPDA" if name in ("MPDA", "PMPDA") else name
+                    leaders[key] = min(leaders.get(key, (np.inf, "")), (float(error), title))
+        cells = []
+        for name, run in groupby(sorted(leaders), key=lambda number: leaders[number][1]):
+            numbers = list(run)
+            extent = f"{numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"{numbers[0]}"
+            cells.append(f"{extent}: {name}")
+        if cells:
+            lines.append([PROBLEMS[problem].title, "; ".join(cells)])
+    return format_markdown(["data set", "components: method with the lowest mean error"], lines)
 
 
 def cost_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 from mpda._lib.atomic_write import write_atomically
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, estimate_errors
+from mpda.assessment.data_split import reduce_by_pca
 from mpda.assessment.significance import SPLITS_TEST
 from mpda.exceptions import ReproductionError
 from mpda.experiments import error_tables, experiment, paper_figures
@@ -28,8 +29,15 @@ from mpda.experiments.fields import FIELD_SETS, run_fields
 from mpda.experiments.keel import KEEL_CONTENDERS, run_keel
 from mpda.experiments.keel import read_published as read_keel
 from mpda.experiments.paper_methods import CONTENDERS, SAME_SEARCH, select_contenders
-from mpda.experiments.protocol import PROBLEMS, TABLE2_PROBLEMS, USPS_PROBLEMS, load_samples
-from mpda.experiments.published import read_published
+from mpda.experiments.protocol import (
+    PROBLEMS,
+    SEEDS,
+    TABLE2_PROBLEMS,
+    USPS_PROBLEMS,
+    load_samples,
+    split,
+)
+from mpda.experiments.published import find_published, read_published
 from mpda.experiments.tangent_curve import draw_curve
 from mpda.model_selection.methods import method
 
@@ -48,7 +56,12 @@ SENSITIVITY: Mapping[str, tuple[str, tuple[float, ...]]] = {
     "gamma": ("gamma", tuple(10.0**power for power in range(-5, 6))),
     "M": ("max_patch_size", tuple(range(5, 55, 5))),
     "k'": ("partition_neighbors", tuple(range(1, 16))),
+    # The paper does not vary alpha, and does not say which one it has in this experiment.
+    "alpha": ("alpha", tuple(10.0**power for power in range(-1, 6))),
 }
+_SENSITIVITY_HEADER = ("parameter", "accuracy", "best at", "accuracy in per cent at each value")
+# Numbers of components, from which one can tell how the paper's images were prepared.
+_REDUCED_HEADER = ("after PCA (split 1)", "most in the paper's Table 2")
 _LEGEND = (
     "1-NN error in per cent, mean ± standard deviation over splits (mean number of components). "
     f"Bold: best of the column, or not significantly worse ({SPLITS_TEST}); †: best, or not "
@@ -66,8 +79,13 @@ def _run_table1(options: ExperimentOptions) -> ExperimentResult:
         share = f"{n} a label" if (n := problem.per_label) else f"{100 * problem.train_share:.0f} %"
         paper = read_published()["table1"]["rows"].get(problem.dataset)
         published = "{n}, {d}, {C}, {train_percent} %".format(**paper) if paper else ""
-        lines.append([problem.title, *map(str, X.shape), str(n_classes), share, published])
-    header = ["data set", "n", "d", "C", "training", "paper"]
+        n_reduced = reduce_by_pca(split(problem, options.directory, SEEDS[0])).X.shape[1]
+        found = [find_published(name, method) for method in CONTENDERS if method != "1-NN"]
+        n_printed = max((entry.dimension for entry in found if entry), default=None)
+        numbers = [str(n_reduced), "" if n_printed is None else f"{n_printed:g}"]
+        shape = map(str, X.shape)
+        lines.append([problem.title, *shape, str(n_classes), share, published, *numbers])
+    header = ["data set", "n", "d", "C", "training", "paper", *_REDUCED_HEADER]
     return experiment.write_result(options, "table1", error_tables.format_markdown(header, lines))
 
 
@@ -118,7 +136,7 @@ def _notes(problems: Sequence[str], methods: Sequence[str]) -> list[str]:
 
 
 def _run_dimension(options: ExperimentOptions) -> ExperimentResult:
-    """Draw accuracy against the number of components."""
+    """Draw accuracy against the number of components, and say which method leads where."""
     problems, methods = options.select_problems(TABLE2_PROBLEMS), options.select_methods()
     run = experiment.run_contenders(options, problems, [CONTENDERS[name] for name in methods])
     published = [name for name in methods if CONTENDERS[name].published]
@@ -127,7 +145,11 @@ def _run_dimension(options: ExperimentOptions) -> ExperimentResult:
         if drawn:
             figure = paper_figures.dimension_figure(run.rows, problems, drawn)
             files += paper_figures.save_figure(figure, options.out, name)
-    return replace(run, files=files)
+    run = replace(run, files=files)
+    # 1-NN has no components.
+    reduced = [name for name in published if CONTENDERS[name].method is not None]
+    text = error_tables.leader_table(run.rows, problems, reduced)
+    return experiment.write_result(options, "dimension", text, run) if reduced else run
 
 
 def _run_ranks(options: ExperimentOptions) -> ExperimentResult:
@@ -157,7 +179,7 @@ def _run_ranks(options: ExperimentOptions) -> ExperimentResult:
 
 
 def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
-    """Draw the accuracy of MPDA on Semeion against k, gamma, M and k'."""
+    """Draw the accuracy of MPDA on Semeion against k, gamma, M, k' and alpha."""
     problems = options.select_problems(("semeion",))
     if len(problems) != 1:
         raise ReproductionError(f"sensitivity is about one data set, --datasets has {problems}.")
@@ -174,10 +196,11 @@ def _run_sensitivity(options: ExperimentOptions) -> ExperimentResult:
             accuracies = {value: 100.0 - estimate.mean for value, estimate in panel.items()}
             best = max(accuracies, key=accuracies.__getitem__)
             extent = f"{min(accuracies.values()):.2f} to {accuracies[best]:.2f} %"
-            lines.append([letter, extent, f"{best:g}"])
+            by_value = ", ".join(f"{value:g}: {a:.2f}" for value, a in accuracies.items())
+            lines.append([letter, extent, f"{best:g}", by_value])
     figure = paper_figures.sensitivity_figure(panels)
     run = replace(run, files=paper_figures.save_figure(figure, options.out, "sensitivity"))
-    table = error_tables.format_markdown(["parameter", "accuracy", "best at"], lines)
+    table = error_tables.format_markdown(_SENSITIVITY_HEADER, lines)
     defaults = ", ".join(f"{key}={value}" for key, value in SENSITIVITY_DEFAULTS.items())
     end = "; the paper: 90 to 92 %." if problems == ["semeion"] else "."
     setting = f"MPDA({defaults}) on {PROBLEMS[problems[0]].title}"

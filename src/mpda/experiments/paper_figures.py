@@ -170,12 +170,12 @@ def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> F
     matplotlib Figure
         The figure, one panel for each parameter.
     """
-    all_axes = get_panels(None, len(panels), columns=_N_COLUMNS, width=3.2, height=2.7)
+    all_axes = get_panels(None, len(panels), columns=len(panels), width=2.6, height=2.7)
     for axes, (name, panel), color in zip(all_axes, panels.items(), COLORS, strict=False):
         means = [100.0 - estimate.mean for estimate in panel.values()]
         spreads = [estimate.std for estimate in panel.values()]
         axes.errorbar([*panel], means, spreads, marker="o", ms=3, linewidth=1.2, color=color)
-        if name == "gamma":
+        if name in ("gamma", "alpha"):
             axes.set_xscale("log")
         axes.set_ylim(86, 94)  # the paper's axis
         _format_axes(axes, name)
