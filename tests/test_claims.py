@@ -50,10 +50,8 @@ def test_command_measures_errors_of_variants(tmp_path, monkeypatch):
 
 def test_lpfe_is_fitted_to_the_samples_that_are_named(monkeypatch):
     X, y = load_digits(return_X_y=True)
-    fitted = {}
-    monkeypatch.setattr(
-        claims, "_lowest_error", lambda model, part: fitted.update({len(fitted): part})
-    )
+    fitted = []
+    monkeypatch.setattr(claims, "_lowest_error", lambda model, part: fitted.append(part))
     part = Split(X[:100], y[:100], 3.0 * X[100:200], y[100:200])
     names = list(claims._try_lpfe(part))
     scaled = fitted[names.index("standardised, 10, 0.9")]
