@@ -241,7 +241,7 @@ def test_converged_map_does_not_depend_on_blocks_and_threads(monkeypatch, entrie
     options = {"n_rounds": 2, "max_iter": 2000, "tol": 1e-9}
     expected = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=1, **options).fit(X, y)
     monkeypatch.setattr("mpda.refinement.loss._BLOCK_ENTRIES", entries)
-    monkeypatch.setattr("mpda.refinement.candidates._SEARCH_ENTRIES", entries)
+    monkeypatch.setattr("mpda.neighbors.product_search.BLOCK_ENTRIES", entries)
     model = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=n_jobs, **options).fit(X, y)
     size = np.abs(expected.components_).max()
     np.testing.assert_allclose(model.components_, expected.components_, atol=1e-5 * size)

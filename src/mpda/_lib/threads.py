@@ -15,6 +15,7 @@ from threadpoolctl import ThreadpoolController
 SMALL = 256
 # The libraries are looked up once, because that takes milliseconds.
 THREADS = ThreadpoolController()
+_OPENMP = THREADS.select(user_api="openmp")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -61,6 +62,11 @@ def open_threads(n_jobs: int | None) -> Iterator[BlockMap]:
             return
         with ThreadPoolExecutor(n_threads) as threads:
             yield lambda work, items: list(threads.map(work, items))
+
+
+def count_openmp_threads() -> int:
+    """Return how many threads an OpenMP loop would have that the calling thread starts."""
+    return max((info["num_threads"] for info in _OPENMP.info()), default=1)
 
 
 def count_threads(n_jobs: int | None) -> int:

@@ -10,11 +10,10 @@ to find candidates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
-from sklearn.neighbors import NearestNeighbors
 
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import (
@@ -35,7 +34,8 @@ from mpda._lib.arrays import (
     take,
     zeros,
 )
-from mpda._lib.threads import one_blas_thread
+from mpda._lib.threads import count_openmp_threads, open_threads
+from mpda.neighbors.product_search import ProductSearch
 
 # Up to this many coordinate differences all pairs are compared directly (about a third of a
 # second). Above, Gram products are faster in spite of the second look at their candidates.
@@ -291,15 +291,16 @@ def _search_by_products(X: Array, k: int) -> NeighborLists:
 
 def _nearest_by_products(Z: Array, squared_norms: Array, k: int) -> NeighborLists:
     """Find the k nearest samples, each sample included, of centred samples Z (n, d)."""
-    if is_numpy(Z):
-        search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(Z)
-        # scikit-learn limits BLAS to one thread itself; several of its searches at the same time
-        # would restore the limits of each other.
-        with one_blas_thread():
-            distances, indices = search.kneighbors(Z)
-        return NeighborLists(indices, distances)
-    xp = array_namespace(Z)
     n = Z.shape[0]
+    if is_numpy(Z):
+        search = ProductSearch(Z)
+        with open_threads(count_openmp_threads()) as map_blocks:
+            found = map_blocks(partial(search.find, k=k), search.iter_blocks(np.arange(n), k))
+        indices, squares = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        order = argsort_rows(squares, indices)
+        distances = np.sqrt(np.maximum(np.take_along_axis(squares, order, axis=1), 0.0))
+        return NeighborLists(np.take_along_axis(indices, order, axis=1), distances)
+    xp = array_namespace(Z)
     blocks = []
     for block in iter_slices(n, block_entries(Z, _SEARCH_ENTRIES) // n):
         squares = squared_norms[block, None] + squared_norms

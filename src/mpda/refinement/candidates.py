@@ -23,13 +23,12 @@ from mpda._lib.arrays import (
     to_device,
 )
 from mpda._lib.threads import BlockMap, map_serially
-
-# Distances that are computed at a time: 32 MB. Smaller blocks make slower matrix products, and so
-# do fewer queries than these.
-_SEARCH_ENTRIES, _MIN_QUERIES = 4_000_000, 128
-# Groups of samples for each neighbour that is searched. The minima of the groups bound the distance
-# of the last neighbour; with eight times as many groups hardly any sample passes the bound in vain.
-_GROUPS_PER_NEIGHBOR = 8
+from mpda.neighbors.product_search import (
+    BLOCK_ENTRIES,
+    ProductSearch,
+    augment_samples,
+    search_products,
+)
 
 
 def search_candidates(
@@ -112,81 +111,19 @@ def _search_nearest(Z: Array, queries: Array, k: int, map_blocks: BlockMap) -> A
     xp = array_namespace(Z)
     n = Z.shape[0]
     n_found = min(k + 1, n)
-    # |z_i|^2 is the same for all candidates of i and is left out: |z_j|^2 - 2 z_i'z_j is one
-    # product, with the norms as one more column.
-    norms = xp.sum(Z * Z, axis=1)
-    others = xp.matrix_transpose(xp.concat([-2.0 * Z, norms[:, None]], axis=1))
-    ones = xp.ones_like(norms[:1])[:, None]
-    n_entries = block_entries(Z, _SEARCH_ENTRIES)
-    blocks = iter_slices(queries.shape[0], max(n_entries // n, _MIN_QUERIES))
-    if is_numpy(Z) or is_cupy(Z):
-        search = partial(_search_block, Z, queries, xp.ascontiguousarray(others), n_found)
-        nearest = xp.concat(map_blocks(search, blocks))
+    if is_numpy(Z):
+        search = ProductSearch(Z)
+        blocks = search.iter_blocks(queries, n_found)
+        found = [indices for indices, _ in map_blocks(partial(search.find, k=n_found), blocks)]
     else:
+        # |z_i|^2 is the same for all candidates of i and is left out.
+        left, right = augment_samples(Z, xp.sum(Z * Z, axis=1))
         found = []
-        for block in blocks:
-            points = take(Z, queries[block])
-            columns = xp.broadcast_to(ones, (points.shape[0], 1))
-            found.append(argsmallest(xp.concat([points, columns], axis=1) @ others, n_found))
-        nearest = xp.concat(found)
+        for block in iter_slices(queries.shape[0], block_entries(Z, BLOCK_ENTRIES) // n):
+            points = take(left, queries[block])
+            if is_cupy(Z):  # its argpartition sorts
+                found.append(search_products(points, right, n_found)[1])
+            else:
+                found.append(argsmallest(points @ right, n_found))
     filling = xp.broadcast_to(queries[:, None], (queries.shape[0], k + 1 - n_found))
-    return xp.concat([nearest, filling], axis=1)
-
-
-def _search_block(Z: Array, queries: Array, others: Array, k: int, block: slice) -> Array:
-    """Return the k nearest samples (b, k), in no order, for a block of queries."""
-    xp = array_namespace(Z)
-    points = Z[queries[block]]
-    points = xp.concatenate([points, xp.ones_like(points[:, :1])], axis=1)
-    # The first part has k samples or more.
-    width = max(block_entries(Z, _SEARCH_ENTRIES) // len(points), k)
-    near = found = None
-    for part in iter_slices(others.shape[1], width):
-        distances = points @ others[:, part]
-        if near is None:
-            values, places = _select_below(distances, _bound_nearest(distances, k))
-        else:
-            # Samples of earlier parts may still be among the nearest.
-            values, places = _select_below(distances, near.max(axis=1, keepdims=True))
-            values = xp.concatenate([near, values], axis=1)
-            places = xp.concatenate([found, places + part.start], axis=1)
-        kept = argsmallest(values, k)
-        near = xp.take_along_axis(values, kept, axis=1)
-        found = xp.take_along_axis(places, kept, axis=1)
-    return found
-
-
-def _bound_nearest(distances: Array, k: int) -> Array:
-    """Return a bound (b, 1) that at least k distances of a row (b, n) do not exceed.
-
-    It is the k-th smallest of the minima of groups of samples. ``argpartition`` of all distances
-    would take longer than their computation.
-    """
-    xp = array_namespace(distances)
-    b, n = distances.shape
-    n_groups = min(n, _GROUPS_PER_NEIGHBOR * k)
-    grouped = n - n % n_groups
-    # A group is every n_groups-th sample, so that minima are taken over rows of memory.
-    minima = distances[:, :grouped].reshape(b, -1, n_groups).min(axis=1)
-    minima = xp.concatenate([minima, distances[:, grouped:]], axis=1)
-    return xp.partition(minima, k - 1, axis=1)[:, k - 1 : k]
-
-
-def _select_below(distances: Array, bounds: Array) -> tuple[Array, Array]:
-    """Return the distances that do not exceed the bound of their row, and their columns.
-
-    Both have as many columns as the fullest row; other rows are filled with infinity and 0.
-    """
-    xp = array_namespace(distances)
-    b, n = distances.shape
-    # In one dimension, where NumPy finds them several times faster than in two.
-    positions = xp.flatnonzero(distances <= bounds)
-    rows = positions // n
-    counts = xp.bincount(rows, minlength=b)
-    starts = xp.cumsum(counts) - counts
-    columns = xp.arange(positions.size) - starts[rows]
-    near = xp.full((b, int(counts.max())), xp.inf, dtype=distances.dtype)
-    near[rows, columns] = distances.ravel()[positions]
-    places = xp.zeros(near.shape, dtype=positions.dtype)
-    places[rows, columns] = positions - rows * n
-    return near, places
+    return xp.concat([xp.concat(found), filling], axis=1)
