@@ -31,6 +31,8 @@ from mpda._lib.threads import BlockMap, map_serially
 
 # Coordinates of candidates that are compared at a time: 2 MB, which stay in the cache.
 _BLOCK_ENTRIES = 250_000
+# Parts of the columns of a product with a sparse matrix, which SciPy computes in one thread.
+_N_COLUMN_PARTS = 4
 # Below this share of the own class the exponentials of its candidates lose digits.
 _SMALLEST_SHARE = 1e-30
 
@@ -147,7 +149,9 @@ class RefinementLoss:
             starts = np.arange(0, V.size + 1, width)
             matrix = csr_array((V.ravel(), sets.candidates.ravel(), starts), shape=(len(V), n)).T
             degrees = matrix @ np.ones(len(V), dtype=Z.dtype)
-            return degrees[:, None] * Z - matrix @ Z_queries
+            parts = iter_slices(Z.shape[1], -(-Z.shape[1] // _N_COLUMN_PARTS))
+            sums = self.map_blocks(lambda part: matrix @ Z_queries[:, part], parts)
+            return degrees[:, None] * Z - np.concatenate(sums, axis=1)
         order, segments = sets.by_candidate
         values = take(xp.reshape(V, (-1,)), order)
         # A column of ones gives the degrees along with the sums.
