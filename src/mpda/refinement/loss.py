@@ -150,8 +150,8 @@ class RefinementLoss:
             matrix = csr_array((V.ravel(), sets.candidates.ravel(), starts), shape=(len(V), n)).T
             degrees = matrix @ np.ones(len(V), dtype=Z.dtype)
             parts = iter_slices(Z.shape[1], -(-Z.shape[1] // _N_COLUMN_PARTS))
-            sums = self.map_blocks(lambda part: matrix @ Z_queries[:, part], parts)
-            return degrees[:, None] * Z - np.concatenate(sums, axis=1)
+            columns = self.map_blocks(lambda part: matrix @ Z_queries[:, part], parts)
+            return degrees[:, None] * Z - np.concatenate(columns, axis=1)
         order, segments = sets.by_candidate
         values = take(xp.reshape(V, (-1,)), order)
         # A column of ones gives the degrees along with the sums.
