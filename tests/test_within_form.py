@@ -9,7 +9,7 @@ from mpda.discriminant import block_rows
 from mpda.discriminant import within_form as within_form_module
 from mpda.discriminant.block_rows import build_block_rows
 from mpda.discriminant.tangents import patch_tangents
-from mpda.discriminant.within_form import build_within_form
+from mpda.discriminant.within_form import WithinFormBuilder, build_within_form
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
 from mpda.neighbors.neighbor_lists import ClassPoints
 
@@ -33,9 +33,12 @@ def test_blocks_are_those_of_the_sum_of_squares(seed, block_entries, monkeypatch
         monkeypatch.setattr(within_form_module, "_BLOCK_ENTRIES", block_entries)
     X, labels = coupled_class(seed)
     d, gamma, beta = X.shape[1], 0.37, 0.21
-    form = build_form(X, labels)
-    W = oracles.union_weights(oracles.neighbors(oracles.distances(X), 4))
     tangents = patch_tangents(X, labels, 0.9)
+    embedded = EmbeddedGraph(X, build_class_graph(ClassPoints(X), 4))
+    builder = WithinFormBuilder(embedded, labels, tangents)
+    form = builder.build()
+    assert builder.nbytes == form.nbytes
+    W = oracles.union_weights(oracles.neighbors(oracles.distances(X), 4))
     bases = [T[:, :m] for T, m in zip(tangents.bases, tangents.dimensions, strict=True)]
     S = oracles.within_form(X, W, labels, bases, gamma)
     scale = np.abs(S).max()
@@ -43,7 +46,7 @@ def test_blocks_are_those_of_the_sum_of_squares(seed, block_entries, monkeypatch
     S_vv = S[d:, d:] + beta * np.eye(form.size)
     np.testing.assert_allclose(form.tangent_block(gamma, beta), S_vv, atol=1e-13 * scale)
     first_order = oracles.within_form(X, W, labels, bases, 0.0)[d:, d:]
-    np.testing.assert_allclose(form.first_order_trace, np.trace(first_order), rtol=1e-12)
+    np.testing.assert_allclose(builder.first_order_trace, np.trace(first_order), rtol=1e-12)
 
 
 def test_edges_far_shorter_than_the_class_are_not_lost():

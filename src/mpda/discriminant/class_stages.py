@@ -34,7 +34,7 @@ from mpda.discriminant.scatter import (
 from mpda.discriminant.schur_complement import EliminationResult, eliminate_tangents
 from mpda.discriminant.settings import ClassSettings, Strengths, Units, UserObject
 from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patch_tangents
-from mpda.discriminant.within_form import WithinForm, build_within_form
+from mpda.discriminant.within_form import WithinForm, WithinFormBuilder
 from mpda.neighbors.approximate_search import search_neighbors
 from mpda.neighbors.graph import (
     ClassGraph,
@@ -117,17 +117,17 @@ class ClassStages:
             affinity = full_affinity_scatter(geometry.sample_graph, samples.points)
         else:
             affinity = neighbor_affinity_scatter(geometry.sample_graph)
-        form = build_within_form(geometry.graph, geometry.patch_of_vertex, geometry.bases)
+        form = WithinFormBuilder(geometry.graph, geometry.patch_of_vertex, geometry.bases)
         summary = ClassSummary(np.empty(0, dtype=np.intp), np.empty(0))
         if geometry.partition is not None:
             summary = ClassSummary(geometry.bases.dimensions, geometry.partition.linearity)
-        # Without strengths the form is kept for the second pass of the fit.
+        # Without strengths the form is kept for the second pass of the fit, if it is small enough.
         elimination = None
         if strengths is not None:
-            elimination = eliminate_tangents(form, strengths.gamma, strengths.beta)
+            elimination = eliminate_tangents(form.build(), strengths.gamma, strengths.beta)
             summary = replace(summary, solver=elimination.solver, residual=elimination.residual)
-        else:
-            self._keep_form(settings, form)
+        elif self._may_keep(form):
+            self._form = settings, form.build()
         return ClassContribution(
             scatter=class_scatter(samples.coordinates, affinity.distant),
             within=graph_scatter(geometry.graph),
@@ -150,8 +150,9 @@ class ClassStages:
         if self._form is not None and self._form[0] == settings:
             return self._form[1]
         geometry = self._build_geometry(load_class(self._samples, self._index), settings)
-        form = build_within_form(geometry.graph, geometry.patch_of_vertex, geometry.bases)
-        self._keep_form(settings, form)
+        builder = WithinFormBuilder(geometry.graph, geometry.patch_of_vertex, geometry.bases)
+        form = builder.build()
+        self._form = (settings, form) if self._may_keep(builder) else None
         return form
 
     def patch_labels(self, settings: ClassSettings) -> Ints:
@@ -216,10 +217,8 @@ class ClassStages:
         X = ldexp(to_host(points.X), self._samples.coordinates.exponent)
         return cluster_class(clusterer, X, self._samples.classes.tolist()[self._index])
 
-    def _keep_form(self, settings: ClassSettings, form: WithinForm) -> None:
-        self._form = None
-        if self._memory is None or self._memory.admit("forms", form.nbytes):
-            self._form = settings, form
+    def _may_keep(self, form: WithinFormBuilder) -> bool:
+        return self._memory is None or self._memory.admit("forms", form.nbytes)
 
 
 def _partition_key(settings: ClassSettings) -> tuple[Any, int, Any]:

@@ -87,12 +87,6 @@ class WithinForm:
         return self.mask.sum(axis=1)
 
     @property
-    def first_order_trace(self) -> float:
-        """Trace of S_vv at gamma = 0, which defines the unit of the ridge on v."""
-        xp = array_namespace(self.first_order)
-        return float(xp.sum(xp.linalg.diagonal(self.first_order)))
-
-    @property
     def nbytes(self) -> int:
         """Memory of the blocks in bytes."""
         blocks = self.off_diagonal, self.first_order, self.coupling_diagonal, self.couplings
@@ -219,14 +213,56 @@ def build_within_form(embedded: EmbeddedGraph, patches: Ints, tangents: TangentB
     WithinForm
         All blocks but S_tt.
     """
-    if embedded.Z.shape[0] <= _VERTEX_LIMIT and not embedded.edges_are_short:
-        first_order, Z = _blocks_from_products, embedded.offsets
-    else:
-        first_order, Z = _blocks_from_differences, embedded.Z
-    off_diagonal, tangent = first_order(Z, embedded.graph.edges, patches, tangents)
-    pairs, weights = _count_edges(embedded.graph.edges, patches, tangents.dimensions.size)
-    diagonal, couplings = _coupling_blocks(pairs, weights, tangents)
-    return WithinForm(off_diagonal, tangent, diagonal, pairs, couplings, tangents.mask)
+    return WithinFormBuilder(embedded, patches, tangents).build()
+
+
+class WithinFormBuilder:
+    """The first-order blocks of S (regTerm1), to which the others can be added.
+
+    A fit needs their trace first, and the whole form only where it is kept or used at once. The
+    parameters are those of :func:`build_within_form`.
+    """
+
+    def __init__(self, embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases) -> None:
+        if embedded.Z.shape[0] <= _VERTEX_LIMIT and not embedded.edges_are_short:
+            first_order, Z = _blocks_from_products, embedded.offsets
+        else:
+            first_order, Z = _blocks_from_differences, embedded.Z
+        edges = embedded.graph.edges
+        self._tangents = tangents
+        self._off_diagonal, self._first_order = first_order(Z, edges, patches, tangents)
+        self._pairs, self._weights = _count_edges(edges, patches, tangents.dimensions.size)
+
+    @property
+    def first_order_trace(self) -> float:
+        """Trace of S_vv at gamma = 0, which defines the unit of the ridge on v."""
+        xp = array_namespace(self._first_order)
+        return float(xp.sum(xp.linalg.diagonal(self._first_order)))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the whole form in bytes."""
+        n_patches, _, m = self._first_order.shape
+        n_couplings = (n_patches + self._pairs.shape[0]) * m * m
+        return nbytes(self._off_diagonal) + nbytes(self._first_order) + 8 * n_couplings
+
+    def build(self) -> WithinForm:
+        """Add the blocks with gamma (regTerm2).
+
+        Returns
+        -------
+        WithinForm
+            All blocks but S_tt.
+        """
+        diagonal, couplings = _coupling_blocks(self._pairs, self._weights, self._tangents)
+        return WithinForm(
+            self._off_diagonal,
+            self._first_order,
+            diagonal,
+            self._pairs,
+            couplings,
+            self._tangents.mask,
+        )
 
 
 def _blocks_from_products(
