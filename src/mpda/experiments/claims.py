@@ -24,8 +24,8 @@ from mpda.estimators._graph_discriminant import GraphDiscriminant
 from mpda.estimators._lpfe import LPFE
 from mpda.estimators._manifold_partition import ManifoldPartition
 from mpda.estimators._mpda import MPDA
-from mpda.exceptions import DatasetError
 from mpda.experiments import experiment
+from mpda.experiments.contender_task import load_available
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.fields import draw_swiss_roll
@@ -63,12 +63,9 @@ def run_claims(options: ExperimentOptions) -> ExperimentResult:
     """
     names = [check_option("datasets", n, CLAIM_SETS) for n in options.problems or CLAIM_SETS]
     seeds = SEEDS[: min(options.n_splits, _N_SPLITS)]
-    splits, missing = {}, []
-    for name in names:
-        try:
-            splits[name] = [split(PROBLEMS[name], options.directory, seed) for seed in seeds]
-        except DatasetError as error:
-            missing.append(f"{name}: {error}")
+    splits, missing = load_available(
+        names, lambda name: [split(PROBLEMS[name], options.directory, seed) for seed in seeds]
+    )
     sections = [_describe_sizes(), _describe_orders()]
     if splits:
         reduced = {name: list(map(reduce_by_pca, parts)) for name, parts in splits.items()}

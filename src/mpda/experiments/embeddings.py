@@ -6,30 +6,26 @@ Euclidean and by cosine distances. All methods have their defaults; the tuned on
 parameters by cross-validation on the training part for each number of components.
 """
 
-import json
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from hashlib import sha256
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 from mpda._lib.array_types import Floats, Labels
-from mpda._lib.provenance import machine, versions
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, Split, make_contender
 from mpda.assessment.data_split import make_preprocessing, preprocess
 from mpda.assessment.parameter_scores import select_minimum
 from mpda.exceptions import DatasetError
 from mpda.experiments import experiment
+from mpda.experiments.contender_task import ContenderTask, load_available
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_methods import CONTENDERS
@@ -147,50 +143,12 @@ def split_embeddings(name: str, directory: Path | None, seed: int) -> Split:
     return Split(X[train], y[train], X[test], y[test])
 
 
-@dataclass(frozen=True)
-class EmbeddingTask:
-    """One method on one split, for all numbers of components.
-
-    Parameters
-    ----------
-    dataset : str
-        Key of ``EMBEDDING_SETS``.
-    contender : Contender
-        Method with its grid.
-    seed : int
-        Seed of the split.
-    """
-
-    dataset: str
-    contender: Contender
-    seed: int
-
-    @property
-    def title(self) -> str:
-        """Description for people."""
-        return f"{self.contender.name} on {EMBEDDING_SETS[self.dataset].title}, split {self.seed}"
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of everything the result depends on but the samples."""
-        content = {
-            "embeddings": self.dataset,
-            "seed": self.seed,
-            "name": self.contender.name,
-            "fixed": dict(self.contender.fixed),
-            "grid": dict(self.contender.grid),
-            "numbers": NUMBERS,
-            "versions": versions(),
-        }
-        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def run_embedding_task(task: EmbeddingTask, directory: Path | None) -> Row:
+def run_embedding_task(task: ContenderTask, directory: Path | None) -> Row:
     """Carry out a task.
 
     Parameters
     ----------
-    task : EmbeddingTask
+    task : ContenderTask
         The task.
     directory : Path or None
         Directory of .npz files.
@@ -201,29 +159,11 @@ def run_embedding_task(task: EmbeddingTask, directory: Path | None) -> Row:
         "errors" in per cent by number of components, neighbours and metric, or "error" if the
         method failed.
     """
-    try:
-        split = split_embeddings(task.dataset, directory, task.seed)
-        with warnings.catch_warnings():
-            # Expected: singular forms at some grid points, and limited iterations of NCA.
-            for category in (FitFailedWarning, ConvergenceWarning):
-                warnings.simplefilter("ignore", category)
-            errors = _measure(task, split)
-        result: dict[str, Any] = {"status": "done", "errors": errors}
-    except Exception as error:  # one failure must not end a run of hours
-        result = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-    return {
-        "task": task.fingerprint,
-        "problem": task.dataset,
-        "method": task.contender.name,
-        "seed": task.seed,
-        **result,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        "machine": machine(),
-    }
+    split = split_embeddings(task.dataset, directory, task.split)
+    return task.run(lambda: {"errors": _measure(task, split)})
 
 
-def _measure(task: EmbeddingTask, split: Split) -> dict[str, list[float]]:
+def _measure(task: ContenderTask, split: Split) -> dict[str, list[float]]:
     """Return lists of errors, one entry for each number of components, by k and metric."""
     contender, errors = task.contender, {}
     if contender.method is None:
@@ -233,7 +173,7 @@ def _measure(task: EmbeddingTask, split: Split) -> dict[str, list[float]]:
     else:
         energy = EMBEDDING_SETS[task.dataset].energy
         split = preprocess(split, make_preprocessing(scaled=False, energy=energy))
-        maps = [_fit(contender, split, r, task.seed) for r in NUMBERS]
+        maps = [_fit(contender, split, r, task.split) for r in NUMBERS]
     for k in NEIGHBORS:
         for metric in METRICS:
             errors[f"{k}-NN {metric}"] = [
@@ -284,17 +224,12 @@ def run_embeddings(options: ExperimentOptions) -> ExperimentResult:
             ("methods", options.methods, EMBEDDING_CONTENDERS),
         )
     )
-    available, missing = [], []
-    for name in names:
-        try:
-            load_embeddings(name, options.directory)
-            available.append(name)
-        except DatasetError as error:
-            missing.append(f"{name}: {error}")
+    load = partial(load_embeddings, directory=options.directory)
+    available, missing = load_available(names, load)
     if not available:
         raise DatasetError(missing[0])
     tasks = [
-        EmbeddingTask(name, EMBEDDING_CONTENDERS[method], seed)
+        ContenderTask(f"embeddings {NUMBERS}", name, EMBEDDING_CONTENDERS[method], seed)
         for method in methods
         for name in available
         for seed in range(min(options.n_splits, EMBEDDING_SETS[name].n_splits))

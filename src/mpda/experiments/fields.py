@@ -20,6 +20,7 @@ from mpda._lib.validation import check_option
 from mpda.estimators._tangent_embedding import PFE, TSIMR
 from mpda.exceptions import DatasetError
 from mpda.experiments import experiment
+from mpda.experiments.contender_task import load_available
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.protocol import PROBLEMS, load_samples
@@ -120,18 +121,16 @@ def run_fields(options: ExperimentOptions) -> ExperimentResult:
         Tables as ``fields.md``.
     """
     names = [check_option("datasets", n, FIELD_SETS) for n in options.problems or FIELD_SETS]
-    sections, missing = [], []
+    sections = []
     if ROLL in names:
         sections += [_roll_table(min(options.n_splits, _N_SEEDS))]
-    lines = []
-    for name in names:
-        if name != ROLL:
-            try:
-                samples = load_samples(PROBLEMS[name], options.directory)
-            except DatasetError as error:
-                missing.append(f"{name}: {error}")
-            else:
-                lines += _image_lines(PROBLEMS[name].title, *_select_images(*samples))
+    samples, missing = load_available(
+        [name for name in names if name != ROLL],
+        lambda name: _select_images(*load_samples(PROBLEMS[name], options.directory)),
+    )
+    lines = [
+        line for name, part in samples.items() for line in _image_lines(PROBLEMS[name].title, *part)
+    ]
     if lines:
         header = ["data set", "method", "tangent spaces", "unknowns", "seconds", "1-NN error"]
         sections.append(

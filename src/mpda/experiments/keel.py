@@ -12,31 +12,26 @@ J. L. Suarez, S. Garcia and F. Herrera, "A Tutorial on Distance Metric Learning"
 """
 
 import csv
-import json
-import warnings
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from functools import cache
-from hashlib import sha256
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import MinMaxScaler
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.provenance import machine, versions
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender
 from mpda.assessment.parameter_scores import select_minimum
 from mpda.assessment.significance import RankComparison, compare_ranks
-from mpda.exceptions import DatasetError, ReproductionError, SmallClassWarning
+from mpda.exceptions import DatasetError, ReproductionError
 from mpda.experiments import experiment
+from mpda.experiments.contender_task import ContenderTask, load_available
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_methods import CONTENDERS
@@ -137,51 +132,12 @@ def load_samples(name: str, directory: Path | None) -> KeelSamples:
         return KeelSamples(*(arrays[key][::step] for key in ("X", "y", "fold")))
 
 
-@dataclass(frozen=True)
-class KeelTask:
-    """One method on one fold of a data set.
-
-    Parameters
-    ----------
-    dataset : str
-        Name of the data set.
-    contender : Contender
-        Method with its grid.
-    fold : int
-        Fold that is tested, from 0 on.
-    """
-
-    dataset: str
-    contender: Contender
-    fold: int
-
-    @property
-    def title(self) -> str:
-        """Description for people."""
-        return f"{self.contender.name} on {self.dataset}, fold {self.fold}"
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of everything the result depends on but the samples."""
-        content = {
-            "keel": self.dataset,
-            "fold": self.fold,
-            "name": self.contender.name,
-            "fixed": dict(self.contender.fixed),
-            "grid": dict(self.contender.grid),
-            "most": self.contender.max_components,
-            "dimensions": self.contender.dimensions,
-            "versions": versions(),
-        }
-        return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def run_keel_task(task: KeelTask, directory: Path | None) -> Row:
+def run_keel_task(task: ContenderTask, directory: Path | None) -> Row:
     """Carry out a task.
 
     Parameters
     ----------
-    task : KeelTask
+    task : ContenderTask
         The task.
     directory : Path or None
         Directory with the folder ``keel``.
@@ -192,21 +148,7 @@ def run_keel_task(task: KeelTask, directory: Path | None) -> Row:
         "accuracy" of 3-NN, or "error" if the method failed.
     """
     samples = load_samples(task.dataset, directory)
-    try:
-        accuracy = _measure_fold(task.contender, samples, task.fold)
-        result = {"status": "done", "accuracy": accuracy}
-    except Exception as error:  # one failure must not end a run of hours
-        result = {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-    return {
-        "task": task.fingerprint,
-        "problem": task.dataset,
-        "method": task.contender.name,
-        "seed": task.fold,
-        **result,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        "machine": machine(),
-    }
+    return task.run(lambda: {"accuracy": _measure_fold(task.contender, samples, task.split)})
 
 
 def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> float:
@@ -216,15 +158,11 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> floa
     X, X_test = (scaler.transform(samples.X[rows]) for rows in (~is_test, is_test))
     y, y_test = samples.y[~is_test], samples.y[is_test]
     if contender.method is not None:
-        with warnings.catch_warnings():
-            # Expected: small classes, singular forms at some grid points, limited iterations.
-            for category in (SmallClassWarning, FitFailedWarning, ConvergenceWarning):
-                warnings.simplefilter("ignore", category)
-            estimator = contender.estimator({})
-            if contender.grid or contender.dimensions:
-                selection = select_minimum(contender, X, y, N_FOLDS, fold)
-                estimator = contender.estimator(selection.parameters, selection.n_components)
-            estimator.fit(X, y)
+        estimator = contender.estimator({})
+        if contender.grid or contender.dimensions:
+            selection = select_minimum(contender, X, y, N_FOLDS, fold)
+            estimator = contender.estimator(selection.parameters, selection.n_components)
+        estimator.fit(X, y)
         X, X_test = estimator.transform(X), estimator.transform(X_test)
     return float(KNeighborsClassifier(N_NEIGHBORS).fit(X, y).score(X_test, y_test))
 
@@ -248,17 +186,11 @@ def run_keel(options: ExperimentOptions) -> ExperimentResult:
         check_option("methods", name, tuple(KEEL_CONTENDERS))
         for name in dict.fromkeys((BASELINE, *(options.methods or KEEL_CONTENDERS)))
     ]
-    available, missing = [], []
-    for name in names:
-        try:
-            load_samples(name, options.directory)
-            available.append(name)
-        except DatasetError as error:
-            missing.append(f"{name}: {error}")
+    available, missing = load_available(names, partial(load_samples, directory=options.directory))
     if not available:
         raise DatasetError(missing[0])
     # Plain 3-NN comes first: the others are run only where it agrees with the publication.
-    rows, failures = _run_methods(options, [BASELINE], available)
+    rows, failures = _run_methods(options, [BASELINE], list(available))
     datasets = select_agreeing(compute_accuracies(rows))
     if len(datasets) < 2:
         raise ReproductionError(
@@ -289,7 +221,7 @@ def _run_methods(
 ) -> tuple[list[Row], list[str]]:
     """Return the rows of methods on all folds of data sets, and messages of failed tasks."""
     tasks = [
-        KeelTask(dataset, KEEL_CONTENDERS[name], fold)
+        ContenderTask("keel", dataset, KEEL_CONTENDERS[name], fold)
         for fold in range(N_TEST_FOLDS)
         for dataset in datasets
         for name in methods
