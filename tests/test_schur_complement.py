@@ -9,10 +9,11 @@ from cases import coupled_class, uncoupled_form
 from mpda._lib.threads import one_blas_thread
 from mpda.discriminant import many_ridges
 from mpda.discriminant import schur_complement as schur
+from mpda.discriminant.basis_products import BasisProducts
 from mpda.discriminant.many_ridges import eliminate_at_ridges
 from mpda.discriminant.schur_complement import eliminate_tangents
 from mpda.discriminant.tangents import neighborhood_tangents, patch_tangents
-from mpda.discriminant.within_form import build_within_form
+from mpda.discriminant.within_form import WithinFormBuilder, build_within_form
 from mpda.neighbors.graph import EmbeddedGraph, build_class_graph
 from mpda.neighbors.neighbor_lists import ClassPoints
 
@@ -196,19 +197,21 @@ def forms_for_ridges():
     labels = np.unique(rng.integers(0, 30, 60), return_inverse=True)[1]
     neighborhoods = neighborhood_tangents(X, embedded.graph.neighbors, 0.95)
     return [
-        build_within_form(embedded, np.arange(60), neighborhoods),
-        build_within_form(embedded, labels, patch_tangents(X, labels, 1.0)),
+        WithinFormBuilder(embedded, np.arange(60), neighborhoods).build(keep_bases=True),
+        WithinFormBuilder(embedded, labels, patch_tangents(X, labels, 1.0)).build(keep_bases=True),
     ]
 
 
-@pytest.fixture(params=["tridiagonal", "lanczos"])
+@pytest.fixture(params=["tridiagonal", "lanczos", "lanczos by bases"])
 def reduction(request, monkeypatch):
     """Reduce blocks of any size in one way, and count the ridges that are solved one by one."""
-    # Lanczos steps serve blocks of more than 1500 unknowns, which take seconds.
-    limit = -1 if request.param == "lanczos" else 10**6
+    # Lanczos steps serve blocks of more than 800 unknowns.
+    limit = 10**6 if request.param == "tridiagonal" else -1
     monkeypatch.setattr(many_ridges, "_LANCZOS_MIN", limit)
-    monkeypatch.setattr(many_ridges, "_LANCZOS_MIN_RATIO", 0)
     monkeypatch.setattr(many_ridges, "_LANCZOS_MIN_RIDGES", 1)
+    monkeypatch.setattr(many_ridges, "_PRODUCT_SPEED", np.inf)
+    n_operations = 0 if request.param == "lanczos by bases" else np.inf
+    monkeypatch.setattr(many_ridges, "count_operations", lambda form, n_columns: n_operations)
     monkeypatch.setattr(many_ridges, "_TRIDIAGONAL_FACTORS", 0)
     single = []
 
@@ -240,6 +243,7 @@ def test_many_ridges_do_not_depend_on_the_scale_of_samples(scale, reduction):
         first_order=scale**2 * form.first_order,
         coupling_diagonal=scale**2 * form.coupling_diagonal,
         couplings=scale**2 * form.couplings,
+        weights=scale**2 * form.weights,
     )
     betas = np.array([0.01, 0.2])
     matrices = eliminate_at_ridges(scaled, 0.3, betas * scale**2)
@@ -263,7 +267,7 @@ def test_pivot_of_rounding_counts_as_singular(reduction):
         assert_close(matrices[1], define(form, 1.0, 0.1), 1e-9)
 
 
-@pytest.mark.parametrize("reduction", ["lanczos"], indirect=True)
+@pytest.mark.parametrize("reduction", ["lanczos", "lanczos by bases"], indirect=True)
 def test_ridges_that_need_many_lanczos_steps_are_solved_one_by_one(reduction, monkeypatch):
     form = forms_for_ridges()[0]
     monkeypatch.setattr(many_ridges, "_MAX_STEPS", 4)  # fewer than a small ridge needs
@@ -272,3 +276,26 @@ def test_ridges_that_need_many_lanczos_steps_are_solved_one_by_one(reduction, mo
     for beta, matrix in zip(betas, eliminate_at_ridges(form, 1.0, betas), strict=True):
         assert_close(matrix, define(form, 1.0, beta), 1e-10)
     assert reduction == betas[:1]
+
+
+@pytest.mark.parametrize("n", [25, 60])
+def test_products_by_bases_are_those_of_the_block(n):
+    # 25 samples span 24 of the 30 dimensions.
+    X = np.random.default_rng(0).normal(size=(n, 30))
+    embedded = EmbeddedGraph(X, build_class_graph(ClassPoints(X), 5))
+    tangents = neighborhood_tangents(X, embedded.graph.neighbors, 0.9)
+    form = WithinFormBuilder(embedded, np.arange(n), tangents).build(keep_bases=True)
+    V = np.random.default_rng(1).normal(size=(form.size, 3))
+    expected = form.tangent_block(0.7, 0.0) @ V
+    operator = BasisProducts(form, 0.7)
+    np.testing.assert_allclose(operator @ V, expected, atol=1e-12 * np.abs(expected).max())
+    assert operator._bases.shape[1] == (24 if n == 25 else 30)
+
+
+def test_columns_are_orthonormal_however_they_depend_on_each_other():
+    rng = np.random.default_rng(0)
+    V = rng.normal(size=(200, 6))
+    for columns in (V, 1e-200 * V, 1e150 * V, V @ np.diag([1, 1, 1, 1e-9, 1, 1]), 0.0 * V):
+        Q, R = many_ridges._orthonormalize(columns)
+        np.testing.assert_allclose(Q @ R, columns, atol=1e-13 * np.abs(columns).max())
+        np.testing.assert_allclose(Q.T @ Q, np.eye(6), atol=1e-13)

@@ -121,13 +121,14 @@ class ClassStages:
         summary = ClassSummary(np.empty(0, dtype=np.intp), np.empty(0))
         if geometry.partition is not None:
             summary = ClassSummary(geometry.bases.dimensions, geometry.partition.linearity)
-        # Without strengths the form is kept for the second pass of the fit, if it is small enough.
+        # Without strengths the form is kept for the second pass of the fit, if it is small enough;
+        # a search, which keeps everything, eliminates v many times and uses the bases.
         elimination = None
         if strengths is not None:
             elimination = eliminate_tangents(form.build(), strengths.gamma, strengths.beta)
             summary = replace(summary, solver=elimination.solver, residual=elimination.residual)
         elif self._may_keep(form):
-            self._form = settings, form.build()
+            self._form = settings, form.build(keep_bases=self._memory is None)
         return ClassContribution(
             scatter=class_scatter(samples.coordinates, affinity.distant),
             within=graph_scatter(geometry.graph),
@@ -151,7 +152,7 @@ class ClassStages:
             return self._form[1]
         geometry = self._build_geometry(load_class(self._samples, self._index), settings)
         builder = WithinFormBuilder(geometry.graph, geometry.patch_of_vertex, geometry.bases)
-        form = builder.build()
+        form = builder.build(keep_bases=self._memory is None)
         self._form = (settings, form) if self._may_keep(builder) else None
         return form
 

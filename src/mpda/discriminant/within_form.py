@@ -67,6 +67,10 @@ class WithinForm:
         Factor of gamma in block (p, q) of S_vv.
     mask : array of shape (P, m)
         Entries of v that exist; the others are padding.
+    weights : array of shape (q,), default=None
+        Numbers w_pq of edges between the patches of each pair, if the bases are kept.
+    bases : array of shape (P, d, m), default=None
+        Tangent bases, kept for searches over parameters.
     """
 
     off_diagonal: Array
@@ -75,6 +79,8 @@ class WithinForm:
     pairs: Array
     couplings: Array
     mask: Bools
+    weights: Array | None = None
+    bases: Array | None = None
 
     @property
     def size(self) -> int:
@@ -246,8 +252,13 @@ class WithinFormBuilder:
         n_couplings = (n_patches + self._pairs.shape[0]) * m * m
         return nbytes(self._off_diagonal) + nbytes(self._first_order) + 8 * n_couplings
 
-    def build(self) -> WithinForm:
+    def build(self, *, keep_bases: bool = False) -> WithinForm:
         """Add the blocks with gamma (regTerm2).
+
+        Parameters
+        ----------
+        keep_bases : bool, default=False
+            If True, the form refers to the tangent bases.
 
         Returns
         -------
@@ -262,6 +273,8 @@ class WithinFormBuilder:
             self._pairs,
             couplings,
             self._tangents.mask,
+            self._weights if keep_bases else None,
+            self._tangents.bases if keep_bases else None,
         )
 
 
