@@ -5,7 +5,7 @@ import pytest
 
 from mpda import MPDA, ManifoldPartition
 from mpda.exceptions import NotEnoughMemoryError
-from mpda.partition.principal_axis_tree import principal_axis_partition
+from mpda.partition.principal_axis_tree import principal_axis_forest, principal_axis_partition
 
 
 def rolled_sheet(n, seed=0, noise=0.02):
@@ -190,3 +190,17 @@ def test_pairs_that_do_not_fit_into_memory_are_refused(name, monkeypatch):
     ):
         ManifoldPartition(name).fit(X)
     ManifoldPartition("tree").fit(X)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
+def test_classes_cut_together_are_those_cut_one_by_one(library):
+    xp = pytest.importorskip(library)
+    rng = np.random.default_rng(0)
+    sizes = [57, 1, 90, 31, 10]
+    classes = [rng.normal(size=(n, 3)) * [3.0, 2.0, 1.0] + 5 * c for c, n in enumerate(sizes)]
+    forest = principal_axis_forest(xp.asarray(np.concatenate(classes)), sizes, 10)
+    for X, partition in zip(classes, forest, strict=True):
+        expected = principal_axis_partition(X, 10)
+        for name in ("labels", "linearity"):
+            np.testing.assert_array_equal(getattr(partition, name), getattr(expected, name))
+        np.testing.assert_array_equal(partition.tree.children, expected.tree.children)

@@ -49,6 +49,7 @@ from mpda.neighbors.neighbor_lists import (
     pair_distances,
 )
 from mpda.parallel.local import report_progress
+from mpda.partition.principal_axis_tree import principal_axis_forest
 from mpda.partition.rules import PartitionRule, check_patch_labels, cluster_class, known_patches
 from mpda.partition.tree import Partition
 
@@ -84,6 +85,8 @@ class ClassStages:
         neighbours that a search over parameters will ask for.
     memory : StageMemory, default=None
         Limit on what is kept. None keeps everything.
+    trees : SharedTrees, default=None
+        Principal-axis trees of all classes. None cuts each class by itself.
     """
 
     def __init__(
@@ -94,8 +97,10 @@ class ClassStages:
         patch_labels: Ints | None = None,
         max_neighbors: int = 0,
         memory: StageMemory | None = None,
+        trees: SharedTrees | None = None,
     ) -> None:
         self._samples = samples
+        self._trees = trees
         self._index = index
         self._patch_labels = patch_labels
         self._max_neighbors = max_neighbors
@@ -205,7 +210,10 @@ class ClassStages:
             rule, labels = settings.partition, self._patch_labels
             lists = lists.first(settings.partition_neighbors)
             if labels is None and isinstance(rule, PartitionRule):
-                self._partitions[key] = rule(points, lists)
+                if self._trees is not None and rule.uses_tree(points.X.shape[0]):
+                    self._partitions[key] = self._trees.find(rule, self._index)
+                else:
+                    self._partitions[key] = rule(points, lists)
             else:
                 if labels is None:
                     assert isinstance(rule, UserObject)
@@ -286,6 +294,31 @@ class StageMemory:
             return self._bytes_left[kind] >= 0
 
 
+class SharedTrees:
+    """Principal-axis trees of all large classes, cut together where the number of calls counts.
+
+    Parameters
+    ----------
+    samples : LabelledSamples
+        Samples of all classes, on a device.
+    """
+
+    def __init__(self, samples: LabelledSamples) -> None:
+        self._samples = samples
+        self._partitions: dict[tuple[PartitionRule, int], Partition] = {}
+
+    def find(self, rule: PartitionRule, index: int) -> Partition:
+        """Return the partition of a class; the first call cuts all classes."""
+        if (rule, index) not in self._partitions:
+            sizes = [members.size for members in self._samples.members]
+            large = [c for c, size in enumerate(sizes) if rule.uses_tree(size)]
+            points = [load_class(self._samples, c).points for c in large]
+            X = array_namespace(points[0]).concat(points)
+            trees = principal_axis_forest(X, [sizes[c] for c in large], rule.max_patch_size)
+            self._partitions |= {(rule, c): tree for c, tree in zip(large, trees, strict=True)}
+        return self._partitions[rule, index]
+
+
 class ClassPool(Protocol):
     """The stages of all classes, in the memory of this machine or on a cluster."""
 
@@ -325,6 +358,7 @@ class LocalClasses:
     ) -> None:
         on_host = isinstance(samples.X, np.ndarray)
         memory = None if keep_all else StageMemory(**(_HOST_BYTES if on_host else _DEVICE_BYTES))
+        trees = None if on_host else SharedTrees(samples)
         labels = None if patches is None else check_patch_labels(patches, samples.y)
         self.stages = [
             ClassStages(
@@ -333,6 +367,7 @@ class LocalClasses:
                 patch_labels=None if labels is None else labels[members],
                 max_neighbors=max_neighbors,
                 memory=memory,
+                trees=trees,
             )
             for index, members in enumerate(samples.members)
         ]
