@@ -165,7 +165,10 @@ def build_block_rows(
     indices = (np.cumsum(dimensions) - dimensions)[:, None] + np.arange(form.mask.shape[1])
     groups = []
     for members in _iter_groups(dimensions, widths, is_numpy(stored)):
-        entries = np.concatenate([np.arange(*starts[p : p + 2]) for p in members])
+        counts = starts[members + 1] - starts[members]
+        # The blocks of each member, one member after the other.
+        shifts = np.repeat(starts[members] - (np.cumsum(counts) - counts), counts)
+        entries = shifts + np.arange(shifts.size)
         p, q = (to_device(patch[entries], stored) for patch in (row_patch, column_patch))
         blocks = take(stored, to_device(source[entries], stored))
         flipped = to_device(transposed[entries], stored)
