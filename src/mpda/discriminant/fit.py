@@ -4,7 +4,7 @@ The directions solve the generalized eigenproblem (EigenDecomp in the paper, v e
 
     S' t = lambda [ S_tt + alpha I - S_tv (S_vv + beta I)^-1 S_tv' ] t.
 
-All matrices are sums over classes (``class_sums``). With relative units, gamma, alpha and beta
+All matrices are sums over classes (``class_stages``). With relative units, gamma, alpha and beta
 follow from the sums, so the Schur complement takes a second pass over the classes.
 """
 
@@ -20,9 +20,13 @@ from mpda._lib.arrays import eye, ldexp
 from mpda._lib.samples import Coordinates, FitSamples
 from mpda._lib.threads import SMALL, THREADS
 from mpda.discriminant.class_contribution import ClassSummary
-from mpda.discriminant.class_pool import ClassPool
-from mpda.discriminant.class_stages import ClassStages
-from mpda.discriminant.class_sums import ClassSums, SummedContributions, sum_contributions
+from mpda.discriminant.class_stages import (
+    ClassPool,
+    ClassStages,
+    ClassSums,
+    SummedContributions,
+    sum_contributions,
+)
 from mpda.discriminant.eigenproblem import (
     LARGEST_STRENGTH,
     Directions,
