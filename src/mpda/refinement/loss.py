@@ -195,7 +195,8 @@ def _iter_blocks(Z: Array, sets: CandidateSets) -> Iterator[slice]:
 
 def _gaps(Z: Array, sets: CandidateSets, block: slice) -> Array:
     """Return z_i - z_j for the candidates j of a block of queries i (b, K, r)."""
-    return take(Z, sets.queries[block])[:, None, :] - take(Z, sets.candidates[block, :])
+    points, gaps = take(Z, sets.queries[block])[:, None, :], take(Z, sets.candidates[block, :])
+    return np.subtract(points, gaps, out=gaps) if is_numpy(Z) else points - gaps
 
 
 def _squares(gaps: Array) -> Array:
