@@ -93,6 +93,21 @@ def test_table1_has_the_dimension_after_pca(tmp_path, few_digits):
     assert vehicle.endswith("| 64 | 17.45 |")
 
 
+def test_table1_has_the_dimension_of_wide_samples(tmp_path, monkeypatch):
+    X, y = load("digits")
+    wide = np.hstack([X[:600], X[:600]])
+    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (wide, y[:600]))
+    text = reproduce("table1", ExperimentOptions(tmp_path, ["semeion"])).text
+    (line,) = [line for line in text.splitlines() if line.startswith("| Semeion |")]
+    cells = line.strip("| ").split(" | ")
+    assert cells[2] == "128"
+    # The first split, PCA to 95 % of the variance of its training part.
+    part = protocol.split(protocol.PROBLEMS["semeion"], None, 1)
+    values = np.linalg.svd(part.X - part.X.mean(axis=0), compute_uv=False) ** 2
+    expected = np.searchsorted(np.cumsum(values) / values.sum(), 0.95) + 1
+    assert cells[-2:] == [str(expected), "120.05"]
+
+
 def test_ranks_are_drawn_for_each_group_of_methods(tmp_path, few_digits):
     settings = ExperimentOptions(
         tmp_path, problems=["digits", "vehicle"], methods=["1-NN", "PCA", "LDA"], n_splits=2
