@@ -3,8 +3,8 @@
 Distances are computed from differences of coordinates, so that equal distances are equal numbers
 and ties go to the lower index. Large classes are searched by Gram products,
 |x - z|^2 = |x|^2 + |z|^2 - 2 x'z, which are fast but lose small distances; candidates that their
-rounding leaves undecided are ranked again from differences. ``approximate_search`` has other ways
-to find candidates.
+rounding leaves undecided are ranked again from differences. ``product_search`` has the products,
+``approximate_search`` has other ways to find candidates.
 """
 
 from __future__ import annotations
