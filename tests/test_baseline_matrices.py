@@ -11,6 +11,7 @@ from scipy.spatial.distance import cdist
 import oracles
 from cases import unequal_classes
 from mpda import LFDA, LLTSA
+from mpda._lib.samples import ClassSamples
 from mpda._lib.validation import load_class, validate_labelled, validate_unlabelled
 from mpda.baselines.alignment import alignment_problem, alignment_scatter, energy_dimension
 from mpda.baselines.graph_methods import (
@@ -193,7 +194,7 @@ def test_smoothest_fields_are_eigenvectors_of_their_energy(n):
     for i, j in np.argwhere(W):
         difference = X[i] - X[j]
         sides += np.outer(difference, vectors[rows[j], :q].T @ (T[j].T @ difference))
-    fields = class_fields(X, X - X[0], k, 0.95, q)
+    fields = class_fields(ClassSamples(X, X - X[0]), k, 0.95, q)
     assert fields.n_total == ends[-1]
     np.testing.assert_allclose(fields.energies, values[:q], rtol=1e-8)
     signs = np.sign(np.sum(fields.right_hand_sides * sides, axis=0))
@@ -205,7 +206,7 @@ def test_smoothest_fields_are_eigenvectors_of_their_energy(n):
 def test_fields_of_all_classes_are_sorted_by_energy():
     data = training_data(*unequal_classes(8))
     classes = [load_class(data.samples, index) for index in range(4)]
-    energies = [class_fields(c.points, c.coordinates, 4, 0.9, 100).energies for c in classes]
+    energies = [class_fields(c, 4, 0.9, 100).energies for c in classes]
     fields = smoothest_fields(data, 4, 0.9, 5)
     np.testing.assert_allclose(fields.energies, np.sort(np.concatenate(energies))[:5], rtol=1e-10)
 

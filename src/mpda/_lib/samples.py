@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from mpda._lib import arrays
-from mpda._lib.array_types import Array, Ints, Labels
+from mpda._lib.array_types import Array, Floats, Ints, Labels
 
 # Entries of X that are converted to double precision at a time for their mean: 8 MB.
 _BLOCK_ENTRIES = 1_000_000
@@ -82,10 +82,13 @@ class ClassSamples:
         Scaled samples. Distances are measured between points, so equal distances stay equal.
     coordinates : array of shape (n, n_coordinates)
         The same samples in the coordinates of the fit, for everything else.
+    weights : array of shape (n,) or None
+        Weights of the samples; None if all are equal.
     """
 
     points: Array
     coordinates: Array
+    weights: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,8 @@ class LabelledSamples:
         Map between the samples and the coordinates of the fit.
     rotated : array of shape (n_samples, n_coordinates) or None
         Coordinates of all samples, where they are rotated.
+    weights : ndarray of shape (n_samples,) or None
+        Weights with mean 1, on the host; None if all are equal.
     """
 
     X: Array
@@ -121,6 +126,7 @@ class LabelledSamples:
     dtype: Any
     coordinates: Coordinates
     rotated: Array | None = None
+    weights: Floats | None = None
 
     @property
     def sizes(self) -> list[int]:
@@ -129,13 +135,18 @@ class LabelledSamples:
 
     @property
     def mean(self) -> Array:
-        """Mean of the samples (n_features,), in their own units."""
+        """Weighted mean of the samples (n_features,), in their own units."""
         # In double precision block by block, without a copy of all of a float32 X.
         n, d = self.X.shape
         total = arrays.zeros((d,), self.X)
         for block in arrays.iter_slices(n, arrays.block_entries(self.X, _BLOCK_ENTRIES) // d):
-            total += arrays.array_namespace(total).sum(arrays.as_float(self.X[block, :]), axis=0)
-        return arrays.ldexp(total / n, self.coordinates.exponent)
+            rows = arrays.as_float(self.X[block, :])
+            if self.weights is None:
+                total += arrays.array_namespace(total).sum(rows, axis=0)
+            else:
+                total += arrays.to_device(self.weights[block], rows) @ rows
+        n_total = n if self.weights is None else float(self.weights.sum())
+        return arrays.ldexp(total / n_total, self.coordinates.exponent)
 
     @cached_property
     def points(self) -> Array:

@@ -9,6 +9,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.utils.validation import check_X_y, validate_data
 from mpda._lib import arrays
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints, Labels
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator, validate_device_array
+from mpda._lib.sample_weights import resolve_weights
 from mpda._lib.samples import ClassSamples, Coordinates, LabelledSamples, rotate_into_span
 from mpda.exceptions import FeatureScaleWarning, SmallClassWarning
 
@@ -108,6 +110,7 @@ def validate_labelled(
     X: ArrayLike,
     y: ArrayLike,
     *,
+    sample_weight: ArrayLike | None = None,
     reset: bool = True,
     devices: bool = False,
     compare_scales: bool = False,
@@ -122,6 +125,8 @@ def validate_labelled(
         Samples of the user.
     y : array-like of shape (n_samples,)
         Their class labels.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples, which are multiplied by the ``class_weight`` of the estimator.
     reset : bool, default=True
         Set to False for samples that are added to an earlier fit: they must have its features, and
         may be of one class.
@@ -155,7 +160,24 @@ def validate_labelled(
         check_not_constant(low, high)
     if compare_scales:
         _warn_of_scales(estimator, X, low, high)
-    return _put_into_coordinates(X, y, classes, members, low, high)
+    samples = _put_into_coordinates(X, y, classes, members, low, high)
+    class_weight = getattr(estimator, "class_weight", None)
+    if sample_weight is None and class_weight is None:
+        return samples
+    return _add_weights(samples, resolve_weights(sample_weight, class_weight, classes, members))
+
+
+def _add_weights(samples: LabelledSamples, weights: Floats | None) -> LabelledSamples:
+    """Return the samples with weights (n,); those of weight 0 do not make a feature vary."""
+    if weights is None:
+        return samples
+    X, positive = samples.X, np.flatnonzero(weights)
+    if positive.size < weights.size:
+        low, high = feature_range(arrays.take(X, arrays.to_device(positive, X)))
+        check_not_constant(low, high)
+        n_varying = int(_namespace(low).count_nonzero(low != high))
+        samples = replace(samples, n_varying=n_varying)
+    return replace(samples, weights=weights)
 
 
 def _put_into_coordinates(
@@ -176,8 +198,14 @@ def _put_into_coordinates(
     return LabelledSamples(X, y, classes, members, n_varying, dtype, coordinates, rotated)
 
 
-def validate_unlabelled(estimator: Any, X: ArrayLike, *, devices: bool = False) -> LabelledSamples:
-    """Check the samples (n_samples, n_features) of an unsupervised method.
+def validate_unlabelled(
+    estimator: Any,
+    X: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    devices: bool = False,
+) -> LabelledSamples:
+    """Check the samples (n_samples, n_features) and the weights of an unsupervised method.
 
     The samples that are returned have no labels and no classes.
     """
@@ -190,7 +218,11 @@ def validate_unlabelled(estimator: Any, X: ArrayLike, *, devices: bool = False) 
     low, high = feature_range(X)
     check_not_constant(low, high)
     no_labels = np.empty(0)
-    return _put_into_coordinates(X, no_labels, no_labels, [], low, high)
+    samples = _put_into_coordinates(X, no_labels, no_labels, [], low, high)
+    if sample_weight is None:
+        return samples
+    members = [np.arange(X.shape[0])]
+    return _add_weights(samples, resolve_weights(sample_weight, None, no_labels, members))
 
 
 def group_by_class(y: Labels) -> tuple[Labels, list[Ints]]:
@@ -288,6 +320,15 @@ def refuse_dask(estimator: Any, X: Any) -> None:
         )
 
 
+def refuse_cluster_weights(sample_weight: Any, class_weight: Any) -> None:
+    """Raise an error if weights are given for Dask collections."""
+    for name, value in (("sample_weight", sample_weight), ("class_weight", class_weight)):
+        if value is not None:
+            raise TypeError(
+                f"{name} must be None for Dask collections: weights need samples in memory."
+            )
+
+
 def is_dask_collection(X: Any) -> bool:
     """Return True if X is a Dask collection; Dask is not imported."""
     return hasattr(X, "__dask_graph__") and X.__dask_graph__() is not None
@@ -308,9 +349,13 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
         points = X[members].astype(np.float64, copy=False)
     else:
         points = arrays.as_float(arrays.take(X, arrays.to_device(members, X)))
+    weights = None
+    if samples.weights is not None:
+        weights = arrays.to_device(samples.weights[members], points)
     if samples.rotated is None:
-        return ClassSamples(points, points - samples.coordinates.origin)
-    return ClassSamples(points, arrays.take(samples.rotated, arrays.to_device(members, X)))
+        return ClassSamples(points, points - samples.coordinates.origin, weights)
+    coordinates = arrays.take(samples.rotated, arrays.to_device(members, X))
+    return ClassSamples(points, coordinates, weights)
 
 
 def warn_small_classes(samples: Any, n_neighbors: int, stacklevel: int = 3) -> None:

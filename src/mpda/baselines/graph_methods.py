@@ -16,6 +16,8 @@ from scipy.sparse import coo_array
 
 from mpda._lib.array_types import Array, Floats, Ints
 from mpda._lib.arrays import zeros
+from mpda._lib.sample_weights import pair_weights
+from mpda._lib.samples import ClassSamples
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant import scatter
 from mpda.discriminant.eigenproblem import Eigenproblem
@@ -59,22 +61,20 @@ def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) ->
 
 
 def _local_scatter(
-    points: Array, Z: Array, n_neighbors: int, affinity: str
+    samples: ClassSamples, n_neighbors: int, affinity: str
 ) -> tuple[scatter.ClassScatter, Array]:
-    """Return the contribution of a class to W_lb, and the sum (d, d) of A_ij d_ij d_ij'."""
-    if affinity == "ones":
-        # The sum of d_ij d_ij' over all ordered pairs is 2 n_c times the scatter about the mean, so
-        # no pair is visited. No pair is distant.
-        offsets = center(Z)
-        near = (2.0 * offsets.shape[0]) * (offsets.T @ offsets)
-        return scatter.class_scatter(Z, 0.0 * near), near
+    """Return the contribution of a class to W_lb, and sum_ij w_i w_j A_ij d_ij d_ij' (d, d)."""
+    points, Z, weights = samples.points, samples.coordinates, samples.weights
+    if affinity == "ones":  # no pair is visited, and no pair is distant
+        near = scatter.all_pairs_scatter(center(Z, weights), weights)
+        return scatter.class_scatter(Z, 0.0 * near, weights), near
     # Neighbours are searched among the points and not in Z, so that equal distances stay equal.
-    graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors))
+    graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors), weights)
     if affinity == "full":
         shares = scatter.full_affinity_scatter(graph, points)
     else:
         shares = scatter.neighbor_affinity_scatter(graph)
-    return scatter.class_scatter(Z, shares.distant), shares.near
+    return scatter.class_scatter(Z, shares.distant, weights), shares.near
 
 
 def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
@@ -98,9 +98,9 @@ def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
     return 0.5 * scatter.symmetrize(sum(scatters, np.zeros((d, d))))
 
 
-def _class_intrinsic_scatter(points: Floats, Z: Floats, n_neighbors: int) -> Floats:
-    graph = build_class_graph(ClassPoints(points), n_neighbors)
-    return scatter.graph_scatter(EmbeddedGraph(Z, graph))
+def _class_intrinsic_scatter(samples: ClassSamples, n_neighbors: int) -> Floats:
+    graph = build_class_graph(ClassPoints(samples.points), n_neighbors)
+    return scatter.graph_scatter(EmbeddedGraph(samples.coordinates, graph, samples.weights))
 
 
 def penalty_scatter(data: TrainingData, n_pairs: int, penalty: str) -> Floats:
@@ -118,10 +118,10 @@ def penalty_scatter(data: TrainingData, n_pairs: int, penalty: str) -> Floats:
     Returns
     -------
     ndarray of shape (d, d)
-        X'L_p X with weight 1 on every edge.
+        X'L_p X with weight 1 on every edge, or w_i w_j for weighted samples.
     """
     edges = penalty_edges(data, n_pairs, penalty)
-    return scatter.edge_scatter(data.local_samples.all_coordinates, edges, np.ones(len(edges)))
+    return _sample_scatter(data, edges, np.ones(len(edges)))
 
 
 def penalty_edges(data: TrainingData, n_pairs: int, penalty: str) -> Ints:
@@ -164,12 +164,20 @@ def weighted_scatter(data: TrainingData, adjacency: coo_array) -> Floats:
     Returns
     -------
     ndarray of shape (d, d)
-        1/2 sum_ij W_ij d_ij d_ij' over ordered pairs.
+        1/2 sum_ij w_i w_j W_ij d_ij d_ij' over ordered pairs.
     """
     # One triangle holds every pair once, which gives the factor 1/2 of the sum.
     upper = adjacency.row < adjacency.col
     edges = np.column_stack([adjacency.row[upper], adjacency.col[upper]]).astype(np.intp)
-    return scatter.edge_scatter(data.local_samples.all_coordinates, edges, adjacency.data[upper])
+    return _sample_scatter(data, edges, adjacency.data[upper])
+
+
+def _sample_scatter(data: TrainingData, edges: Ints, weights: Floats) -> Floats:
+    """Return the scatter (d, d) of edges (e, 2) between any samples, times w_i w_j."""
+    samples = data.local_samples
+    if samples.weights is not None:
+        weights = weights * pair_weights(samples.weights, edges)
+    return scatter.edge_scatter(samples.all_coordinates, edges, weights)
 
 
 @dataclass(frozen=True)

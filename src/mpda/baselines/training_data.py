@@ -87,14 +87,14 @@ class TrainingData:
     def map_classes(
         self, title: str, work: Callable[..., Result], *parameters: Any
     ) -> Iterator[Result]:
-        """Map work over classes: ``work(points, Z, *parameters)`` for each class.
+        """Map work over classes: ``work(samples, *parameters)`` for each class.
 
         Parameters
         ----------
         title : str
             Name of the work in lines about progress.
         work : callable
-            Takes the points (n_c, d) and the coordinates Z (n_c, r) of the samples of a class.
+            Takes the ``ClassSamples`` of a class.
         *parameters : object
             Further arguments.
 
@@ -108,8 +108,7 @@ class TrainingData:
             return samples.map_classes(work, parameters, self._progress_title(title))
         n_classes = len(samples.members)
         # Generators: a class is copied when its task is handed out, not all at once.
-        classes = (load_class(samples, index) for index in range(n_classes))
-        arguments = ((c.points, c.coordinates, *parameters) for c in classes)
+        arguments = ((load_class(samples, index), *parameters) for index in range(n_classes))
         return self.map_tasks(title, work, arguments, n_classes)
 
     def map_tasks(

@@ -18,7 +18,7 @@ from scipy.sparse import csc_array
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from mpda._lib.array_types import Floats
-from mpda._lib.samples import FitSamples
+from mpda._lib.samples import ClassSamples, FitSamples
 from mpda.baselines.ridge_eigenproblem import Solution, add_ridge
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant import eigenproblem
@@ -174,16 +174,14 @@ def smoothest_fields(
 
 
 def class_fields(
-    points: Floats, Z: Floats, n_neighbors: int, tangent_energy: float, n_fields: int
+    samples: ClassSamples, n_neighbors: int, tangent_energy: float, n_fields: int
 ) -> VectorFields:
     """Compute the smoothest vector fields of one class.
 
     Parameters
     ----------
-    points : ndarray of shape (n, d)
-        Samples of the class, in which distances are measured.
-    Z : ndarray of shape (n, r)
-        Coordinates of the samples.
+    samples : ClassSamples
+        Samples of the class, without weights.
     n_neighbors : int
         Number of neighbours in the graph W and for the tangent spaces.
     tangent_energy : float
@@ -196,6 +194,7 @@ def class_fields(
     VectorFields
         By increasing energy.
     """
+    points, Z = samples.points, samples.coordinates
     graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors))
     bases = neighborhood_tangents(Z, graph.graph.neighbors, tangent_energy)
     form = build_within_form(graph, np.arange(len(points)), bases)

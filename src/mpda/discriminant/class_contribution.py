@@ -42,8 +42,8 @@ class ClassContribution:
         For the between-class form S'.
     within : array of shape (r, r)
         S_tt.
-    n_edges : int
-        Number of edges of W.
+    n_edges : float
+        Number of edges of W, or the sum of their weights.
     tangent_size : int
         Number of entries of v, sum_p m_p.
     tangent_trace : float
@@ -56,7 +56,7 @@ class ClassContribution:
 
     scatter: ClassScatter
     within: Array
-    n_edges: int
+    n_edges: float
     tangent_size: int
     tangent_trace: float
     summary: ClassSummary

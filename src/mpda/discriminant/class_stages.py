@@ -135,9 +135,9 @@ class ClassStages:
         elif self._may_keep(form):
             self._form = settings, form.build(keep_bases=self._memory is None)
         return ClassContribution(
-            scatter=class_scatter(samples.coordinates, affinity.distant),
+            scatter=class_scatter(samples.coordinates, affinity.distant, samples.weights),
             within=graph_scatter(geometry.graph),
-            n_edges=geometry.graph.graph.edges.shape[0],
+            n_edges=geometry.graph.total_weight,
             tangent_size=int(geometry.bases.dimensions.sum()),
             tangent_trace=form.first_order_trace,
             summary=summary,
@@ -167,25 +167,28 @@ class ClassStages:
 
     def _build_geometry(self, samples: ClassSamples, settings: ClassSettings) -> _ClassGeometry:
         """Compute the graph, the patches and the tangent spaces."""
-        points, Z = ClassPoints(samples.points), samples.coordinates
-        lists = self._find_neighbors(points, settings)
-        sample_graph = EmbeddedGraph(Z, symmetric_graph(lists.first(settings.n_neighbors)))
+        points, Z, weights = ClassPoints(samples.points), samples.coordinates, samples.weights
+        lists, energy = self._find_neighbors(points, settings), settings.tangent_energy
+        graph = symmetric_graph(lists.first(settings.n_neighbors))
+        sample_graph = EmbeddedGraph(Z, graph, weights)
         if settings.partition is None:
-            neighbors, energy = sample_graph.graph.neighbors, settings.tangent_energy
-            bases = neighborhood_tangents(Z, neighbors, energy)
+            bases = neighborhood_tangents(Z, graph.neighbors, energy, weights=weights)
             return _ClassGeometry(sample_graph, sample_graph, np.arange(Z.shape[0]), bases, None)
         partition = self._find_patches(points, lists, settings)
-        bases = patch_tangents(Z, partition.labels, settings.tangent_energy)
-        if not settings.anchors:
-            return _ClassGeometry(sample_graph, sample_graph, partition.labels, bases, partition)
         labels = partition.labels
+        bases = patch_tangents(Z, labels, energy, weights=weights)
+        if not settings.anchors:
+            return _ClassGeometry(sample_graph, sample_graph, labels, bases, partition)
         # Distances are measured between points: rotated coordinates would break ties.
-        anchors = ClassPoints(_patch_means(samples.points, labels))
-        vertices = array_namespace(Z).concat([Z, _patch_means(Z, labels)])
+        anchors = ClassPoints(_patch_means(samples.points, labels, weights))
+        concat = array_namespace(Z).concat
+        vertices = concat([Z, _patch_means(Z, labels, weights)])
+        if weights is not None:  # the weight of an anchor is the mean of its patch
+            weights = concat([weights, _patch_means(weights[:, None], labels)[:, 0]])
         among_anchors = build_class_graph(anchors, settings.n_neighbors)
-        graph = EmbeddedGraph(vertices, _join_to_anchors(among_anchors, vertices, labels))
+        joined = EmbeddedGraph(vertices, _join_to_anchors(among_anchors, vertices, labels), weights)
         patches = np.concatenate([labels, np.arange(len(bases.dimensions))])
-        return _ClassGeometry(sample_graph, graph, patches, bases, partition)
+        return _ClassGeometry(sample_graph, joined, patches, bases, partition)
 
     def _find_neighbors(self, points: ClassPoints, settings: ClassSettings) -> NeighborLists:
         search = settings.neighbor_search
@@ -265,13 +268,17 @@ def _join_to_anchors(anchors: ClassGraph, vertices: Array, labels: Ints) -> Clas
     return ClassGraph(anchors.neighbors, edges, xp.concat([lengths, anchors.lengths]))
 
 
-def _patch_means(X: Array, labels: Ints) -> Array:
-    """Return the mean of each patch (n_patches, d)."""
+def _patch_means(X: Array, labels: Ints, weights: Array | None = None) -> Array:
+    """Return the weighted mean of each patch (n_patches, d)."""
     order = np.argsort(labels, kind="stable")
-    sizes = np.bincount(labels)
-    total = zeros((sizes.size, X.shape[1]), X)
-    total = add_segments(total, to_device(labels[order], X), take(X, to_device(order, X)))
-    return total / to_device(sizes[:, None].astype(float), X)
+    factors = np.ones(labels.size) if weights is None else to_host(weights)
+    # A patch whose weights are all 0 has no part in any sum, but needs a position.
+    factors = np.where(np.bincount(labels, factors)[labels] > 0.0, factors, 1.0)
+    sums = np.bincount(labels, factors)
+    rows = take(X, to_device(order, X)) * to_device(factors[order, None], X)
+    total = zeros((sums.size, X.shape[1]), X)
+    total = add_segments(total, to_device(labels[order], X), rows)
+    return total / to_device(sums[:, None], X)
 
 
 class StageMemory:
@@ -451,8 +458,8 @@ class ClassSums:
         Sum of S_tt.
     eliminated : array of shape (r, r)
         Sum of S_tv (S_vv + beta I)^-1 S_tv' over the classes whose tangent vectors are eliminated.
-    n_edges : int
-        Number of edges of W.
+    n_edges : float
+        Number of edges of W, or the sum of their weights.
     tangent_trace : float
         Trace of the first-order part of S_vv.
     tangent_size : int
@@ -462,7 +469,7 @@ class ClassSums:
     between: BetweenClassSums
     within: Array
     eliminated: Array
-    n_edges: int = 0
+    n_edges: float = 0.0
     tangent_trace: float = 0.0
     tangent_size: int = 0
 

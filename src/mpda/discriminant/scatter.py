@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mpda._lib.array_types import Array, Ints
+from mpda._lib.array_types import Array, Floats
 from mpda._lib.arrays import (
     array_namespace,
     as_float,
@@ -25,6 +25,7 @@ from mpda._lib.arrays import (
     to_device,
     zeros,
 )
+from mpda._lib.sample_weights import pair_weights
 from mpda.neighbors.graph import (
     EmbeddedGraph,
     center,
@@ -49,15 +50,15 @@ class ClassScatter:
 
     Parameters
     ----------
-    count : int
-        Number of samples n_c.
+    count : float
+        Number of samples n_c, or the sum of their weights.
     mean : array of shape (d,)
         Mean of the samples.
     distant_scatter : array of shape (d, d)
-        Sum over ordered pairs of the class of (1 - A_ij) d_ij d_ij', A the affinity.
+        Sum over ordered pairs of the class of w_i w_j (1 - A_ij) d_ij d_ij', A the affinity.
     """
 
-    count: int
+    count: float
     mean: Array
     distant_scatter: Array
 
@@ -69,7 +70,7 @@ class BetweenClassSums:
     Parameters
     ----------
     counts : array of shape (C,)
-        Number of samples n_c of each class.
+        Number of samples n_c of each class, or the sum of their weights.
     means : array of shape (C, d)
         Mean of each class.
     distant_scatter : array of shape (d, d)
@@ -78,7 +79,7 @@ class BetweenClassSums:
         Sum of the distant scatters, each divided by n_c.
     """
 
-    counts: Ints
+    counts: Floats
     means: Array
     distant_scatter: Array
     mean_distant_scatter: Array
@@ -100,7 +101,7 @@ class BetweenClassSums:
             Sums that are zero.
         """
         squares = zeros((d, d), X)
-        return cls(np.empty(0, dtype=np.intp), zeros((0, d), X), squares, squares)
+        return cls(np.empty(0), zeros((0, d), X), squares, squares)
 
     def __add__(self, scatter: ClassScatter) -> BetweenClassSums:
         return BetweenClassSums(
@@ -129,14 +130,14 @@ class BetweenClassSums:
         Fisher's between-class scatter; the pairs with A_ij < 1 add (1/n_c - 1/n) times the distant
         scatter. Both terms are positive semi-definite, so nothing cancels.
         """
-        n = int(self.counts.sum())
+        n = float(self.counts.sum())
         offsets = self.means - self.mean
         offsets *= to_device(np.sqrt(2.0 * self.counts)[:, None], offsets)
         distant = self.mean_distant_scatter - self.distant_scatter / n
         return symmetrize(offsets.T @ offsets + distant)
 
 
-def class_scatter(Z: Array, distant_scatter: Array) -> ClassScatter:
+def class_scatter(Z: Array, distant_scatter: Array, weights: Array | None = None) -> ClassScatter:
     """Collect the contribution of a class to the between-class form.
 
     Parameters
@@ -145,13 +146,19 @@ def class_scatter(Z: Array, distant_scatter: Array) -> ClassScatter:
         Samples of the class.
     distant_scatter : array of shape (d, d)
         As in ``AffinityScatter``.
+    weights : array of shape (n,), default=None
+        Weights of the samples.
 
     Returns
     -------
     ClassScatter
         Count, mean and distant scatter.
     """
-    return ClassScatter(Z.shape[0], array_namespace(Z).mean(Z, axis=0), distant_scatter)
+    xp = array_namespace(Z)
+    if weights is None:
+        return ClassScatter(float(Z.shape[0]), xp.mean(Z, axis=0), distant_scatter)
+    total = float(xp.sum(weights))
+    return ClassScatter(total, (weights @ Z) / total, distant_scatter)
 
 
 @dataclass(frozen=True)
@@ -161,9 +168,9 @@ class AffinityScatter:
     Parameters
     ----------
     near : array of shape (d, d)
-        Sum over ordered pairs of A_ij d_ij d_ij'.
+        Sum over ordered pairs of w_i w_j A_ij d_ij d_ij'.
     distant : array of shape (d, d)
-        Sum over ordered pairs of (1 - A_ij) d_ij d_ij'.
+        Sum over ordered pairs of w_i w_j (1 - A_ij) d_ij d_ij'.
     """
 
     near: Array
@@ -183,9 +190,32 @@ def neighbor_affinity_scatter(embedded: EmbeddedGraph) -> AffinityScatter:
     AffinityScatter
         Near and distant scatter.
     """
-    offsets, graph = embedded.offsets, embedded.graph
-    near = 2.0 * edge_scatter(embedded.Z, graph.edges, local_affinity(graph))
-    return AffinityScatter(near, (2.0 * offsets.shape[0]) * (offsets.T @ offsets) - near)
+    graph, affinity = embedded.graph, local_affinity(embedded.graph)
+    if embedded.weights is not None:
+        affinity = affinity * pair_weights(embedded.weights, graph.edges)
+    near = 2.0 * edge_scatter(embedded.Z, graph.edges, affinity)
+    return AffinityScatter(near, all_pairs_scatter(embedded.offsets, embedded.weights) - near)
+
+
+def all_pairs_scatter(offsets: Array, weights: Array | None = None) -> Array:
+    """Compute the scatter of all ordered pairs of a class, from offsets to its mean.
+
+    Parameters
+    ----------
+    offsets : array of shape (n, d)
+        Samples relative to their weighted mean.
+    weights : array of shape (n,), default=None
+        Weights of the samples.
+
+    Returns
+    -------
+    array of shape (d, d)
+        sum_ij w_i w_j d_ij d_ij' = 2 (sum_i w_i) sum_i w_i z_i z_i'.
+    """
+    if weights is None:
+        return (2.0 * offsets.shape[0]) * (offsets.T @ offsets)
+    total = float(array_namespace(weights).sum(weights))
+    return (2.0 * total) * ((offsets.T * weights) @ offsets)
 
 
 def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinityScatter:
@@ -206,25 +236,29 @@ def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinitySca
     Notes
     -----
     Offsets z from the mean add up to 0, so sum_j (1 - A_ij) z_j = -sum_j A_ij z_j, and one product
-    with A serves both scatters.
+    with A serves both scatters. With weights, w_j joins A_ij and w_i multiplies the row of i.
     """
     xp = array_namespace(points)
     offsets = embedded.offsets
     n, d = offsets.shape
+    weights = embedded.weights
+    total = float(n) if weights is None else float(xp.sum(weights))
     sigma = local_scale(embedded.graph.neighbors)
     near_degrees, distant_degrees, mixed = (zeros((d, d), points) for _ in range(3))
     for block in iter_slices(n, block_entries(points, _BLOCK_ENTRIES) // n):
-        Z = offsets[block, :]
-        A = _full_affinity(points, sigma, block)
+        Z, A = offsets[block, :], _full_affinity(points, sigma, block)
+        if weights is not None:
+            A *= weights
         degrees = xp.sum(A, axis=1)
-        near_degrees += (Z.T * degrees) @ Z
-        distant_degrees += (Z.T * (n - degrees)) @ Z
-        mixed += Z.T @ (A @ offsets)
+        Z_weighted = Z.T if weights is None else Z.T * weights[block]
+        near_degrees += (Z_weighted * degrees) @ Z
+        distant_degrees += (Z_weighted * (total - degrees)) @ Z
+        mixed += Z_weighted @ (A @ offsets)
     near, distant = 2.0 * (near_degrees - mixed), 2.0 * (distant_degrees + mixed)
     # Near pairs in a wide class are a small difference of large sums; then digits are lost.
     extent, sums = xp.linalg.diagonal(near_degrees), xp.linalg.diagonal(near)
     if bool(xp.any(extent > _LARGEST_LOCAL_EXTENT * xp.abs(sums))):
-        near = _full_near_scatter(embedded.Z, points, sigma)
+        near = _full_near_scatter(embedded, points, sigma)
     return AffinityScatter(symmetrize(near), symmetrize(distant))
 
 
@@ -234,16 +268,19 @@ def _full_affinity(points: Array, sigma: Array, block: slice) -> Array:
     return scaled_affinity(distances, sigma[block][:, None] * sigma[None, :])
 
 
-def _full_near_scatter(Z: Array, points: Array, sigma: Array) -> Array:
-    """Return sum_ij A_ij d_ij d_ij' from differences, for near pairs in a far wider class."""
-    xp = array_namespace(Z)
+def _full_near_scatter(embedded: EmbeddedGraph, points: Array, sigma: Array) -> Array:
+    """Return sum_ij w_i w_j A_ij d_ij d_ij' from differences, for near pairs in a wide class."""
+    Z, xp = embedded.Z, array_namespace(embedded.Z)
     n, d = Z.shape
     near = zeros((d, d), Z)
     for block in iter_slices(n, block_entries(points, _BLOCK_ENTRIES) // n):
         A = _full_affinity(points, sigma, block)
         tails, heads = nonzero_pairs(A > 0.0)
-        weights = take(xp.reshape(A, (-1,)), tails * n + heads)
-        near += _difference_scatter(Z, xp.stack([tails + block.start, heads], axis=1), weights)
+        affinity = take(xp.reshape(A, (-1,)), tails * n + heads)
+        pairs = xp.stack([tails + block.start, heads], axis=1)
+        if embedded.weights is not None:
+            affinity *= pair_weights(embedded.weights, pairs)
+        near += _difference_scatter(Z, pairs, affinity)
     return near
 
 
@@ -261,7 +298,7 @@ def graph_scatter(embedded: EmbeddedGraph) -> Array:
         Scatter of the edges.
     """
     if embedded.edges_are_short:
-        return 2.0 * _difference_scatter(embedded.Z, embedded.graph.edges)
+        return 2.0 * _difference_scatter(embedded.Z, embedded.graph.edges, embedded.edge_weights)
     return 2.0 * (embedded.offsets.T @ embedded.laplacian_offsets)
 
 
@@ -304,7 +341,7 @@ def _difference_scatter(Z: Array, edges: Array, weights: Array | None = None) ->
     return total
 
 
-def total_scatter(X: Array, exponent: int, mean: Array) -> Array:
+def total_scatter(X: Array, exponent: int, mean: Array, weights: Floats | None = None) -> Array:
     """Compute the scatter about the mean in double precision, in blocks of rows.
 
     Parameters
@@ -315,16 +352,20 @@ def total_scatter(X: Array, exponent: int, mean: Array) -> Array:
         The result is multiplied by 2^(-2 exponent), which keeps it in range.
     mean : array of shape (d,)
         Mean of the samples.
+    weights : ndarray of shape (n,), default=None
+        Weights of the samples, on the host.
 
     Returns
     -------
     array of shape (d, d)
-        Sum over samples of (x_i - mean)(x_i - mean)' 2^(-2 exponent).
+        Sum over samples of w_i (x_i - mean)(x_i - mean)' 2^(-2 exponent).
     """
     n, d = X.shape
     total = zeros((d, d), X)
     for block in iter_slices(n, block_entries(X, _BLOCK_ENTRIES) // d):
         offsets = ldexp(as_float(X[block, :]) - mean, -exponent)
+        if weights is not None:
+            offsets *= to_device(np.sqrt(weights[block])[:, None], offsets)
         total += offsets.T @ offsets
     return total
 

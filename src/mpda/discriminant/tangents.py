@@ -12,6 +12,7 @@ import numpy as np
 from mpda._lib.array_types import Array, Bools, Ints
 from mpda._lib.arrays import (
     array_namespace,
+    astype,
     block_entries,
     iter_slices,
     maximum,
@@ -60,6 +61,7 @@ def patch_tangents(
     energy: float,
     members: Ints | None = None,
     dimension: int | None = None,
+    weights: Array | None = None,
 ) -> TangentBases:
     """Compute the tangent space T_p of every patch of a class (maniExprPart).
 
@@ -76,6 +78,8 @@ def patch_tangents(
         for all samples in their order.
     dimension : int, default=None
         Largest dimension of a tangent space.
+    weights : array of shape (n,), default=None
+        Weights of the samples in the variance.
 
     Returns
     -------
@@ -94,12 +98,18 @@ def patch_tangents(
         offsets = np.arange(sizes[patches].max())
         present = offsets < sizes[patches, None]
         batch = to_device(samples[starts[patches, None] + offsets * present], Z)
-        batches.append((patches, _local_bases(take(Z, batch), present, energy, dimension)))
+        group_weights = None if weights is None else take(weights, batch)
+        bases = _local_bases(take(Z, batch), present, energy, dimension, group_weights)
+        batches.append((patches, bases))
     return _concatenate(batches, sizes.size, Z)
 
 
 def neighborhood_tangents(
-    Z: Array, neighbors: NeighborLists, energy: float, dimension: int | None = None
+    Z: Array,
+    neighbors: NeighborLists,
+    energy: float,
+    dimension: int | None = None,
+    weights: Array | None = None,
 ) -> TangentBases:
     """Compute the tangent space of every sample from its neighbourhood (PMPDA, withinObj).
 
@@ -113,6 +123,8 @@ def neighborhood_tangents(
         Share of the variance that a tangent space keeps.
     dimension : int, default=None
         Largest dimension of a tangent space.
+    weights : array of shape (n,), default=None
+        Weights of the samples in the variance.
 
     Returns
     -------
@@ -124,28 +136,45 @@ def neighborhood_tangents(
     batches = []
     for block in iter_slices(n, block_entries(Z, _BLOCK_ENTRIES) // (groups.shape[1] * d)):
         present = np.ones(groups[block].shape, dtype=bool)
-        points = take(Z, to_device(groups[block], Z))
-        bases = _local_bases(points, present, energy, dimension)
+        batch, group_weights = to_device(groups[block], Z), None
+        if weights is not None:
+            group_weights = take(weights, batch)
+            # A sample of weight 0 has no part in any sum, so it has no tangent vector either.
+            group_weights *= astype(group_weights[:, :1] > 0.0, group_weights.dtype)
+        bases = _local_bases(take(Z, batch), present, energy, dimension, group_weights)
         batches.append((np.arange(n)[block], bases))
     return _concatenate(batches, n, Z)
 
 
 def _local_bases(
-    points: Array, present: Bools, energy: float, dimension: int | None = None
+    points: Array,
+    present: Bools,
+    energy: float,
+    dimension: int | None = None,
+    weights: Array | None = None,
 ) -> TangentBases:
     """Return the tangent spaces of groups of points (g, s, d), present where a mask (g, s) is."""
     xp = array_namespace(points)
-    sizes = present.sum(axis=1)
+    mask = to_device(present * 1.0, points)
     # Differences from one member come first, so that identical points have no energy at all.
     offsets = points - points[:, :1, :]
-    offsets -= (xp.sum(offsets, axis=1) / to_device(sizes[:, None] * 1.0, points))[:, None, :]
-    offsets *= to_device(present[:, :, None] * 1.0, points)
+    if weights is None:
+        sizes = present.sum(axis=1)
+        offsets -= (xp.sum(offsets, axis=1) / to_device(sizes[:, None] * 1.0, points))[:, None, :]
+        offsets *= mask[:, :, None]
+    else:
+        weights = weights * mask
+        sizes = to_host(xp.count_nonzero(weights, axis=1))
+        totals = xp.sum(weights, axis=1, keepdims=True)
+        shares = safe_divide(weights, totals, xp.zeros_like(weights))
+        offsets -= xp.matrix_transpose(shares[:, :, None]) @ offsets
+        offsets *= xp.sqrt(weights)[:, :, None]
     variances, axes = _principal_axes(offsets, energy)
     total = xp.sum(variances, axis=1, keepdims=True)
     shares = safe_divide(variances, total, xp.zeros_like(variances))
     energy_before = xp.cumulative_sum(shares, axis=1) - shares
     needed = (energy_before < energy - _ENERGY_TOLERANCE) & (shares > 0.0)
-    dimensions = np.minimum(to_host(xp.count_nonzero(needed, axis=1)), sizes - 1)
+    dimensions = np.minimum(to_host(xp.count_nonzero(needed, axis=1)), np.maximum(sizes - 1, 0))
     dimensions = dimensions if dimension is None else np.minimum(dimensions, dimension)
     m = int(dimensions.max(initial=0))
     mask = to_device((np.arange(m) < dimensions[:, None]) * 1.0, points)

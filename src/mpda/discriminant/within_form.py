@@ -3,7 +3,7 @@
     S(t, v) = sum_ij W_ij [ (t'd_ij - v_pi(j)' T_pi(j)' d_ij)^2
                             + gamma |v_pi(i) - T_pi(i)' T_pi(j) v_pi(j)|^2 ]
 
-over ordered pairs. With A_pq = T_p'T_q and w_pq the number of edges between patches p and q
+over ordered pairs. With A_pq = T_p'T_q and w_pq the sum of W_ij over edges between p and q
 
     S_tv[:, p] = - sum_{j in p} sum_i W_ij d_ij (T_p'd_ij)'
     S_vv[p, p] =   sum_{j in p} sum_i W_ij (T_p'd_ij)(T_p'd_ij)' + gamma sum_q w_pq (I + A_pq A_pq')
@@ -68,7 +68,7 @@ class WithinForm:
     mask : array of shape (P, m)
         Entries of v that exist; the others are padding.
     weights : array of shape (q,), default=None
-        Numbers w_pq of edges between the patches of each pair, if the bases are kept.
+        Weights w_pq of the edges between the patches of each pair, if the bases are kept.
     bases : array of shape (P, d, m), default=None
         Tangent bases, kept for searches over parameters.
     """
@@ -234,10 +234,10 @@ class WithinFormBuilder:
             first_order, Z = _blocks_from_products, embedded.offsets
         else:
             first_order, Z = _blocks_from_differences, embedded.Z
-        edges = embedded.graph.edges
+        edges, weights = embedded.graph.edges, embedded.edge_weights
         self._tangents = tangents
-        self._off_diagonal, self._first_order = first_order(Z, edges, patches, tangents)
-        self._pairs, self._weights = _count_edges(edges, patches, tangents.dimensions.size)
+        self._off_diagonal, self._first_order = first_order(Z, edges, weights, patches, tangents)
+        self._pairs, self._weights = _sum_edges(edges, weights, patches, tangents.dimensions.size)
 
     @property
     def first_order_trace(self) -> float:
@@ -279,7 +279,7 @@ class WithinFormBuilder:
 
 
 def _blocks_from_products(
-    Z: Floats, edges: Ints, patches: Ints, tangents: TangentBases
+    Z: Floats, edges: Ints, weights: Floats | None, patches: Ints, tangents: TangentBases
 ) -> tuple[Array, Array]:
     """Return -S_tv (P, d, m) and S_vv at gamma = 0 (P, m, m) by products of matrices with n rows.
 
@@ -291,7 +291,7 @@ def _blocks_from_products(
     n_patches, d, m = tangents.bases.shape
     n = len(Z)
     W = np.zeros((n, n))
-    W[edges[:, 0], edges[:, 1]] = W[edges[:, 1], edges[:, 0]] = 1.0
+    W[edges[:, 0], edges[:, 1]] = W[edges[:, 1], edges[:, 0]] = 1.0 if weights is None else weights
     samples = np.arange(n)
     membership = np.zeros((n, n_patches))
     membership[samples, patches] = 1.0
@@ -308,7 +308,7 @@ def _blocks_from_products(
 
 
 def _blocks_from_differences(
-    Z: Array, edges: Array, patches: Ints, tangents: TangentBases
+    Z: Array, edges: Array, weights: Array | None, patches: Ints, tangents: TangentBases
 ) -> tuple[Array, Array]:
     """Return -S_tv (P, d, m) and S_vv at gamma = 0 (P, m, m) as sums over ordered edges (i, j).
 
@@ -325,6 +325,7 @@ def _blocks_from_differences(
     edge_patch = take(to_device(patches, edges), heads)
     order = xp.argsort(edge_patch, stable=True)
     tails, heads = take(tails, order), take(heads, order)
+    roots = None if weights is None else take(xp.sqrt(xp.concat([weights, weights])), order)
     counts = np.bincount(to_host(edge_patch), minlength=n_patches)
     length = int(np.clip(counts.sum() // np.count_nonzero(counts), _MIN_PIECE, _MAX_PIECE))
     n_pieces = -(-counts // length)
@@ -341,6 +342,8 @@ def _blocks_from_differences(
         i = xp.where(edge < limit, take(tails, last), j)
         gaps = take(Z, i)
         gaps -= take(Z, j)
+        if roots is not None:  # each product of two differences has the weight of their edge
+            gaps *= take(roots, last)[:, :, None]
         p = to_device(piece_patch[pieces], edges)
         projected = gaps @ take(tangents.bases, p)
         off_diagonal = add_segments(off_diagonal, p, xp.matrix_transpose(gaps) @ projected)
@@ -389,14 +392,24 @@ def sample_block(embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases)
     return csr_array((entries, positions), shape=(np.count_nonzero(mask), len(Z)))
 
 
-def _count_edges(edges: Array, patches: Ints, n_patches: int) -> tuple[Array, Array]:
+def _sum_edges(
+    edges: Array, weights: Array | None, patches: Ints, n_patches: int
+) -> tuple[Array, Array]:
     """Return the pairs (q, 2) of different patches that edges join, and w_pq (q,)."""
     xp = array_namespace(edges)
     labels = to_device(patches, edges)
     tails, heads = take(labels, edges[:, 0]), take(labels, edges[:, 1])
     keys = xp.minimum(tails, heads) * n_patches + xp.maximum(tails, heads)
-    keys, weights = xp.unique_counts(keys[tails != heads])
-    return xp.stack([keys // n_patches, keys % n_patches], axis=1), xp.astype(weights, xp.float64)
+    is_across = tails != heads
+    if weights is None:
+        keys, counts = xp.unique_counts(keys[is_across])
+        sums = xp.astype(counts, xp.float64)
+    else:
+        order = xp.argsort(keys[is_across], stable=True)
+        sorted_weights = take(weights[is_across], order)
+        keys, inverse = xp.unique_inverse(take(keys[is_across], order))
+        sums = add_segments(zeros((keys.shape[0],), weights), inverse, sorted_weights)
+    return xp.stack([keys // n_patches, keys % n_patches], axis=1), sums
 
 
 def _coupling_blocks(pairs: Array, weights: Array, tangents: TangentBases) -> tuple[Array, Array]:

@@ -5,6 +5,7 @@ components_ (x - mean_).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from mpda._lib.arrays import (
 )
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import is_dask_collection, refuse_dask
+from mpda.discriminant.settings import parameter_key
 
 # Entries of X that are mapped at a time: 16 MB, so that the centred copy stays small.
 _BLOCK_ENTRIES = 2_000_000
@@ -54,6 +56,36 @@ class ComponentPath:
     components: Array | None
     first: int = 1
     failure: str | None = None
+
+
+def split_by_class_weight(
+    estimator: Any, parameter_sets: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Any, list[int]]]:
+    """Divide parameter sets by their class weight, because work on samples depends on it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It is not changed.
+    parameter_sets : sequence of dict
+        Parameters and their values.
+
+    Yields
+    ------
+    method : estimator
+        Copy of the estimator with one of the class weights.
+    indices : list of int
+        Numbers of the parameter sets with this class weight.
+    """
+    default = getattr(estimator, "class_weight", None)
+    groups: dict[Any, list[int]] = {}
+    for index, parameters in enumerate(parameter_sets):
+        key = parameter_key(parameters.get("class_weight", default))
+        groups.setdefault(key, []).append(index)
+    for indices in groups.values():
+        first = parameter_sets[indices[0]]
+        changes = {name: value for name, value in first.items() if name == "class_weight"}
+        yield copy(estimator).set_params(**changes), indices
 
 
 class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

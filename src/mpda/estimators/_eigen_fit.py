@@ -7,6 +7,7 @@ training data, set the attributes, and share stages between the parameter sets o
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any
 
 from mpda._lib.array_types import Array, ArrayLike
@@ -23,7 +24,7 @@ from mpda._lib.validation import (
 from mpda.baselines.ridge_eigenproblem import Solution
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.settings import parameter_key
-from mpda.estimators._base import ComponentPath
+from mpda.estimators._base import ComponentPath, split_by_class_weight
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.exceptions import SingularFormError
 
@@ -120,6 +121,21 @@ def fit_many(
     ComponentPath
         One or several for each parameter set.
     """
+    for method, indices in split_by_class_weight(estimator, parameter_sets):
+        sets = [parameter_sets[index] for index in indices]
+        for path in _fit_group(method, X, y, sets, n_components, solve_path or solve_nested):
+            yield replace(path, index=indices[path.index])
+
+
+def _fit_group(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    parameter_sets: Sequence[Mapping[str, Any]],
+    n_components: Sequence[int] | None,
+    solve_path: PathSolver,
+) -> Iterator[ComponentPath]:
+    """Yield the paths of parameter sets with one class weight, that of the estimator."""
     samples = validate_labelled(estimator, X, y)
     groups: dict[Any, list[tuple[int, Any]]] = {}
     for index, parameters in enumerate(parameter_sets):
@@ -134,7 +150,7 @@ def fit_many(
     with one_blas_thread(samples.coordinates.dimension <= SMALL):
         for methods in groups.values():
             try:
-                solutions = (solve_path or solve_nested)(methods[0][1], data, max_components)
+                solutions = solve_path(methods[0][1], data, max_components)
             except SingularFormError as error:
                 for index, _ in methods:
                     yield ComponentPath(index, None, failure=str(error))

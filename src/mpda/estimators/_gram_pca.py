@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Array, ArrayLike
-from mpda._lib.arrays import array_namespace, astype, ldexp, maximum, to_host
+from mpda._lib.arrays import EPSILON, array_namespace, astype, ldexp, maximum, to_host
 from mpda._lib.validation import (
     check_count,
     check_not_constant,
     check_number,
     is_dask_collection,
+    refuse_cluster_weights,
     scale_exponent,
     validate_unlabelled,
 )
@@ -37,8 +38,7 @@ class GramPCA(LinearMap):
     ----------
     n_components : int or float, default=None
         Number of components. A float between 0 and 1 is the share of the variance that the
-        components hold at least. None keeps as many components as features, or as samples if there
-        are fewer.
+        components hold at least. None keeps all components whose variance is not rounding.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class GramPCA(LinearMap):
 
     n_components: float | None = None
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the components from samples.
 
         Parameters
@@ -84,6 +84,9 @@ class GramPCA(LinearMap):
             Training samples, as an array, memory map, device array or Dask collection.
         y : object, default=None
             Not used.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, at least 0: multiplicities in the mean and in the scatter
+            matrix. Only their ratios matter.
 
         Returns
         -------
@@ -95,15 +98,20 @@ class GramPCA(LinearMap):
             check_number("n_components", r, least=math.ulp(0.0), below=1.0)
         elif r is not None:
             check_count("n_components", r)
-        moments = self._cluster_moments(X, y) if is_dask_collection(X) else self._moments(X)
+        if is_dask_collection(X):
+            refuse_cluster_weights(sample_weight, None)
+            moments = self._cluster_moments(X, y)
+        else:
+            moments = self._moments(X, sample_weight)
         xp, exponent = array_namespace(moments.scatter), moments.exponent
         values, vectors = xp.linalg.eigh(moments.scatter)
         # A scatter matrix has no negative eigenvalues, except by rounding.
         values, vectors = maximum(xp.flip(values), 0.0), xp.flip(vectors, axis=1)
         ratios = values / xp.sum(values)
-        largest = min(moments.n, ratios.shape[0])
+        d = ratios.shape[0]
+        largest = min(moments.n, d)
         if r is None:
-            r = largest
+            r = int(xp.count_nonzero(values > d * EPSILON * values[0]))
         elif isinstance(r, float | np.floating):
             n_below = np.searchsorted(np.cumsum(to_host(ratios)), r, side="right")
             r = min(largest, int(n_below) + 1)
@@ -118,11 +126,13 @@ class GramPCA(LinearMap):
         self.mean_ = astype(moments.mean, moments.dtype)
         return self
 
-    def _moments(self, X: ArrayLike) -> _Moments:
-        samples = validate_unlabelled(self, X, devices=True)
+    def _moments(self, X: ArrayLike, sample_weight: ArrayLike | None) -> _Moments:
+        samples = validate_unlabelled(self, X, sample_weight=sample_weight, devices=True)
         exponent, mean = samples.coordinates.exponent, samples.mean
-        scatter = total_scatter(samples.X, 0, ldexp(mean, -exponent))
-        return _Moments(samples.X.shape[0], samples.dtype, mean, exponent, scatter)
+        scatter = total_scatter(samples.X, 0, ldexp(mean, -exponent), samples.weights)
+        # Weights have a mean of 1 over the samples whose weight is not 0.
+        n = samples.X.shape[0] if samples.weights is None else np.count_nonzero(samples.weights)
+        return _Moments(int(n), samples.dtype, mean, exponent, scatter)
 
     def _cluster_moments(self, X: Any, y: Any) -> _Moments:
         if np.isscalar(y):

@@ -84,6 +84,8 @@ class GraphDiscriminant(LinearMap):
     exponential_scale : float, default=1.0
         The scale s in units of the mean diagonal of X'L_w X. A large one gives the directions of
         X'(L_b - L_w)X.
+    class_weight : {"balanced"} or dict, default=None
+        Weights of the classes, as in :class:`MPDA`.
     n_jobs : int, default=None
         Number of classes that joblib processes at the same time, for the named graphs.
     verbose : int, default=0
@@ -153,10 +155,11 @@ class GraphDiscriminant(LinearMap):
     orthonormal: bool = False
     exponential: bool = False
     exponential_scale: float = 1.0
+    class_weight: Any = None
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map from labelled samples.
 
         Parameters
@@ -165,6 +168,8 @@ class GraphDiscriminant(LinearMap):
             Training samples.
         y : array-like of shape (n_samples,)
             Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, at least 0: a pair of samples counts w_i w_j times.
 
         Returns
         -------
@@ -172,7 +177,7 @@ class GraphDiscriminant(LinearMap):
             The fitted estimator itself.
         """
         self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y))
+        _eigen_fit.fit(self, validate_labelled(self, X, y, sample_weight=sample_weight))
         return self
 
     fit_many = _eigen_fit.fit_many

@@ -1,10 +1,15 @@
 """Local Fisher Discriminant Analysis (Sugiyama 2007)."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_option, is_dask_collection, validate_labelled
+from mpda._lib.validation import (
+    check_option,
+    is_dask_collection,
+    refuse_cluster_weights,
+    validate_labelled,
+)
 from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
 from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
@@ -49,6 +54,8 @@ class LFDA(LinearMap):
     orthonormal : bool, default=False
         If True, the components are orthonormalised in their order, and ``eigenvalue_power`` has no
         effect.
+    class_weight : {"balanced"} or dict, default=None
+        Weights of the classes, as in :class:`MPDA`.
     n_jobs : int, default=None
         Number of classes that joblib processes at the same time. It has no effect on a device.
     verbose : int, default=0
@@ -107,10 +114,11 @@ class LFDA(LinearMap):
     alpha: float = 0.0
     eigenvalue_power: float = 0.5
     orthonormal: bool = False
+    class_weight: Any = None
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map from labelled samples.
 
         Parameters
@@ -119,6 +127,8 @@ class LFDA(LinearMap):
             Training samples, as an array, device array or Dask collection.
         y : array-like of shape (n_samples,)
             Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, at least 0: a pair of samples counts w_i w_j times.
 
         Returns
         -------
@@ -127,9 +137,11 @@ class LFDA(LinearMap):
         """
         self.check_parameters()
         if is_dask_collection(X):
+            refuse_cluster_weights(sample_weight, self.class_weight)
             _eigen_fit.fit(self, import_dask_cluster().gather_by_class(self, X, y))
         else:
-            _eigen_fit.fit(self, validate_labelled(self, X, y, devices=True))
+            samples = validate_labelled(self, X, y, sample_weight=sample_weight, devices=True)
+            _eigen_fit.fit(self, samples)
         return self
 
     fit_many = _eigen_fit.fit_many

@@ -11,6 +11,7 @@ from mpda._lib.validation import (
     check_number,
     check_option,
     is_dask_collection,
+    refuse_cluster_weights,
     validate_labelled,
     warn_small_classes,
 )
@@ -27,6 +28,7 @@ from mpda.estimators._tangent_fit import (
     add_classes,
     fit_many_settings,
     gather_classes,
+    refuse_class_weight,
     set_fit_attributes,
 )
 from mpda.neighbors.approximate_search import check_neighbor_search
@@ -103,6 +105,9 @@ class MPDA(LinearMap):
         transformer of scikit-learn, such as ``KNeighborsTransformer``, is cloned and fitted to each
         class; its ``n_neighbors`` must be at least the larger of ``n_neighbors`` and
         ``partition_neighbors``. The share of missed neighbours is not measured.
+    class_weight : {"balanced"} or dict, default=None
+        Factors of the weights of samples, by class. "balanced" gives all classes the same sum of
+        weights; a dict has a positive number for each label, 1 for labels that are not in it.
     solver : {"reduced", "two-stage"}, default="reduced"
         "reduced" solves the reduced eigenproblem. "two-stage" restricts t to the range of the
         between-class form, as the paper's solver does.
@@ -189,11 +194,19 @@ class MPDA(LinearMap):
     affinity: str = "knn"
     anchors: bool = False
     neighbor_search: Any = "auto"
+    class_weight: Any = None
     solver: str = "reduced"
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        patches: ArrayLike | None = None,
+    ) -> Self:
         """Learn the map.
 
         Parameters
@@ -203,6 +216,9 @@ class MPDA(LinearMap):
             scikit-learn's array API dispatch, on its device.
         y : array-like of shape (n_samples,)
             Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, at least 0: multiplicities in sums, but not in neighbour lists
+            and patches. Only their ratios matter.
         patches : array-like of int of shape (n_samples,), default=None
             Patches to use in place of ``partition``; -1 makes a patch of one sample.
 
@@ -211,7 +227,7 @@ class MPDA(LinearMap):
         MPDA
             The fitted estimator.
         """
-        fit_tangent_method(self, X, y, patches)
+        fit_tangent_method(self, X, y, patches, sample_weight)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
@@ -238,6 +254,7 @@ class MPDA(LinearMap):
         MPDA
             The fitted estimator.
         """
+        refuse_class_weight(self)
         fit = add_classes if hasattr(self, "components_") else fit_tangent_method
         fit(self, X, y, patches)
         return self
@@ -274,7 +291,11 @@ class MPDA(LinearMap):
 
 
 def fit_tangent_method(
-    estimator: Any, X: ArrayLike, y: ArrayLike, patches: ArrayLike | None = None
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    patches: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
 ) -> None:
     """Fit MPDA or PMPDA and set its attributes.
 
@@ -288,13 +309,18 @@ def fit_tangent_method(
         Class labels.
     patches : array-like of int of shape (n_samples,), default=None
         Patches given by the user.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples.
     """
     settings = estimator.check_parameters()
     penalties = settings.penalties
     if is_dask_collection(X):
+        refuse_cluster_weights(sample_weight, estimator.class_weight)
         samples = gather_classes(estimator, X, y, patches, settings)
     else:
-        samples = validate_labelled(estimator, X, y, devices=True, compare_scales=True)
+        samples = validate_labelled(
+            estimator, X, y, sample_weight=sample_weight, devices=True, compare_scales=True
+        )
     warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
     progress = type(estimator).__name__ if estimator.verbose else None
     classes = build_class_pool(samples, patches, estimator.n_jobs, progress)

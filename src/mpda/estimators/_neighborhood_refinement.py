@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
 from mpda._lib.arrays import astype, is_device_array, ldexp, to_device
@@ -25,10 +25,11 @@ from mpda._lib.validation import (
     check_jobs,
     check_number,
     is_dask_collection,
+    refuse_cluster_weights,
     resolve_seed,
     validate_labelled,
 )
-from mpda.estimators._base import ComponentPath, LinearMap, apply_map
+from mpda.estimators._base import ComponentPath, LinearMap, apply_map, split_by_class_weight
 from mpda.estimators._mpda import MPDA
 from mpda.parallel import import_dask_cluster
 from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
@@ -79,6 +80,8 @@ class NeighborhoodRefinement(LinearMap):
     max_queries : int, default=60000
         Largest number of samples i in the sum. Of more samples as many are drawn; all samples stay
         candidates, unless they are on a Dask cluster.
+    class_weight : {"balanced"} or dict, default=None
+        Weights of the classes in the loss, as in :class:`MPDA`. The estimator has its own.
     random_state : int, RandomState or None, default=0
         Seed of the draw.
     n_jobs : int, default=None
@@ -131,10 +134,11 @@ class NeighborhoodRefinement(LinearMap):
     max_iter: int = 5
     tol: float = 1e-5
     max_queries: int = 60_000
+    class_weight: Any = None
     random_state: Any = 0
     n_jobs: int | None = None
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the first map and refine it.
 
         Parameters
@@ -145,6 +149,9 @@ class NeighborhoodRefinement(LinearMap):
             ``max_queries`` samples, drawn at random, to this machine.
         y : array-like of shape (n_samples,)
             Class labels. For a Dask dataframe also the name of a column.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, at least 0. Query i counts w_i times, and candidate j w_j times
+            in every sum. The first method gets the weights, if its ``fit`` has them.
 
         Returns
         -------
@@ -152,12 +159,14 @@ class NeighborhoodRefinement(LinearMap):
             The fitted estimator itself.
         """
         settings = self._check_parameters()
-        self.estimator_ = self._make_start(self.n_components).fit(X, y)
+        start = self._make_start(self.n_components)
+        self.estimator_ = start.fit(X, y, **_weight_arguments(start, sample_weight))
         if is_dask_collection(X):
+            refuse_cluster_weights(sample_weight, self.class_weight)
             X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
         earlier, last = _split_pipeline(self.estimator_)
         features = X if earlier is None else earlier.transform(X)
-        samples = validate_labelled(self, features, y, devices=True)
+        samples = validate_labelled(self, features, y, sample_weight=sample_weight, devices=True)
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
         matrix, mean = _read_map(last)
         matrix = matrix[: self.n_components]  # a frozen model may have more
@@ -204,6 +213,19 @@ class NeighborhoodRefinement(LinearMap):
         ComponentPath
             Several for each parameter set.
         """
+        for method, indices in split_by_class_weight(self, parameter_sets):
+            sets = [parameter_sets[index] for index in indices]
+            for path in method._fit_group(X, y, sets, n_components):
+                yield replace(path, index=indices[path.index])
+
+    def _fit_group(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None,
+    ) -> Iterator[ComponentPath]:
+        """Yield the paths of parameter sets with the class weight of this estimator."""
         samples = validate_labelled(self, X, y)
         methods = [
             copy(self).set_params(**_without_prefix(point, inside=False))
@@ -313,7 +335,7 @@ class NeighborhoodRefinement(LinearMap):
         start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
         codes = np.searchsorted(samples.classes, samples.y)
         queries = self._draw_queries(len(samples.y))
-        refined = refine_map(_centre(samples), codes, queries, start, settings)
+        refined = refine_map(_centre(samples), codes, queries, start, settings, samples.weights)
         return astype(size * refined.components, samples.dtype), refined
 
     def _draw_queries(self, n: int) -> Ints:
@@ -342,6 +364,15 @@ def _read_map(model: Any) -> tuple[Floats, Floats]:
 
     linear = affine_map(model)
     return linear.matrix, linear.mean
+
+
+def _weight_arguments(start: Any, sample_weight: ArrayLike | None) -> dict[str, Any]:
+    """Return the arguments that hand weights to ``fit`` of the last step of an estimator."""
+    last = _split_pipeline(start)[1]
+    if sample_weight is None or not has_fit_parameter(last, "sample_weight"):
+        return {}
+    prefix = f"{start.steps[-1][0]}__" if hasattr(start, "steps") else ""
+    return {f"{prefix}sample_weight": sample_weight}
 
 
 def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:

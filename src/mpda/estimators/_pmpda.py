@@ -11,7 +11,7 @@ from mpda._lib.array_types import ArrayLike
 from mpda.discriminant.settings import DiscriminantSettings
 from mpda.estimators._base import LinearMap
 from mpda.estimators._mpda import check_tangent_parameters, fit_tangent_method
-from mpda.estimators._tangent_fit import add_classes, fit_many_settings
+from mpda.estimators._tangent_fit import add_classes, fit_many_settings, refuse_class_weight
 
 
 @dataclass(eq=False, repr=False)
@@ -51,6 +51,8 @@ class PMPDA(LinearMap):
         Pairs with an affinity: neighbours, as in the paper, or all pairs of a class.
     neighbor_search : {"auto", "exact", "faiss"} or transformer, default="auto"
         Search for neighbours inside a class, as in :class:`MPDA`.
+    class_weight : {"balanced"} or dict, default=None
+        Weights of the classes, as in :class:`MPDA`.
     solver : {"reduced", "two-stage"}, default="reduced"
         "reduced" solves the reduced eigenproblem. "two-stage" restricts t to the range of the
         between-class form, as the paper's solver does.
@@ -112,11 +114,12 @@ class PMPDA(LinearMap):
     tangent_energy: float = 0.95
     affinity: str = "knn"
     neighbor_search: Any = "auto"
+    class_weight: Any = None
     solver: str = "reduced"
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
 
         Parameters
@@ -126,13 +129,15 @@ class PMPDA(LinearMap):
             scikit-learn's array API dispatch, on its device.
         y : array-like of shape (n_samples,)
             Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the samples, as in :meth:`MPDA.fit`.
 
         Returns
         -------
         PMPDA
             The fitted estimator.
         """
-        fit_tangent_method(self, X, y)
+        fit_tangent_method(self, X, y, sample_weight=sample_weight)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -157,6 +162,7 @@ class PMPDA(LinearMap):
         PMPDA
             The fitted estimator.
         """
+        refuse_class_weight(self)
         fit = add_classes if hasattr(self, "components_") else fit_tangent_method
         fit(self, X, y)
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ from mpda.discriminant.class_stages import (
 from mpda.discriminant.eigenproblem import Directions
 from mpda.discriminant.fit import DiscriminantFit, FitState, solve_all_settings, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, UserObject
-from mpda.estimators._base import ComponentPath
+from mpda.estimators._base import ComponentPath, split_by_class_weight
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.parallel import import_dask_cluster
 
@@ -170,6 +170,20 @@ def fit_many_settings(
     ComponentPath
         One for each parameter set, in the order in which work is shared best.
     """
+    for method, indices in split_by_class_weight(estimator, parameter_sets):
+        sets = [parameter_sets[index] for index in indices]
+        for path in _fit_group(method, X, y, sets, n_components):
+            yield replace(path, index=indices[path.index])
+
+
+def _fit_group(
+    estimator: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    parameter_sets: Sequence[Mapping[str, Any]],
+    n_components: Sequence[int] | None,
+) -> Iterator[ComponentPath]:
+    """Yield the paths of parameter sets with one class weight, that of the estimator."""
     samples = validate_labelled(estimator, X, y)
     methods = [copy(estimator).set_params(**parameters) for parameters in parameter_sets]
     # Parameter sets that differ in the scale of the components only have equal settings.
@@ -189,6 +203,15 @@ def fit_many_settings(
                     yield ComponentPath(index, components)
                 else:
                     yield ComponentPath(index, None, failure=str(result))
+
+
+def refuse_class_weight(estimator: Any) -> None:
+    """Raise an error if classes that are added to a fit should have weights."""
+    if estimator.class_weight is not None:
+        raise ValueError(
+            "class_weight must be None in partial_fit, which does not see all classes at once: "
+            "give sample_weight to fit."
+        )
 
 
 def _check_addition(estimator: Any, samples: LabelledSamples | ClusterSamples) -> None:

@@ -13,6 +13,7 @@ from scipy.sparse import coo_array, csr_array, diags_array
 
 from mpda._lib.array_types import Array, Floats, Ints
 from mpda._lib.arrays import arange, array_namespace, is_numpy, safe_divide, take, zeros
+from mpda._lib.sample_weights import edge_weights
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors, nonzero_pairs
 
 # Up to this many samples a dense (n, n) matrix is faster than a sparse one, or than sorting edges.
@@ -51,6 +52,8 @@ class EmbeddedGraph:
         Coordinates of the samples.
     graph : ClassGraph
         Graph of the n samples.
+    weights : array of shape (n,), default=None
+        Weights of the samples; None if all are 1.
 
     Notes
     -----
@@ -61,17 +64,31 @@ class EmbeddedGraph:
 
     Z: Array
     graph: ClassGraph
+    weights: Array | None = None
+
+    @cached_property
+    def edge_weights(self) -> Array | None:
+        """Weights of the edges (e,), None if all are 1."""
+        return None if self.weights is None else edge_weights(self.weights, self.graph.edges)
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the weights of the edges."""
+        if self.edge_weights is None:
+            return float(self.graph.edges.shape[0])
+        return float(array_namespace(self.edge_weights).sum(self.edge_weights))
 
     @cached_property
     def offsets(self) -> Array:
-        """Coordinates relative to the class mean, shape (n, d)."""
-        return center(self.Z)
+        """Coordinates relative to the weighted mean of the class, shape (n, d)."""
+        return center(self.Z, self.weights)
 
     @cached_property
     def laplacian_offsets(self) -> Floats:
         """L Z of shape (n, d), L the Laplacian of the graph."""
-        edges = self.graph.edges
-        return graph_laplacian(edges, np.ones(len(edges)), len(self.Z)) @ self.offsets
+        edges, weights = self.graph.edges, self.edge_weights
+        weights = np.ones(len(edges)) if weights is None else weights
+        return graph_laplacian(edges, weights, len(self.Z)) @ self.offsets
 
     @cached_property
     def edges_are_short(self) -> bool:
@@ -81,18 +98,21 @@ class EmbeddedGraph:
         """
         if not is_numpy(self.Z):
             return True
-        degrees = np.bincount(self.graph.edges.ravel(), minlength=len(self.Z))
+        weights = None if self.edge_weights is None else np.repeat(self.edge_weights, 2)
+        degrees = np.bincount(self.graph.edges.ravel(), weights, minlength=len(self.Z))
         sums = np.einsum("ij,ij->j", self.offsets, self.laplacian_offsets)
         return loses_precision(self.offsets, degrees, sums, _MAX_OFFSET_RATIO)
 
 
-def center(Z: Array) -> Array:
+def center(Z: Array, weights: Array | None = None) -> Array:
     """Subtract the mean of the samples.
 
     Parameters
     ----------
     Z : array of shape (n, d)
         Samples.
+    weights : array of shape (n,), default=None
+        Weights of the samples in the mean.
 
     Returns
     -------
@@ -100,8 +120,11 @@ def center(Z: Array) -> Array:
         Offsets from the mean, exactly 0 along constant features.
     """
     # The mean of a constant feature is rounded; differences from one sample are exactly 0.
-    offsets = Z - Z[:1, :]
-    offsets -= array_namespace(Z).mean(offsets, axis=0)
+    xp, offsets = array_namespace(Z), Z - Z[:1, :]
+    if weights is None:
+        offsets -= xp.mean(offsets, axis=0)
+    else:
+        offsets -= (weights @ offsets) / xp.sum(weights)
     return offsets
 
 

@@ -197,8 +197,7 @@ def _apply(work: Callable[[Any], Any], stages: Any) -> tuple[Any, Any]:
 def _apply_to_class(
     work: Callable[..., Any], rows: Floats, coordinates: Coordinates, *parameters: Any
 ) -> Any:
-    samples = load_class(_class_samples(rows, coordinates), 0)
-    return work(samples.points, samples.coordinates, *parameters)
+    return work(load_class(_class_samples(rows, coordinates), 0), *parameters)
 
 
 def _gather_in_order(client: Client, futures: Iterator[Future]) -> Iterator[Any]:

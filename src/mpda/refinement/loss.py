@@ -4,9 +4,12 @@
                        - log sum_{j in N_i, y_j = y_i} exp(-D_ij / tau) ]
            + (mu / q) |T - T0|_F^2 / |T0|_F^2,          D_ij = |T (x_i - x_j)|^2,
 
-summed over q query samples; usually all samples are queries. With p_ij the softmax of -D_ij / tau
-over N_i, q_ij the softmax over the samples of the own class in N_i, V = Q - P and W = V + V', the
-gradient of the first term is 2/(q tau) Z' Lap(W) X: a graph Laplacian with weights of both signs.
+summed over q query samples; usually all samples are queries. With weights w the term of query i is
+multiplied by w_i, exp(-D_ij / tau) by w_j, and q is the sum of the weights of the queries.
+
+With p_ij the softmax of -D_ij / tau over N_i, q_ij the softmax over the samples of the own class in
+N_i, V = Q - P and W = V + V', the gradient of the first term is 2/(q tau) Z' Lap(W) X: a graph
+Laplacian with weights of both signs.
 """
 
 from collections.abc import Iterator
@@ -85,6 +88,8 @@ class RefinementLoss:
         tau, in the units of squared distances.
     penalty : float
         mu.
+    weights : array of shape (n,), default=None
+        Weights of the samples, in the precision of X.
     map_blocks : callable, default=map_serially
         Applies a function to blocks of queries, perhaps in threads.
     """
@@ -94,7 +99,20 @@ class RefinementLoss:
     start: Array
     temperature: float
     penalty: float
+    weights: Array | None = None
     map_blocks: BlockMap = map_serially
+
+    @cached_property
+    def query_weights(self) -> Array | None:
+        """Weights of the queries (q,)."""
+        return None if self.weights is None else take(self.weights, self.sets.queries)
+
+    @cached_property
+    def n_queries(self) -> float:
+        """Number of queries, or the sum of their weights."""
+        if self.query_weights is None:
+            return float(self.sets.queries.shape[0])
+        return float(array_namespace(self.X).sum(self.query_weights))
 
     def __call__(self, T: Array) -> tuple[float, Array]:
         """Evaluate the loss.
@@ -111,8 +129,7 @@ class RefinementLoss:
         gradient : array of shape (r, d)
             Its derivative.
         """
-        xp = array_namespace(self.X)
-        n_queries = self.sets.queries.shape[0]
+        xp, n_queries = array_namespace(self.X), self.n_queries
         Z = self.X @ xp.matrix_transpose(T)
         total, forces = self._evaluate_neighbors(Z)
         shift = T - self.start
@@ -136,8 +153,13 @@ class RefinementLoss:
         xp, sets = array_namespace(Z), self.sets
         gaps = _gaps(Z, sets, block)
         logits = _squares(gaps) * (-1.0 / self.temperature)
+        if self.weights is not None:
+            logits += _logarithm(take(self.weights, sets.candidates[block, :]))
         logits = xp.where(sets.is_filling[block, :], -xp.inf, logits)
         losses, v = _compare(logits, sets.is_own[block, :])
+        if self.query_weights is not None:
+            losses = losses * self.query_weights[block]
+            v = v * self.query_weights[block][:, None]
         return float(xp.sum(losses)), v, (v[:, None, :] @ gaps)[:, 0, :]
 
     def _sum_by_candidate(self, V: Array, Z: Array) -> Array:
@@ -224,6 +246,12 @@ def _compare(logits: Array, is_own: Array) -> tuple[Array, Array]:
         losses, q = -xp.log(shares), own / shares[:, None]
     v = xp.where(has_own[:, None], q - p, 0.0)
     return xp.where(has_own, losses, 0.0), v
+
+
+def _logarithm(weights: Array) -> Array:
+    """Return log w, -inf for w = 0."""
+    xp = array_namespace(weights)
+    return xp.where(weights > 0.0, xp.log(xp.where(weights > 0.0, weights, 1.0)), -xp.inf)
 
 
 def _log_sum(logits: Array) -> tuple[Array, Array]:

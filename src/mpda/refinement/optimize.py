@@ -64,6 +64,7 @@ def refine_map(
     queries: Ints,
     start: Array,
     settings: RefinementSettings,
+    weights: Floats | None = None,
 ) -> RefinedMap:
     """Refine a linear map for nearest neighbours.
 
@@ -79,6 +80,8 @@ def refine_map(
         T0, in the library and precision of X.
     settings : RefinementSettings
         Parameters.
+    weights : ndarray of shape (n,), default=None
+        Weights of the samples, on the host.
 
     Returns
     -------
@@ -86,10 +89,10 @@ def refine_map(
         The map with its losses.
     """
     if not is_numpy(X):  # a device queues its work by itself
-        return _refine_in_rounds(X, codes, queries, start, settings, map_serially)
+        return _refine_in_rounds(X, codes, queries, start, settings, weights, map_serially)
     # Each product is small, so threads work on blocks of samples and not inside BLAS.
     with open_threads(settings.n_jobs) as map_blocks:
-        return _refine_in_rounds(X, codes, queries, start, settings, map_blocks)
+        return _refine_in_rounds(X, codes, queries, start, settings, weights, map_blocks)
 
 
 def _refine_in_rounds(
@@ -98,9 +101,11 @@ def _refine_in_rounds(
     queries: Ints,
     start: Array,
     settings: RefinementSettings,
+    weights: Floats | None,
     map_blocks: BlockMap,
 ) -> RefinedMap:
     xp = array_namespace(X)
+    device_weights = None if weights is None else astype(to_device(weights, X), X.dtype)
     size = float(xp.sqrt(xp.sum(start * start)))
     members = _group_by_class(np.arange(len(codes)), codes)
     class_queries = _group_by_class(queries, codes)
@@ -121,12 +126,17 @@ def _refine_in_rounds(
         )
         candidates = [merge_candidates(rows, *candidates, found)]
         is_own = take(device_codes, candidates[0]) == take(device_codes, rows)[:, None]
-        sets = CandidateSets(rows, candidates[0], is_own & (candidates[0] != rows[:, None]))
+        is_own &= candidates[0] != rows[:, None]
+        if device_weights is not None:
+            is_own &= take(device_weights, candidates[0]) > 0.0
+        sets = CandidateSets(rows, candidates[0], is_own)
         if not losses:
-            temperature = settings.temperature * _typical_square(Z, sets)
+            temperature = settings.temperature * _typical_square(Z, sets, device_weights)
             if not temperature > 0.0:  # no sample has another one of its class apart from it
                 return RefinedMap(start, [], math.nan)
-        loss = RefinementLoss(X, sets, start, temperature, settings.penalty, map_blocks)
+        loss = RefinementLoss(
+            X, sets, start, temperature, settings.penalty, device_weights, map_blocks
+        )
         components, curve = _minimize(loss, components, size, settings)
         losses.append(curve)
         if not (np.isfinite(curve).all() and bool(xp.all(xp.isfinite(components)))):
@@ -140,13 +150,15 @@ def _group_by_class(samples: Ints, codes: Labels) -> list[Ints]:
     return np.split(order, np.searchsorted(codes[order], np.arange(1, codes.max() + 1)))
 
 
-def _typical_square(Z: Array, sets: CandidateSets) -> float:
+def _typical_square(Z: Array, sets: CandidateSets, weights: Array | None) -> float:
     """Return the median squared distance to the nearest sample of the own class.
 
-    Copies (distance 0) and samples without another one in their class are left out; nan if none is
-    left.
+    Copies (distance 0), samples of weight 0 and samples without another one in their class are left
+    out; nan if none is left.
     """
     squares = to_host(nearest_own_squares(Z, sets))
+    if weights is not None:
+        squares = squares[to_host(take(weights, sets.queries)) > 0.0]
     squares = squares[np.isfinite(squares) & (squares > 0.0)]
     return float(np.median(squares)) if squares.size else math.nan
 
