@@ -43,6 +43,8 @@ class AssessmentProtocol:
         Test samples of an outer fold, a stratified subset. None takes all.
     encoding : ColumnEncoding
         Columns that are text or have missing values; by default there are none.
+    scoring : {"accuracy", "balanced_accuracy"}, default="accuracy"
+        Score by which settings are chosen.
     """
 
     n_folds: int = 5
@@ -55,6 +57,7 @@ class AssessmentProtocol:
     max_samples: int | None = 10_000
     max_tests: int | None = 4000
     encoding: ColumnEncoding = NUMBERS
+    scoring: str = "accuracy"
 
     def count_choosing(self, n_samples: int) -> int:
         """Return how many samples choose settings.
@@ -119,4 +122,5 @@ class AssessmentProtocol:
             energy=self.energy,
             seed=self.seed,
             encoding=self.encoding,
+            scoring=self.scoring,
         )

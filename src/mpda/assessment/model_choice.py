@@ -151,7 +151,7 @@ def select_parameters(
         folds = stratified_folds(y, n_inner, protocol.seed, samples.groups)
         if protocol.count_choosing(len(y)) < len(y):
             folds = FoldSubsets(folds, y, protocol.seed).take(protocol.count_choosing(len(y)))
-        table = compute_scores(contender, contender.grid, X, y, folds)
+        table = compute_scores(contender, contender.grid, X, y, folds, protocol.scoring)
         return table.select_best(n_components, fewest=protocol.fewest).limit(limit)
     dimensions = tuple(r for r in contender.dimensions or () if r <= limit)
     if contender.dimensions is None and limit > _MANY_COMPONENTS:
@@ -163,6 +163,7 @@ def select_parameters(
         n_components=[n_components] if n_components is not None else dimensions or "all",
         selection="one-standard-error" if protocol.fewest else "robust",
         max_samples=protocol.max_samples,
+        scoring=protocol.scoring,
         refit=False,
         random_state=protocol.seed,
         verbose=progress or 0,

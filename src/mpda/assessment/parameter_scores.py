@@ -19,11 +19,16 @@ from sklearn.model_selection import ParameterGrid, StratifiedKFold
 from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples, preprocess
-from mpda.model_selection import DiscriminantSearchCV, classification_curve
-from mpda.model_selection.fold_scores import FoldTask, score_fold, sparse_numbers
+from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection.fold_scores import (
+    FoldTask,
+    score_fold,
+    score_predictions,
+    sparse_numbers,
+)
 from mpda.model_selection.grid import build_grid
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
-from mpda.model_selection.search_cv import nearby_numbers
+from mpda.model_selection.search_cv import find_scorer, nearby_numbers
 from mpda.model_selection.selection_rules import GridScores
 
 Folds = list[tuple[Ints, Ints]]
@@ -343,6 +348,7 @@ def _fit_search(
     y: Labels,
     folds: Folds | int,
     seed: int = 0,
+    scoring: str = "accuracy",
 ) -> DiscriminantSearchCV:
     return DiscriminantSearchCV(
         contender.estimator({}),
@@ -351,15 +357,21 @@ def _fit_search(
         n_components=contender.dimensions or contender.max_components or "all",
         selection="minimum",
         halving=False,
+        scoring=scoring,
         refit=False,
         random_state=seed,
     ).fit(X, y)
 
 
 def compute_scores(
-    contender: Contender, grid: Mapping[str, tuple[Any, ...]], X: Floats, y: Labels, folds: Folds
+    contender: Contender,
+    grid: Mapping[str, tuple[Any, ...]],
+    X: Floats,
+    y: Labels,
+    folds: Folds,
+    scoring: str = "accuracy",
 ) -> ScoreTable:
-    """Compute the accuracy of 1-NN for every grid point and number of components.
+    """Compute the score of 1-NN for every grid point and number of components.
 
     Parameters
     ----------
@@ -373,6 +385,8 @@ def compute_scores(
         Labels.
     folds : list of (train, test)
         Indices of training and test samples.
+    scoring : str, default="accuracy"
+        As in `DiscriminantSearchCV`.
 
     Returns
     -------
@@ -382,23 +396,28 @@ def compute_scores(
     assert contender.method is not None
     points = list(ParameterGrid(dict(grid)))
     if contender.method.start:
-        return _compute_refined_scores(contender, grid, X, y, folds)
+        return _compute_refined_scores(contender, grid, X, y, folds, scoring)
     if not contender.method.is_ours:
-        return _compute_scores_by_refitting(contender, points, X, y, folds)
-    search = _fit_search(contender, grid, X, y, folds)
+        return _compute_scores_by_refitting(contender, points, X, y, folds, scoring)
+    search = _fit_search(contender, grid, X, y, folds, scoring=scoring)
     dimensions = search.cv_results_[f"param_{contender.prefix}n_components"].astype(int)
     scores = search.cv_results_["mean_test_score"].reshape(len(points), -1)
     return ScoreTable(points, np.asarray(dimensions[: scores.shape[1]]), scores)
 
 
 def _compute_refined_scores(
-    contender: Contender, grid: Mapping[str, tuple[Any, ...]], X: Floats, y: Labels, folds: Folds
+    contender: Contender,
+    grid: Mapping[str, tuple[Any, ...]],
+    X: Floats,
+    y: Labels,
+    folds: Folds,
+    scoring: str,
 ) -> ScoreTable:
     """Score refined maps of ``contender.dimensions`` components, in one stage for all points."""
     estimator, numbers = contender.estimator({}), contender.dimensions
-    points = build_grid(estimator, dict(grid)).points
+    points, scorer = build_grid(estimator, dict(grid)).points, find_scorer(scoring)
     tables = [
-        score_fold(FoldTask(estimator, X, y, *fold, 0, points, numbers, None, None))
+        score_fold(FoldTask(estimator, X, y, *fold, 0, points, numbers, scorer, None))
         for fold in folds
     ]
     width = min(table.scores.shape[1] for table in tables)
@@ -408,13 +427,18 @@ def _compute_refined_scores(
 
 
 def _compute_scores_by_refitting(
-    contender: Contender, points: list[dict[str, Any]], X: Floats, y: Labels, folds: Folds
+    contender: Contender,
+    points: list[dict[str, Any]],
+    X: Floats,
+    y: Labels,
+    folds: Folds,
+    scoring: str,
 ) -> ScoreTable:
     """Fit every grid point on every fold; the table ends where the shortest curve ends."""
     method = replace(contender, steps=())
     parts = [Split(X[i], y[i], X[j], y[j]) for i, j in folds]
     splits = [preprocess(split, contender.steps) for split in parts]
-    curves = [_accuracy_curve(method, point, split) for point in points for split in splits]
+    curves = [_score_curve(method, point, split, scoring) for point in points for split in splits]
     length = min(map(len, curves))
     dimensions = np.array(contender.dimensions or range(1, length + 1))[:length]
     scores = np.array([curve[:length] for curve in curves]).reshape(len(points), len(folds), -1)
@@ -422,10 +446,16 @@ def _compute_scores_by_refitting(
     return ScoreTable(points, dimensions, scores.mean(axis=1), grid.standard_error)
 
 
-def _accuracy_curve(contender: Contender, point: dict[str, Any], split: Split) -> list[float]:
+def _score_curve(
+    contender: Contender, point: dict[str, Any], split: Split, scoring: str
+) -> list[float]:
+    """Return the scores with the first 1, 2, .. components, or with those of the contender."""
+
     def compute_curve(n_components: int | None) -> Floats:
         fitted = contender.estimator(point, n_components).fit(split.X, split.y)
-        return 1.0 - classification_curve(fitted, split.X, split.y, split.X_test, split.y_test)
+        Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
+        predictions = split.y[nearest_by_dimension(Z, Z_test)]
+        return score_predictions(split.y_test, predictions, find_scorer(scoring))
 
     if contender.dimensions is None:
         return compute_curve(contender.max_components).tolist()

@@ -74,6 +74,7 @@ def decide_preparation(
     energy: float | str | None,
     seed: int,
     encoding: ColumnEncoding = NUMBERS,
+    scoring: str = "accuracy",
 ) -> Preparation:
     """Decide what happens to the features before a method.
 
@@ -91,6 +92,8 @@ def decide_preparation(
         Seed of the draws.
     encoding : ColumnEncoding
         Columns that are not complete numbers; by default there are none.
+    scoring : str, default="accuracy"
+        Score that decides; 1-NN on the features is always judged by its accuracy.
 
     Returns
     -------
@@ -119,7 +122,7 @@ def decide_preparation(
         # At equal errors the first one, which has the fewest steps.
         for entry in candidates if len(candidates) > 1 else []:
             if entry not in tried:
-                tried[entry] = _measure_error(judge, samples, entry, d, seed)
+                tried[entry] = _measure_error(judge, samples, entry, d, seed, scoring)
         return min(candidates, key=lambda entry: round(tried.get(entry, 0.0), 9))
 
     try:
@@ -173,7 +176,12 @@ def _choose_judge(contender: Contender) -> Contender:
 
 
 def _measure_error(
-    contender: Contender, samples: Split, preparation: Preparation, n_features: int, seed: int
+    contender: Contender,
+    samples: Split,
+    preparation: Preparation,
+    n_features: int,
+    seed: int,
+    scoring: str,
 ) -> float:
     """Return the least error in per cent over numbers of components, on two folds."""
     drawn = stratified_order(samples.y, 1, np.random.default_rng(seed))[:_MAX_JUDGES]
@@ -186,7 +194,8 @@ def _measure_error(
     assert contender.method is not None
     if contender.method.is_ours:  # a few numbers are enough to compare
         contender = replace(contender, dimensions=tuple(sparse_numbers(n_features).tolist()))
-    return 100.0 * (1.0 - float(np.nanmax(compute_scores(contender, {}, X, y, folds).scores)))
+    table = compute_scores(contender, {}, X, y, folds, scoring)
+    return 100.0 * (1.0 - float(np.nanmax(table.scores)))
 
 
 def _draw_folds(y: Labels, groups: Ints | Labels | None, seed: int) -> Folds:

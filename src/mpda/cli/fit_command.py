@@ -42,6 +42,7 @@ def fit(
     parameter: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     out: Path | None = None,
     keep_samples: bool = True,
+    score: options.ScoreName = options.ScoreName.ACCURACY,
     test: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     image: Annotated[str | None, typer.Option(metavar="ROWSxCOLUMNS")] = None,
     text: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
@@ -73,6 +74,9 @@ def fit(
         Model file to write. Default: the name of DATA with .mpda.
     keep_samples : bool, default=True
         Keep the mapped samples in the model, so that it can classify new samples.
+    score : ScoreName, default="accuracy"
+        Score by which settings are selected. balanced: the mean of the accuracies of the classes,
+        for classes of unequal size; the balanced error is then printed, too.
     test : Path, default=None
         Table of samples that take no part in the fit; the error of the model on them is printed.
     image : str, default=None
@@ -95,6 +99,9 @@ def fit(
     if text is not None and text == source.label:
         stop("mpda: --text names the column of --label, which the report shows anyway.", 2)
     protocol = measurement.make_protocol(features.scaled)
+    is_balanced = score == options.ScoreName.BALANCED
+    if is_balanced:
+        protocol = replace(protocol, scoring="balanced_accuracy")
     contender = _make_contender(method, parameter, search=measurement.search)
     source.check(out, files.report, files.results)
     check_outputs([] if test is None else [test], out, files.report, files.results)
@@ -145,7 +152,14 @@ def fit(
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     n_choosing = protocol.count_choosing(len(table.X))
     model = MeasuredModel(
-        table, contender.name, selected, measured.rows, n_choosing, image_shape=shape, text=text
+        table,
+        contender.name,
+        selected,
+        measured.rows,
+        n_choosing,
+        image_shape=shape,
+        text=text,
+        balanced=is_balanced,
     )
     saved |= {"label": table.label, "n_samples": len(table.X)}
     outcome = [] if tested is None else [f"{tested[0]}: {tested[2]}"]

@@ -40,6 +40,8 @@ class MeasuredModel:
         Rows and columns, if the features are pixels.
     text : str, default=None
         Column that describes each sample.
+    balanced : bool, default=False
+        True if settings were selected by the balanced accuracy.
     """
 
     table: Table
@@ -49,6 +51,7 @@ class MeasuredModel:
     n_choosing: int
     image_shape: tuple[int, int] | None = None
     text: str | None = None
+    balanced: bool = False
 
     @property
     def verdict(self) -> list[str]:
@@ -61,14 +64,34 @@ class MeasuredModel:
         n_components = self.selected.selection.n_components
         d = count_features(self.selected.model)
         summary = summarize_errors(self.rows, self.method, d, n_components)
-        errors = [*summary.errors, *self._describe_choice()]
+        errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
         return [summary.verdict, *errors, *summary.differences, summary.next_step]
+
+    @property
+    def balanced_summary(self) -> list[str]:
+        """Sentence with the balanced errors, none unless they selected the settings."""
+        from mpda.assessment import balanced_errors
+
+        if not self.balanced or not self.rows:
+            return []
+        values = balanced_errors(self.rows, self.table.labels)
+        texts = []
+        for method, value in values.items():
+            low, high = value.interval or (math.nan, math.nan)
+            interval = f" (95 % interval {low:.1f} to {high:.1f} %)" if low >= 0.0 else ""
+            texts.append(f"{method} {value.error:.2f} %{interval}")
+        guess = 100.0 * (1.0 - 1.0 / len(set(self.table.labels.tolist())))
+        return [
+            f"Balanced error, the mean of the errors of the classes: {', '.join(texts)}. Always "
+            f"guessing one class has {guess:.2f} %."
+        ]
 
     def _describe_choice(self) -> list[str]:
         """Say what error the saved settings have, and whether the folds chose other ones."""
         selection, sentences = self.selected.selection, []
         if not math.isnan(selection.score):
-            text = "With the settings that are saved, the folds that chose them have an error of "
+            name = "a balanced error" if self.balanced else "an error"
+            text = f"With the settings that are saved, the folds that chose them have {name} of "
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
             if self.n_choosing == len(self.table.X):
                 text += " This is optimistic."

@@ -33,6 +33,8 @@ FeatureScaling.__doc__ = "Values of ``--scale``."
 ImputationRule = StrEnum("ImputationRule", "MEDIAN")
 ImputationRule.__doc__ = "Values of ``--impute``."
 ComponentRule = StrEnum("ComponentRule", "FEWEST BEST")
+ScoreName = StrEnum("ScoreName", "ACCURACY BALANCED")
+ScoreName.__doc__ = "Values of ``--score``."
 ComponentRule.__doc__ = "Values of ``--select``."
 
 

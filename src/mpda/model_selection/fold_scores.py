@@ -120,18 +120,19 @@ def score_fold(task: FoldTask) -> FoldScores:
                 nearest = nearest_by_dimension(Z, Z_test)
             else:
                 nearest = nearest_by_numbers(Z, Z_test, numbers)
-            curves.append((path.index, numbers, _score(y_test, y_train[nearest], task.scorer)))
+            scores = score_predictions(y_test, y_train[nearest], task.scorer)
+            curves.append((path.index, numbers, scores))
         now = time.perf_counter()
         seconds[path.index] += now - start
         start = now
         if task.report is not None:
             task.report(task.number, int(np.count_nonzero(seconds)), len(points))
     # A grid point may come in several paths, and paths differ in length: fill one table.
-    scores = np.full((len(points), width), np.nan)
-    for index, numbers, curve in curves:
-        scores[index, numbers - 1] = curve
+    table = np.full((len(points), width), np.nan)
+    for index, numbers, scores in curves:
+        table[index, numbers - 1] = scores
     small_classes = _small_classes(y_train, points, method, task.number)
-    return FoldScores(scores, seconds, failures, small_classes)
+    return FoldScores(table, seconds, failures, small_classes)
 
 
 def _numbers_to_score(task: FoldTask, first: int, r: int) -> Ints:
@@ -152,8 +153,23 @@ def sparse_numbers(r: int) -> Ints:
     return np.array(numbers)
 
 
-def _score(y: Labels, predictions: Labels, scorer: Scorer | None) -> Floats:
-    """Return the scores (r,) of predictions (r, n) of the labels y (n,)."""
+def score_predictions(y: Labels, predictions: Labels, scorer: Scorer | None) -> Floats:
+    """Score the predictions of several classifiers.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n,)
+        True labels.
+    predictions : ndarray of shape (r, n)
+        Predicted labels.
+    scorer : callable or None
+        None is the accuracy.
+
+    Returns
+    -------
+    ndarray of shape (r,)
+        One score a row.
+    """
     if scorer is None:
         return np.asarray(np.mean(predictions == y, axis=1))
     return np.array([scorer(y, labels) for labels in predictions], dtype=float)

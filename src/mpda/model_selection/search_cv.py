@@ -43,6 +43,24 @@ SCORERS: dict[str, Scorer | None] = {
 }
 
 
+def find_scorer(scoring: Any) -> Scorer | None:
+    """Return the function of true and predicted labels that ``scoring`` names.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        As in `DiscriminantSearchCV`.
+
+    Returns
+    -------
+    callable or None
+        None is the accuracy.
+    """
+    if callable(scoring):
+        return scoring
+    return SCORERS[check_option("scoring", scoring, tuple(SCORERS), also=", or a callable")]
+
+
 def classification_curve(
     estimator: Any, X: ArrayLike, y: ArrayLike, X_test: ArrayLike, y_test: ArrayLike
 ) -> Floats:
@@ -254,7 +272,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             estimator,
             X,
             labels,
-            scorer=self._scorer(),
+            scorer=find_scorer(self.scoring),
             rule=self._rule(),
             halving=self.halving,
             max_samples=self.max_samples,
@@ -409,15 +427,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         float
             The accuracy, unless ``scoring`` is something else.
         """
-        scorer = self._scorer() or accuracy_score
+        scorer = find_scorer(self.scoring) or accuracy_score
         return float(scorer(np.asarray(y), self.predict(X)))
-
-    def _scorer(self) -> Scorer | None:
-        """Return the function of true and predicted labels; None is the accuracy."""
-        if callable(self.scoring):
-            return self.scoring
-        name = check_option("scoring", self.scoring, tuple(SCORERS), also=", or a callable")
-        return SCORERS[name]
 
     def _folds(self, X: Any, y: Labels, groups: Labels | None, stage: int = 0) -> Folds:
         """Return the folds of a stage; those that are drawn here differ between stages."""
