@@ -47,14 +47,15 @@ def expected_failures(estimator):
     parameters = estimator.get_params()
     uses_graph = estimator.__class__.__name__ in ("MPDA", "PMPDA", "NeighborhoodRefinement")
     if uses_graph or parameters.get("affinity") == "full":
-        failures["check_sample_weight_equivalence_on_dense_data"] = (
-            "a weight is a multiplicity in sums, but not in neighbour lists"
-        )
+        reason = "a weight is a multiplicity in sums, but not in neighbour lists"
+        failures["check_sample_weight_equivalence_on_dense_data"] = reason
+        failures["check_sample_weight_equivalence_on_sparse_data"] = reason
     if isinstance(estimator, mpda.LFDA | mpda.GraphDiscriminant) and estimator.alpha == 0.0:
         for check in (
             "check_sample_weights_shape",
             "check_sample_weights_not_overwritten",
             "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
         ):
             failures[check] = "a feature is constant inside the classes: an infinite eigenvalue"
     return failures

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import lstsq
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtrs
+from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 
 from mpda._lib.array_types import Array
@@ -35,6 +36,16 @@ _LARGEST_EXPONENT = 1000
 def is_numpy(X: Any) -> bool:
     """Return True if X is a NumPy array or scalar."""
     return isinstance(X, np.ndarray | np.generic)
+
+
+def is_host(X: Any) -> bool:
+    """Return True if X is a NumPy array, or a sparse matrix of SciPy."""
+    return is_numpy(X) or is_sparse(X)
+
+
+def is_sparse(X: Any) -> bool:
+    """Return True if X is a sparse matrix of SciPy."""
+    return bool(issparse(X))
 
 
 def is_torch(X: Any) -> bool:
@@ -76,7 +87,7 @@ def is_complex(X: Any) -> bool:
 
 def array_namespace(X: Any) -> Any:
     """Return the namespace of array API functions for X."""
-    if is_numpy(X):
+    if is_host(X):
         return np
     import array_api_compat
 
@@ -85,7 +96,7 @@ def array_namespace(X: Any) -> Any:
 
 def describe_library(X: Any) -> str:
     """Return the library and the device of X in words."""
-    return "numpy" if is_numpy(X) else f"{type(X).__module__.split('.')[0]} on {X.device}"
+    return "numpy" if is_host(X) else f"{type(X).__module__.split('.')[0]} on {X.device}"
 
 
 def to_host(X: Any) -> Any:
@@ -105,7 +116,7 @@ def to_host(X: Any) -> Any:
 
 def to_device(values: Any, X: Array) -> Array:
     """Return a NumPy array as an array on the device of X."""
-    if is_numpy(X):
+    if is_host(X):
         return values
     return array_namespace(X).asarray(np.ascontiguousarray(values), device=X.device)
 
@@ -163,8 +174,8 @@ def as_contiguous(X: Any) -> Array:
 
 
 def block_entries(X: Array, host: int) -> int:
-    """Return the number of entries in a block: ``host`` for NumPy arrays, many on a device."""
-    return host if is_numpy(X) else _DEVICE_ENTRIES
+    """Return the number of entries in a block: ``host`` on the host, many on a device."""
+    return host if is_host(X) else _DEVICE_ENTRIES
 
 
 def iter_slices(n: int, step: int) -> Iterator[slice]:
@@ -175,8 +186,15 @@ def iter_slices(n: int, step: int) -> Iterator[slice]:
 
 def as_float(X: Array, *, single: bool = False) -> Array:
     """Return X in double or single precision, without a copy if it is so already."""
+    if is_sparse(X):
+        return X.astype(np.float32 if single else np.float64, copy=False)
     xp = array_namespace(X)
     return xp.astype(X, xp.float32 if single else xp.float64, copy=False)
+
+
+def densify(X: Any) -> Array:
+    """Return a sparse matrix as a NumPy array, any other array as it is."""
+    return np.asarray(X.todense()) if is_sparse(X) else X
 
 
 def astype(values: Array, dtype: Any) -> Array:
@@ -188,12 +206,20 @@ def astype(values: Array, dtype: Any) -> Array:
 
 def ldexp(X: Array, exponent: int) -> Array:
     """Return X times 2^exponent."""
+    if is_sparse(X):
+        return _scale_sparse(X, exponent)
     if is_numpy(X):
         return np.ldexp(X, exponent, order="C")
     while exponent:
         step = max(-_LARGEST_EXPONENT, min(_LARGEST_EXPONENT, exponent))
         X, exponent = X * 2.0**step, exponent - step
     return X
+
+
+def _scale_sparse(X: Any, exponent: int) -> Any:
+    scaled = X.copy()
+    scaled.data = np.ldexp(X.data, exponent)
+    return scaled
 
 
 def maximum(X: Array, bound: float) -> Array:
@@ -215,7 +241,7 @@ def take(X: Array, indices: Array) -> Array:
     """Return X[indices] along the first axis, for integer indices of any shape."""
     if is_numpy(X) and X.flags.c_contiguous:  # take would copy any other array first
         return X.take(indices, axis=0)
-    if is_numpy(X) or is_torch(X) or is_cupy(X):
+    if is_host(X) or is_torch(X) or is_cupy(X):
         return X[indices]  # the standard's ``take`` looks for negative indices first
     xp = array_namespace(X)
     rows = xp.take(X, xp.reshape(indices, (-1,)), axis=0)

@@ -99,7 +99,7 @@ class LabelledSamples:
     ----------
     X : array of shape (n_samples, n_features)
         Points in single or double precision: samples as the user gave them or, if these are
-        extreme, scaled. Perhaps a device array.
+        extreme, scaled. Perhaps a device array, or a sparse ``csr_array``.
     y : ndarray of shape (n_samples,)
         Class labels, on the host.
     classes : ndarray of shape (n_classes,)
@@ -138,20 +138,23 @@ class LabelledSamples:
         """Weighted mean of the samples (n_features,), in their own units."""
         # In double precision block by block, without a copy of all of a float32 X.
         n, d = self.X.shape
-        total = arrays.zeros((d,), self.X)
+        n_total = float(n) if self.weights is None else float(self.weights.sum())
+        if arrays.is_sparse(self.X):
+            weights = np.ones(n) if self.weights is None else self.weights
+            return arrays.ldexp((weights @ self.X) / n_total, self.coordinates.exponent)
+        total = arrays.zeros((d,), self.coordinates.origin)
         for block in arrays.iter_slices(n, arrays.block_entries(self.X, _BLOCK_ENTRIES) // d):
             rows = arrays.as_float(self.X[block, :])
             if self.weights is None:
                 total += arrays.array_namespace(total).sum(rows, axis=0)
             else:
                 total += arrays.to_device(self.weights[block], rows) @ rows
-        n_total = n if self.weights is None else float(self.weights.sum())
         return arrays.ldexp(total / n_total, self.coordinates.exponent)
 
     @cached_property
     def points(self) -> Array:
-        """All samples, scaled (n_samples, n_features)."""
-        return arrays.as_float(self.X)
+        """All samples, scaled and dense (n_samples, n_features)."""
+        return arrays.as_float(arrays.densify(self.X))
 
     @cached_property
     def all_coordinates(self) -> Array:

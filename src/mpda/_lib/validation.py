@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y, validate_data
 
@@ -30,6 +31,9 @@ _UNSCALED_EXPONENTS = 100
 # no more than 2^500.
 _SMALLEST_EXPONENT = -500
 _FLOATS = [np.float64, np.float32]
+# Features of sparse samples: with 5000 each of the half a dozen matrices of features by features of
+# a fit has 200 MB, and the eigenproblem takes a minute.
+MAX_SPARSE_FEATURES = 5000
 # Ratio of the ranges of features above which a fit warns.
 _SCALE_RATIO = 1000.0
 
@@ -151,8 +155,16 @@ def validate_labelled(
         if not isinstance(X, np.ndarray):
             refuse_accelerator(X)
         X, y = validate_data(
-            estimator, X, y, dtype=_FLOATS, reset=reset, ensure_min_samples=n_classes
+            estimator,
+            X,
+            y,
+            accept_sparse="csr" if estimator.__sklearn_tags__().input_tags.sparse else False,
+            dtype=_FLOATS,
+            reset=reset,
+            ensure_min_samples=n_classes,
         )
+        if issparse(X):
+            X = _check_sparse(estimator, X)
     classes, members = group_by_class(y)
     check_number_of_classes(estimator, classes, n_classes)
     low, high = feature_range(X)
@@ -180,6 +192,19 @@ def _add_weights(samples: LabelledSamples, weights: Floats | None) -> LabelledSa
     return replace(samples, weights=weights)
 
 
+def _check_sparse(estimator: Any, X: Any) -> Any:
+    """Return a sparse X as a ``csr_array``, or raise an error if it has too many features."""
+    d = X.shape[1]
+    if d > MAX_SPARSE_FEATURES:
+        raise ValueError(
+            f"X has {d:,} sparse features, and {type(estimator).__name__} computes with matrices "
+            f"of features by features: {8.0 * d * d / 1e9:.1f} GB each. At most "
+            f"{MAX_SPARSE_FEATURES:,} are allowed. Reduce them first: "
+            f"make_pipeline(TruncatedSVD(300), {type(estimator).__name__}())."
+        )
+    return csr_array(X)
+
+
 def _put_into_coordinates(
     X: Array, y: Labels, classes: Labels, members: list[Ints], low: Array, high: Array
 ) -> LabelledSamples:
@@ -189,13 +214,20 @@ def _put_into_coordinates(
     if exponent:
         X = arrays.ldexp(arrays.as_float(X), -exponent)
     # A copy: a view of the first row would keep all of X alive in a fitted model.
-    origin = X[0, :].astype(np.float64) if isinstance(X, np.ndarray) else arrays.as_float(X[0, :])
+    origin = _first_row(X)
     basis = rotated = None
     if X.shape[0] <= X.shape[1]:
-        basis, rotated = rotate_into_span(arrays.as_float(X), origin)
+        basis, rotated = rotate_into_span(arrays.as_float(arrays.densify(X)), origin)
     n_varying = int(_namespace(low).count_nonzero(low != high))
     coordinates = Coordinates(exponent, origin, basis)
     return LabelledSamples(X, y, classes, members, n_varying, dtype, coordinates, rotated)
+
+
+def _first_row(X: Array) -> Array:
+    """Return the first sample (d,), dense and in double precision."""
+    if isinstance(X, np.ndarray):
+        return X[0, :].astype(np.float64)
+    return arrays.as_float(arrays.densify(X[:1, :])[0, :])
 
 
 def validate_unlabelled(
@@ -214,7 +246,10 @@ def validate_unlabelled(
         X = validate_device_array(estimator, X, devices, True, 2)
     else:
         refuse_accelerator(X)
-        X = validate_data(estimator, X, dtype=_FLOATS, ensure_min_samples=2)
+        accepted = "csr" if estimator.__sklearn_tags__().input_tags.sparse else False
+        X = validate_data(estimator, X, accept_sparse=accepted, dtype=_FLOATS, ensure_min_samples=2)
+        if issparse(X):
+            X = _check_sparse(estimator, X)
     low, high = feature_range(X)
     check_not_constant(low, high)
     no_labels = np.empty(0)
@@ -257,6 +292,8 @@ def check_number_of_classes(estimator: Any, classes: Labels, n_classes: int) -> 
 
 def feature_range(X: Array) -> tuple[Array, Array]:
     """Return the smallest and the largest value of each feature (n_features,)."""
+    if issparse(X):
+        return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
     xp = _namespace(X)
     return xp.min(X, axis=0), xp.max(X, axis=0)
 
@@ -288,6 +325,8 @@ def _warn_of_scales(estimator: Any, X: Array, low: Array, high: Array) -> None:
 
 def _is_centred(X: Array, spread: Floats) -> bool:
     """Return True if all means are zero, as after PCA, whose components differ in scale."""
+    if issparse(X):
+        return False
     X = X if isinstance(X, np.ndarray) else arrays.to_host(X)
     rounding = 100.0 * np.finfo(X.dtype).eps
     with np.errstate(over="ignore"):
@@ -348,7 +387,8 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
     if isinstance(X, np.ndarray):
         points = X[members].astype(np.float64, copy=False)
     else:
-        points = arrays.as_float(arrays.take(X, arrays.to_device(members, X)))
+        points = arrays.take(X, arrays.to_device(members, X))
+        points = arrays.as_float(arrays.densify(points))
     weights = None
     if samples.weights is not None:
         weights = arrays.to_device(samples.weights[members], points)

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import numpy as np
 
 from mpda._lib.array_types import Array, ArrayLike, Ints
-from mpda._lib.arrays import add_segments, array_namespace, ldexp, take, to_device, to_host, zeros
+from mpda._lib.arrays import (
+    add_segments,
+    array_namespace,
+    is_host,
+    ldexp,
+    take,
+    to_device,
+    to_host,
+    zeros,
+)
 from mpda._lib.samples import ClassSamples, LabelledSamples
 from mpda._lib.threads import SMALL, THREADS, count_threads, limit_openmp
 from mpda._lib.validation import load_class
@@ -363,7 +372,8 @@ class LocalClasses:
         n_jobs: int | None = None,
         progress: str | None = None,
     ) -> None:
-        on_host = isinstance(samples.X, np.ndarray)
+        is_dense = isinstance(samples.X, np.ndarray)
+        on_host = is_dense or is_host(samples.X)
         memory = None if keep_all else StageMemory(**(_HOST_BYTES if on_host else _DEVICE_BYTES))
         trees = None if on_host else SharedTrees(samples)
         labels = None if patches is None else check_patch_labels(patches, samples.y)
@@ -383,7 +393,9 @@ class LocalClasses:
         self._blas_threads = 1 if min(samples.X.shape) <= SMALL else None
         self.n_threads = 1
         n_large = sum(members.size >= LARGE_CLASS for members in samples.members)
-        if on_host and (n_large > 1 if n_jobs is None else n_jobs != 1):
+        # Sparse samples have many features: one class at a time keeps the memory of its dense copy
+        # and of its matrices of features by features, and BLAS has work for all threads.
+        if is_dense and (n_large > 1 if n_jobs is None else n_jobs != 1):
             n_classes = n_large if n_jobs is None else len(self.stages)
             self.n_threads = min(count_threads(n_jobs), n_classes)
 

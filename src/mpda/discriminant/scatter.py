@@ -9,6 +9,7 @@ class mean are fastest; where they would lose short edges in rounding, differenc
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from mpda._lib.arrays import (
     as_float,
     block_entries,
     is_numpy,
+    is_sparse,
     iter_slices,
     ldexp,
     pairwise_distances,
@@ -360,6 +362,8 @@ def total_scatter(X: Array, exponent: int, mean: Array, weights: Floats | None =
     array of shape (d, d)
         Sum over samples of w_i (x_i - mean)(x_i - mean)' 2^(-2 exponent).
     """
+    if is_sparse(X):
+        return _sparse_scatter(ldexp(as_float(X), -exponent), ldexp(mean, -exponent), weights)
     n, d = X.shape
     total = zeros((d, d), X)
     for block in iter_slices(n, block_entries(X, _BLOCK_ENTRIES) // d):
@@ -368,6 +372,14 @@ def total_scatter(X: Array, exponent: int, mean: Array, weights: Floats | None =
             offsets *= to_device(np.sqrt(weights[block])[:, None], offsets)
         total += offsets.T @ offsets
     return total
+
+
+def _sparse_scatter(X: Any, mean: Floats, weights: Floats | None) -> Floats:
+    """Return sum_i w_i (x_i - m)(x_i - m)' by sparse products, expanded about m = 0."""
+    weights = np.ones(X.shape[0]) if weights is None else weights
+    cross = np.outer(weights @ X, mean)
+    products = (X.T @ X.multiply(weights[:, None]).tocsr()).toarray()
+    return products - cross - cross.T + weights.sum() * np.outer(mean, mean)
 
 
 def symmetrize(S: Array) -> Array:

@@ -23,6 +23,7 @@ from mpda._lib.arrays import (
     detach,
     is_device_array,
     is_numpy,
+    is_sparse,
     iter_slices,
     least_squares,
     move_to,
@@ -97,8 +98,9 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     representation of scikit-learn, which shows changed parameters only.
     """
 
-    # True if a fit computes on device arrays.
+    # True if a fit computes on device arrays, and if it takes sparse samples.
     _computes_on_devices = False
+    _takes_sparse = False
 
     components_: Array
     mean_: Array
@@ -109,7 +111,8 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples. A Dask collection is mapped lazily; a device array stays on its device.
+            Samples. A Dask collection is mapped lazily; a device array stays on its device. A
+            sparse matrix stays sparse, for methods that were fitted to such.
 
         Returns
         -------
@@ -124,7 +127,10 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             work = partial(apply_map, mean=self.mean_, components=self.components_)
             return map_blocks(self, X, work, self.components_.shape[0])
         self._refuse_other_device(X, "transform")
-        X = validate_data(self, detach(X), reset=False, dtype=_float_types(X))
+        accepted = "csr" if self._takes_sparse else False
+        X = validate_data(
+            self, detach(X), accept_sparse=accepted, reset=False, dtype=_float_types(X)
+        )
         return apply_map(X, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
@@ -207,6 +213,7 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
+        tags.input_tags.sparse = self._takes_sparse
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.array_api_support = self._computes_on_devices
         return tags
@@ -245,7 +252,7 @@ def apply_map(X: Array, mean: Array, components: Array) -> Array:
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        Samples, on the host or on a device.
+        Samples, on the host or on a device, perhaps sparse.
     mean : array of shape (n_features,)
         Vector that is subtracted.
     components : array of shape (n_components, n_features)
@@ -256,6 +263,8 @@ def apply_map(X: Array, mean: Array, components: Array) -> Array:
     array of shape (n_samples, n_components)
         (X - mean) components' in the precision of X.
     """
+    if is_sparse(X):
+        return (X @ components.T - components @ mean).astype(X.dtype, copy=False)
     if not is_numpy(X):
         offsets = X - move_to(mean, X)
         # Not every library multiplies matrices of different precision.

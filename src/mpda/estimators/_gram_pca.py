@@ -72,6 +72,7 @@ class GramPCA(LinearMap):
     """
 
     _computes_on_devices = True
+    _takes_sparse = True
 
     n_components: float | None = None
 

@@ -106,6 +106,7 @@ class LFDA(LinearMap):
     """
 
     _computes_on_devices = True
+    _takes_sparse = True
 
     n_components: int | None = None
     _: KW_ONLY

@@ -178,6 +178,7 @@ class MPDA(LinearMap):
     """
 
     _computes_on_devices = True
+    _takes_sparse = True
 
     n_components: int | None = None
     _: KW_ONLY

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
-from mpda._lib.arrays import astype, is_device_array, ldexp, to_device
+from mpda._lib.arrays import astype, is_device_array, is_sparse, ldexp, to_device
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import (
     check_count,
@@ -122,6 +122,7 @@ class NeighborhoodRefinement(LinearMap):
     """
 
     _computes_on_devices = True
+    _takes_sparse = True
 
     estimator: Any = None
     _: KW_ONLY
@@ -278,7 +279,8 @@ class NeighborhoodRefinement(LinearMap):
             self._refuse_containers()
             work = partial(apply_map, mean=self.mean_, components=self.components_)
             return map_blocks(last, features, work, len(self.components_))
-        features = features if is_device_array(features) else np.asarray(features)
+        if not (is_device_array(features) or is_sparse(features)):
+            features = np.asarray(features)
         return apply_map(features, self.mean_, self.components_)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
@@ -421,6 +423,8 @@ def _fit_starts(
 
 
 def _centre(samples: LabelledSamples) -> Array:
-    """Return the scaled samples minus their mean, in their precision."""
+    """Return the scaled samples minus their mean, in their precision; sparse ones as they are."""
+    if is_sparse(samples.X):
+        return samples.X
     mean = ldexp(samples.mean, -samples.coordinates.exponent)
     return samples.X - astype(mean, samples.X.dtype)

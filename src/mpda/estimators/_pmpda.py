@@ -102,6 +102,7 @@ class PMPDA(LinearMap):
     """
 
     _computes_on_devices = True
+    _takes_sparse = True
 
     n_components: int | None = None
     _: KW_ONLY

@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.arrays import is_sparse
 from mpda.estimators._base import LinearMap
 from mpda.model_selection.grid import last_step
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
@@ -99,12 +100,19 @@ def score_fold(task: FoldTask) -> FoldScores:
     # All components that exist; the sweep below cuts them to every smaller number.
     method = clone(last_step(task.estimator)).set_params(n_components=None)
     points = task.points
-    X_train, y_train = check_X_y(X_train, y_train, dtype=[np.float64, np.float32], estimator=method)
+    X_train, y_train = check_X_y(
+        X_train,
+        y_train,
+        accept_sparse="csr" if method.__sklearn_tags__().input_tags.sparse else False,
+        dtype=[np.float64, np.float32],
+        estimator=method,
+    )
     paths = method.fit_many(X_train, y_train, points, task.n_components)
-    X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
-    # Distances do not depend on the mean, but their rounding does.
-    mean = X_train.mean(axis=0)
-    X_train, X_test = X_train - mean, X_test - mean
+    if not is_sparse(X_train):
+        X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
+        # Distances do not depend on the mean, but their rounding does.
+        mean = X_train.mean(axis=0)
+        X_train, X_test = X_train - mean, X_test - mean
     curves: list[tuple[int, Ints, Floats]] = []
     failures, seconds, width = [], np.zeros(len(points)), 0
     start = time.perf_counter()

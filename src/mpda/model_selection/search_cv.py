@@ -12,7 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d, indexable
+from sklearn.utils import (
+    assert_all_finite,
+    check_consistent_length,
+    column_or_1d,
+    get_tags,
+    indexable,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
@@ -311,6 +317,11 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             self.classifier_ = KNeighborsClassifier(1).fit(Z, labels)
             self.refit_time_ = time.perf_counter() - start
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        return tags
 
     def _rule(self) -> SelectionRule:
         rule = self.selection

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import OptimizeResult, minimize
 
 from mpda._lib.array_types import Array, Floats, Ints, Labels
-from mpda._lib.arrays import array_namespace, astype, is_numpy, take, to_device, to_host
+from mpda._lib.arrays import array_namespace, astype, is_host, take, to_device, to_host
 from mpda._lib.threads import BlockMap, map_serially, open_threads
 from mpda.refinement.candidates import merge_candidates, search_candidates
 from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squares
@@ -88,7 +88,7 @@ def refine_map(
     RefinedMap
         The map with its losses.
     """
-    if not is_numpy(X):  # a device queues its work by itself
+    if not is_host(X):  # a device queues its work by itself
         return _refine_in_rounds(X, codes, queries, start, settings, weights, map_serially)
     # Each product is small, so threads work on blocks of samples and not inside BLAS.
     with open_threads(settings.n_jobs) as map_blocks:
