@@ -40,7 +40,11 @@ _AGREEMENT_NEIGHBORS = 5
 
 
 def transform(
-    terminal: Terminal, model: Path, source: TableSource, out: Path | None = None
+    terminal: Terminal,
+    model: Path,
+    source: TableSource,
+    normalize: Annotated[bool, typer.Option("--normalize")] = False,
+    out: Path | None = None,
 ) -> None:
     """Map the samples of a table by a model. Columns that are not features are copied.
 
@@ -52,10 +56,13 @@ def transform(
         Model file written by mpda fit.
     source : TableSource
         The samples.
+    normalize : bool, default=False
+        Scale mapped samples to length 1, for a search by cosine similarity.
     out : Path, default=None
         Table to write: CSV, TSV, Parquet, Arrow or .npy. Default: CSV on standard output.
     """
     import numpy as np
+    from sklearn import preprocessing
 
     from mpda.io.table_files import write_table
 
@@ -64,6 +71,7 @@ def transform(
     table = read_new_samples(source, terminal, pipeline)
     mapping = remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.to_frame()))
+    Z = preprocessing.normalize(Z) if normalize else Z
     labels = {} if table.y is None or table.label is None else {table.label: table.y}
     write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
@@ -191,11 +199,14 @@ def export(
     terminal: Terminal,
     model: Path,
     onnx: Path | None = None,
-    neighbors: Annotated[bool, typer.Option("--neighbors")] = False,
     precision: OnnxPrecision = OnnxPrecision.MIXED,
+    numpy: Path | None = None,
+    neighbors: Annotated[bool, typer.Option("--neighbors")] = False,
+    faiss: Path | None = None,
+    normalize: Annotated[bool, typer.Option("--normalize")] = False,
     matrix: Path | None = None,
 ) -> None:
-    """Write a model for use without this package: an ONNX graph, or a matrix and a mean.
+    """Write a model for use without this package: for ONNX, NumPy or faiss, or as a matrix.
 
     Parameters
     ----------
@@ -205,28 +216,41 @@ def export(
         Model file written by mpda fit.
     onnx : Path, default=None
         ONNX file to write.
-    neighbors : bool, default=False
-        Add the 1-NN classifier to the ONNX file.
     precision : OnnxPrecision, default="mixed"
         Numbers of the ONNX file. mixed: float32 outside, double precision inside.
+    numpy : Path, default=None
+        File to write with all arrays, .npz.
+    neighbors : bool, default=False
+        Add the 1-NN classifier to the ONNX and the .npz file.
+    faiss : Path, default=None
+        File to write with the map as a transform of faiss.
+    normalize : bool, default=False
+        Scale mapped samples to length 1, for a search by cosine similarity; --neighbors then
+        compares by it, too.
     matrix : Path, default=None
         File to write with the matrix, .npy; the mean is written next to it.
     """
-    if onnx is None and matrix is None:
-        stop("mpda: export needs --onnx FILE, --matrix FILE.npy, or both.", 2)
-    if neighbors and onnx is None:
-        stop("mpda: --neighbors needs --onnx.", 2)
+    if onnx is None and numpy is None and faiss is None and matrix is None:
+        choices = "--onnx FILE, --numpy FILE.npz, --faiss FILE or --matrix FILE.npy"
+        stop(f"mpda: export needs {choices}.", 2)
+    if neighbors and onnx is None and numpy is None:
+        stop("mpda: --neighbors needs --onnx or --numpy.", 2)
+    if normalize and matrix is not None:
+        stop("mpda: --normalize is not for --matrix, which cannot do it: use --numpy.", 2)
     from mpda.assessment.column_encoding import replaces_missing
-    from mpda.io import export_matrix, export_onnx
+    from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx
 
     pipeline, _ = _load(model)
+    pipeline = _append_normalizer(pipeline) if normalize else pipeline
     files = []
     if onnx is not None:
         files = [export_onnx(pipeline, onnx, neighbors=neighbors, precision=precision.value)]
+    files += [] if numpy is None else [export_numpy(pipeline, numpy, neighbors=neighbors)]
+    files += [] if faiss is None else [export_faiss(pipeline, faiss)]
     files += [] if matrix is None else export_matrix(pipeline, matrix)
     notes = []
-    if matrix is not None and replaces_missing(pipeline):
-        notes = ["the matrix is for samples without missing values, which the model replaces"]
+    if files != [onnx] and replaces_missing(pipeline):
+        notes = ["only ONNX replaces missing values as the model does; other files need all values"]
     terminal.finish({"notes": notes}, notes=notes, files=files)
 
 
@@ -236,6 +260,21 @@ def _check_table_output(terminal: Terminal, inputs: list[Path], out: Path | None
         stop("mpda: --json needs --out FILE, because standard output has one of the two only.", 2)
     check_table_output(out)
     check_outputs(inputs, out)
+
+
+def _append_normalizer(pipeline: Pipeline) -> Pipeline:
+    """Return the model with mapped samples of length 1, also those of its 1-NN classifier."""
+    from sklearn.base import clone
+    from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import Normalizer
+
+    last = pipeline.steps[-1][1]
+    classifier = getattr(last, "classifier_", last)  # that of a search
+    steps = [*remove_neighbors(pipeline).steps, ("normalizer", Normalizer())]
+    if hasattr(classifier, "kneighbors"):
+        Z, codes = Normalizer().transform(classifier._fit_X), classifier._y
+        steps.append(("neighbors", clone(classifier).fit(Z, classifier.classes_[codes])))
+    return Pipeline(steps)
 
 
 def _load(path: Path) -> tuple[Pipeline, dict[str, Any]]:

@@ -164,6 +164,18 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         offsets = least_squares(components / lengths[:, None], (astype(X, dtype) / lengths).T).T
         return astype(offsets + mean, X.dtype)
 
+    def mahalanobis_matrix(self) -> Array:
+        """Return the matrix of the learnt metric.
+
+        Returns
+        -------
+        array of shape (n_features, n_features)
+            M = components_' components_. The Mahalanobis distance sqrt((x - z)' M (x - z)) of two
+            samples is their Euclidean distance after ``transform``.
+        """
+        check_is_fitted(self, "components_")
+        return self.components_.T @ self.components_
+
     def fit_many(
         self,
         X: ArrayLike,

@@ -301,6 +301,21 @@ class NeighborhoodRefinement(LinearMap):
         earlier = self.earlier_steps
         return features if earlier is None else earlier.inverse_transform(features)
 
+    def mahalanobis_matrix(self) -> Array:
+        """Return the matrix of the refined metric.
+
+        Returns
+        -------
+        array of shape (n_features, n_features)
+            M with sqrt((x - z)' M (x - z)) equal to the Euclidean distance after ``transform``. Of
+            a pipeline it includes the earlier steps, which must be linear.
+        """
+        check_is_fitted(self, "components_")
+        if self.earlier_steps is None:
+            return super().mahalanobis_matrix()
+        matrix = _read_map(self)[0]
+        return matrix.T @ matrix
+
     @property
     def earlier_steps(self) -> Pipeline | None:
         """Fitted steps that are applied before ``components_``, None if there are none."""

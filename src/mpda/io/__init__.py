@@ -1,10 +1,12 @@
 """Read and write tables, save and load models, and export linear maps.
 
-Optional packages (pandas, pyarrow, onnx) are imported by the functions that need them.
+Optional packages (pandas, pyarrow, onnx, faiss) are imported by the functions that need them.
 """
 
 from mpda.io.affine_maps import AffineMap, affine_map, export_matrix
+from mpda.io.faiss_export import export_faiss
 from mpda.io.model_files import load, read_header, save
+from mpda.io.numpy_export import export_numpy
 from mpda.io.onnx_export import export_onnx
 from mpda.io.table_files import write_table
 from mpda.io.tables import Table, read_table
@@ -13,7 +15,9 @@ __all__ = [
     "AffineMap",
     "Table",
     "affine_map",
+    "export_faiss",
     "export_matrix",
+    "export_numpy",
     "export_onnx",
     "load",
     "read_header",

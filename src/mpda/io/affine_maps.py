@@ -2,7 +2,8 @@
 
 Maps are read from public fitted attributes: ``components_`` and ``mean_`` of mpda's estimators, the
 attributes of scikit-learn's linear transformers, the steps of a Pipeline (composed), and
-``best_estimator_`` of a search. ``export_matrix`` writes the map as .npy files.
+``best_estimator_`` of a search. A Normalizer at the end scales mapped samples to length 1.
+``export_matrix`` writes the map as .npy files.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -41,15 +42,22 @@ class AffineMap:
         Linear part.
     offset : ndarray of shape (n_components,)
         Vector that is added last, zero where the mean suffices.
+    unit_length : bool, default=False
+        True if y is then scaled to length 1. Vectors of zeros stay as they are.
     """
 
     mean: Floats
     matrix: Floats
     offset: Floats
+    unit_length: bool = False
 
     def __call__(self, X: ArrayLike) -> Floats:
         """Transform samples X (n_samples, n_features) to (n_samples, n_components)."""
-        return (np.asarray(X, dtype=np.float64) - self.mean) @ self.matrix.T + self.offset
+        Z = (np.asarray(X, dtype=np.float64) - self.mean) @ self.matrix.T + self.offset
+        if self.unit_length:
+            lengths = np.linalg.norm(Z, axis=1, keepdims=True)
+            Z /= np.where(lengths > 0.0, lengths, 1.0)
+        return Z
 
     def then(self, outer: AffineMap) -> AffineMap:
         """Return the composition that applies this map first.
@@ -63,9 +71,19 @@ class AffineMap:
         -------
         AffineMap
             Composition of both.
+
+        Raises
+        ------
+        TypeError
+            If this map scales to length 1, which no matrix does.
         """
+        if self.unit_length:
+            raise TypeError(
+                "A Normalizer must be the last step before the classifier: steps after it and it "
+                "are no matrix together. Scale the samples before the model instead."
+            )
         offset = (self.offset - outer.mean) @ outer.matrix.T + outer.offset
-        return AffineMap(self.mean, outer.matrix @ self.matrix, offset)
+        return AffineMap(self.mean, outer.matrix @ self.matrix, offset, outer.unit_length)
 
     def fold_offset(self) -> AffineMap:
         """Move the offset into the mean, where that costs no accuracy.
@@ -85,7 +103,7 @@ class AffineMap:
         size = np.abs(self.offset).max()
         if residual > _OFFSET_TOLERANCE * size or terms > _LARGEST_CANCELLATION * size:
             return self
-        return AffineMap(self.mean + shift, self.matrix, np.zeros_like(self.offset))
+        return replace(self, mean=self.mean + shift, offset=np.zeros_like(self.offset))
 
 
 def affine_map(model: Any) -> AffineMap:
@@ -96,14 +114,15 @@ def affine_map(model: Any) -> AffineMap:
     model : estimator
         Linear method of mpda, PCA, LinearDiscriminantAnalysis, NeighborhoodComponentsAnalysis,
         StandardScaler, RobustScaler, MinMaxScaler, SimpleImputer, a Pipeline of such steps, or a
-        DiscriminantSearchCV. A KNeighborsClassifier at the end of a pipeline is left out. With an
-        imputer the map is that of samples without missing values.
+        DiscriminantSearchCV. A KNeighborsClassifier at the end of a pipeline is left out. A
+        Normalizer at the end, or before this classifier, sets ``unit_length``. With an imputer the
+        map is that of samples without missing values.
 
     Returns
     -------
     AffineMap
-        Map with ``mean``, ``matrix`` and ``offset``. The offset is zero unless no mean reproduces
-        it.
+        Map with ``mean``, ``matrix``, ``offset`` and ``unit_length``. The offset is zero unless no
+        mean reproduces it.
 
     Raises
     ------
@@ -135,16 +154,22 @@ def _compose(model: Any, title: str) -> AffineMap:
     from sklearn.frozen import FrozenEstimator
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import Pipeline
+    from sklearn.preprocessing import Normalizer
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(model, Pipeline):
         steps = [(name, step) for name, step in model.steps if step not in (None, "passthrough")]
         if steps and isinstance(steps[-1][1], KNeighborsClassifier):
             steps.pop()
+        unit_length = False
+        while steps and isinstance(steps[-1][1], Normalizer) and steps[-1][1].norm == "l2":
+            steps.pop()
+            unit_length = True
         if not steps:
             raise TypeError("Pipeline has no step that transforms: there is no matrix to export.")
         maps = [_compose(step, f"Step {name!r} ({type(step).__name__})") for name, step in steps]
-        return reduce(AffineMap.then, maps)
+        linear = reduce(AffineMap.then, maps)
+        return replace(linear, unit_length=unit_length or linear.unit_length)
     if isinstance(model, FrozenEstimator):
         return _compose(model.estimator, title)
     # A search with refit=False is fitted, but has no map.
@@ -164,8 +189,9 @@ def _compose(model: Any, title: str) -> AffineMap:
     if linear is None:
         raise TypeError(
             f"{title} is not a linear map, so there is no matrix for it (MinMaxScaler needs "
-            'clip=False, LinearDiscriminantAnalysis solver="svd" or "eigen"). Export the steps '
-            "after it separately, or save the complete model with mpda.save."
+            'clip=False, LinearDiscriminantAnalysis solver="svd" or "eigen"; a Normalizer needs '
+            'norm="l2" and must be last). Export the steps after it separately, or save the '
+            "complete model with mpda.save."
         )
     return linear
 
@@ -250,11 +276,21 @@ def export_matrix(model: Any, path: str | os.PathLike[str]) -> list[Path]:
     list of Path
         Files that were written, the matrix first, in double precision. The map is
         ``(x - mean) @ matrix.T + offset``.
+
+    Raises
+    ------
+    TypeError
+        If the model scales to length 1, which these files cannot say.
     """
     path = Path(path)
     if path.suffix != ".npy":
         raise ValueError(f"path must end in .npy, got {str(path)!r}.")
     linear = affine_map(model)
+    if linear.unit_length:
+        raise TypeError(
+            "A matrix alone does not scale vectors to length 1. Export a .npz file (export_numpy, "
+            "--numpy), or a model without Normalizer (without --normalize)."
+        )
     mean_path, offset_path = (path.with_stem(f"{path.stem}-{n}") for n in ("mean", "offset"))
     arrays = {path: linear.matrix, mean_path: linear.mean}
     if linear.offset.any():

@@ -1,7 +1,7 @@
 """Export a fitted model as an ONNX graph of a few nodes.
 
-The graph computes (x - mean) W' + offset and, on request, the label of the nearest training sample.
-It is built by hand with the ``onnx`` package, which is an optional dependency (``mpda[onnx]``).
+The graph computes (x - mean) W' + offset, scales it to length 1 if the model does, and adds the
+label of the nearest training sample on request. It is built by hand with the ``onnx`` package, which is an optional dependency (``mpda[onnx]``).
 """
 
 import json
@@ -16,6 +16,7 @@ from mpda._lib.array_types import Array, Floats
 from mpda._lib.arrays import to_host
 from mpda._lib.atomic_write import write_atomically
 from mpda.io.affine_maps import AffineMap, affine_map
+from mpda.io.exported_classifier import check_single_inputs, find_classifier, plain_labels
 from mpda.io.model_classes import ESTIMATORS, find_path
 
 # Versions of ONNX 1.8 (2020), the oldest that have all operators: onnxruntime reads them from 1.6.
@@ -26,11 +27,15 @@ _MAP_NODES = """
         input = Cast<to = {inside}>(X)
 {imputation}        centred = Sub({complete}, mean)
         projected = MatMul(centred, matrix)
-        reduced = Add(projected, offset)
-        transformed = Cast<to = {outside}>(reduced)
+        {sum} = Add(projected, offset)
+{scaling}        transformed = Cast<to = {outside}>(reduced)
 """
 _IMPUTATION_NODES = """        is_missing = IsNaN(input)
         complete = Where(is_missing, medians, input)
+"""
+_SCALING_NODES = """        length = ReduceL2<axes = [1], keepdims = 1>(sum)
+        positive = Max(length, tiny)
+        reduced = Div(sum, positive)
 """
 _NEIGHBOR_NODES = """
         shifted = Sub(reduced, centre)
@@ -44,8 +49,6 @@ _NEIGHBOR_NODES = """
 _PRECISIONS = {"mixed": ("float", "double"), "single": ("float", "float")}
 _PRECISIONS["double"] = ("double", "double")
 _TYPE_CODES = {"float": 1, "double": 11}
-# Largest share of training samples whose label rounding may change; of ties it changes some.
-_CHANGED_SHARE = 1e-3
 # Type names of labels by the kind of their NumPy dtype.
 _ONNX_TYPES = {"b": "bool", "i": "int64", "f": "double", "O": "string"}
 
@@ -98,8 +101,8 @@ def export_onnx(
     outside, inside = _PRECISIONS[check_option("precision", precision, tuple(_PRECISIONS))]
     linear = affine_map(model)
     if outside == "float":
-        _check_single_inputs(model, linear)
-    classifier = _find_classifier(model) if neighbors else None
+        check_single_inputs(model, linear)
+    classifier = find_classifier(model) if neighbors else None
     try:
         import onnx
     except ImportError as error:
@@ -107,12 +110,15 @@ def export_onnx(
     dtype = np.dtype(np.float64 if inside == "double" else np.float32)
     codes = {"inside": _TYPE_CODES[inside], "outside": _TYPE_CODES[outside]}
     medians = _find_medians(model)
-    texts = {"imputation": "", "complete": "input"}
+    texts = {"imputation": "", "complete": "input", "sum": "reduced", "scaling": ""}
+    arrays = _map_arrays(linear, dtype)
     if medians is not None:
-        texts = {"imputation": _IMPUTATION_NODES, "complete": "complete"}
-    nodes, arrays = _MAP_NODES.format(**texts, **codes), _map_arrays(linear, dtype)
-    if medians is not None:
+        texts |= {"imputation": _IMPUTATION_NODES, "complete": "complete"}
         arrays["medians"] = medians.astype(dtype)
+    if linear.unit_length:
+        texts |= {"sum": "sum", "scaling": _SCALING_NODES}
+        arrays["tiny"] = np.array(np.finfo(dtype).tiny, dtype=dtype)  # a vector of zeros stays
+    nodes = _MAP_NODES.format(**texts, **codes)
     n_components, n_features = linear.matrix.shape
     outputs = f"{outside}[n, {n_components}] transformed"
     if classifier is not None:
@@ -151,51 +157,10 @@ def _find_medians(model: Any) -> Floats | None:
     return np.nan_to_num(first.statistics_) if isinstance(first, SimpleImputer) else None
 
 
-def _check_single_inputs(model: Any, linear: AffineMap) -> None:
-    """Refuse float32 for inputs where it changes the labels of the training samples.
-
-    A model keeps its training samples mapped only. Of all samples with the same map those nearest
-    to the mean are tried, with features scaled by their weights, so that every feature varies.
-    Where a model keeps none, nothing is known of its samples, and nothing is checked.
-    """
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    classifier = getattr(last, "classifier_", last)
-    if not hasattr(classifier, "_fit_X") or not hasattr(classifier, "_y"):
-        return
-    Z, codes = np.asarray(classifier._fit_X, dtype=np.float64), np.asarray(classifier._y)
-    if codes.ndim > 1:  # several labels a sample, which the graph does not have
-        return
-    weights = np.linalg.norm(linear.matrix, axis=0)
-    weights[weights == 0.0] = 1.0
-    scaled = np.linalg.lstsq(linear.matrix / weights, (Z - linear.offset).T, rcond=None)[0].T
-    X = linear.mean + scaled / weights
-    with np.errstate(over="ignore", invalid="ignore"):  # beyond the range of float32
-        errors = X.astype(np.float32) - X
-        rounded = Z + errors @ linear.matrix.T
-    is_finite = np.isfinite(rounded).all(axis=1)
-    nearest = np.full(len(Z), -1)
-    if is_finite.any():
-        found = classifier.kneighbors(rounded[is_finite], n_neighbors=1, return_distance=False)
-        nearest[is_finite] = found[:, 0]
-    is_changed = (nearest < 0) | (codes[nearest] != codes)
-    if is_changed.mean() <= _CHANGED_SHARE:
-        return
-    shifts = np.abs(errors).mean(axis=0) * weights
-    shifts = np.where(np.isfinite(shifts), shifts, np.inf)
-    columns = np.flatnonzero(shifts >= 0.1 * shifts.max())
-    names = getattr(model, "feature_names_in_", None)
-    named = [f"column {i}" if names is None else repr(str(names[i])) for i in columns[:5]]
-    raise ValueError(
-        f"float32 does not hold {', '.join(named)} precisely enough: it changes the labels of "
-        f"{100.0 * is_changed.mean():.1f} % of the training samples. Subtract a constant from "
-        'these columns before the fit, or export with precision="double" (--precision double).'
-    )
-
-
 def _neighbor_arrays(classifier: Any, dtype: np.dtype[Any]) -> dict[str, Array]:
     """Return the centred training samples, as -2 b' and |b|^2, and their labels."""
     samples = to_host(classifier._fit_X).astype(np.float64)
-    centre = samples.mean(axis=0)
+    centre, classes = samples.mean(axis=0), plain_labels(classifier.classes_)
     # Rounded before the squares are computed: |b|^2 must belong to the b of the graph.
     samples = (samples - centre).astype(dtype).astype(np.float64)
     return {
@@ -203,34 +168,5 @@ def _neighbor_arrays(classifier: Any, dtype: np.dtype[Any]) -> dict[str, Array]:
         "samples": np.ascontiguousarray(-2.0 * samples.T, dtype=dtype),
         "squares": (samples**2).sum(axis=1).astype(dtype),
         "codes": np.asarray(classifier._y, dtype=np.int64),
-        "classes": _onnx_labels(classifier.classes_),
+        "classes": classes.astype(object) if classes.dtype.kind == "U" else classes,
     }
-
-
-def _find_classifier(model: Any) -> Any:
-    """Return the nearest-neighbour classifier of a model, if it can be exported."""
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import Pipeline
-
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    classifier = getattr(last, "classifier_", last)
-    options = ("n_neighbors", "effective_metric_", "outputs_2d_")
-    is_nearest = isinstance(classifier, KNeighborsClassifier) and classifier is not model
-    if not is_nearest or [getattr(classifier, n) for n in options] != [1, "euclidean", False]:
-        raise TypeError(
-            "neighbors=True needs a DiscriminantSearchCV, or a Pipeline that ends in a "
-            "KNeighborsClassifier with one neighbour, Euclidean distances and one label for a "
-            f"sample, got {classifier!r:.200}: fit make_pipeline(.., KNeighborsClassifier(1))."
-        )
-    return classifier
-
-
-def _onnx_labels(classes: Array) -> Array:
-    """Return the labels (n_classes,) in a type of ONNX: bool, int64, double, or str objects."""
-    values = np.array(to_host(classes).tolist())
-    if values.dtype.kind not in "bifU":
-        raise TypeError(
-            "labels must be strings, booleans or numbers of at most 64 bits to be exported, got "
-            f"{values[:1].tolist()!r} and others of {classes.dtype}."
-        )
-    return values.astype(object) if values.dtype.kind == "U" else values

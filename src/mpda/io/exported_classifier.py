@@ -1,0 +1,126 @@
+"""The 1-NN classifier at the end of a model, for exports that contain it.
+
+Training samples are kept mapped only, in private attributes of scikit-learn's classifier. They also
+tell whether single precision is enough for the samples of a model.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from mpda._lib.array_types import Array
+from mpda._lib.arrays import to_host
+from mpda.io.affine_maps import AffineMap
+
+# Largest share of training samples whose label rounding may change; of ties it changes some.
+_CHANGED_SHARE = 1e-3
+
+
+def find_classifier(model: Any) -> Any:
+    """Return the nearest-neighbour classifier of a model.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted model.
+
+    Returns
+    -------
+    KNeighborsClassifier
+        Fitted classifier: the last step of a Pipeline, or that of a DiscriminantSearchCV.
+
+    Raises
+    ------
+    TypeError
+        If there is none, or if it has other settings than one neighbour by Euclidean distance.
+    """
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import Pipeline
+
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    classifier = getattr(last, "classifier_", last)
+    options = ("n_neighbors", "effective_metric_", "outputs_2d_")
+    is_nearest = isinstance(classifier, KNeighborsClassifier) and classifier is not model
+    if not is_nearest or [getattr(classifier, n) for n in options] != [1, "euclidean", False]:
+        raise TypeError(
+            "neighbors=True needs a DiscriminantSearchCV, or a Pipeline that ends in a "
+            "KNeighborsClassifier with one neighbour, Euclidean distances and one label for a "
+            f"sample, got {classifier!r:.200}: fit make_pipeline(.., KNeighborsClassifier(1))."
+        )
+    return classifier
+
+
+def check_single_inputs(model: Any, linear: AffineMap) -> None:
+    """Refuse float32 for inputs where it changes the labels of the training samples.
+
+    A model keeps its training samples mapped only. Of all samples with the same map those nearest
+    to the mean are tried, with features scaled by their weights, so that every feature varies.
+    Where a model keeps none, or only their directions, nothing is checked.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted model.
+    linear : AffineMap
+        Its map.
+
+    Raises
+    ------
+    ValueError
+        If rounding changes more than 0.1 % of the labels; the columns at fault are named.
+    """
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    classifier = getattr(last, "classifier_", last)
+    if linear.unit_length or not hasattr(classifier, "_fit_X") or not hasattr(classifier, "_y"):
+        return
+    Z, codes = np.asarray(classifier._fit_X, dtype=np.float64), np.asarray(classifier._y)
+    if codes.ndim > 1:  # several labels a sample, which the graph does not have
+        return
+    weights = np.linalg.norm(linear.matrix, axis=0)
+    weights[weights == 0.0] = 1.0
+    scaled = np.linalg.lstsq(linear.matrix / weights, (Z - linear.offset).T, rcond=None)[0].T
+    X = linear.mean + scaled / weights
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond the range of float32
+        errors = X.astype(np.float32) - X
+        rounded = Z + errors @ linear.matrix.T
+    is_finite = np.isfinite(rounded).all(axis=1)
+    nearest = np.full(len(Z), -1)
+    if is_finite.any():
+        indices = classifier.kneighbors(rounded[is_finite], n_neighbors=1, return_distance=False)
+        nearest[is_finite] = indices[:, 0]
+    is_changed = (nearest < 0) | (codes[nearest] != codes)
+    if is_changed.mean() <= _CHANGED_SHARE:
+        return
+    shifts = np.abs(errors).mean(axis=0) * weights
+    shifts = np.where(np.isfinite(shifts), shifts, np.inf)
+    columns = np.flatnonzero(shifts >= 0.1 * shifts.max())
+    names = getattr(model, "feature_names_in_", None)
+    named = [f"column {i}" if names is None else repr(str(names[i])) for i in columns[:5]]
+    raise ValueError(
+        f"float32 does not hold {', '.join(named)} precisely enough: it changes the labels of "
+        f"{100.0 * is_changed.mean():.1f} % of the training samples. Subtract a constant from "
+        'these columns before the fit, or export to ONNX with precision="double" (--precision '
+        "double)."
+    )
+
+
+def plain_labels(classes: Array) -> Array:
+    """Return labels in a type that files of other programs have.
+
+    Parameters
+    ----------
+    classes : array of shape (n_classes,)
+        Labels of a fitted model.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        Array of bool, int64, float64 or str.
+    """
+    values = np.array(to_host(classes).tolist())
+    if values.dtype.kind not in "bifU":
+        raise TypeError(
+            "labels must be strings, booleans or numbers of at most 64 bits to be exported, got "
+            f"{values[:1].tolist()!r} and others of {classes.dtype}."
+        )
+    return values
