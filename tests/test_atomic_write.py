@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 from command_calls import call
 from mpda import LFDA, save
 from mpda._lib.atomic_write import atomic_path, check_writable, write_atomically
-from mpda.io import export_matrix, export_onnx, write_table
+from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx, write_table
 
 
 @pytest.fixture
@@ -78,6 +78,8 @@ WRITERS = {
     "m.mpda": lambda model: save(model, "m.mpda"),
     "m.onnx": lambda model: export_onnx(model, "m.onnx"),
     "m.npy": lambda model: export_matrix(model, "m.npy"),
+    "m.npz": lambda model: export_numpy(model, "m.npz"),
+    "m.faiss": lambda model: export_faiss(model, "m.faiss"),
     **{f"z.{kind}": write_samples(f"z.{kind}") for kind in ("csv", "parquet", "feather", "npy")},
 }
 
@@ -85,13 +87,14 @@ WRITERS = {
 @pytest.fixture(scope="module")
 def model():
     pytest.importorskip("onnx", reason="onnx is not installed")
+    pytest.importorskip("faiss", reason="faiss is not installed")
     return LFDA(2).fit(*load_iris(return_X_y=True))
 
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_full_disk_is_an_error_that_keeps_the_old_file(name, model, folder):
     Path(name).write_bytes(b"before" * 99)
-    with full_disk(room=150), pytest.raises(OSError, match=f"File too large: '{name}"):
+    with full_disk(room=50), pytest.raises(OSError, match=f"File too large: '{name}"):
         WRITERS[name](model)
     assert os.listdir() == [name]
     assert Path(name).read_bytes() == b"before" * 99

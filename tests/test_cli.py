@@ -308,6 +308,27 @@ def test_export_writes_the_matrix_and_onnx(model, iris, capsys):
     assert json.loads(capsys.readouterr().out)["files"] == ["m.npy", "m-mean.npy"]
 
 
+@pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")  # import of faiss
+def test_mapped_samples_are_scaled_to_length_1(model, iris):
+    faiss = pytest.importorskip("faiss", reason="needs mpda[test]")
+    words = ("--numpy", "m.npz", "--neighbors", "--faiss", "m.faiss", "--normalize")
+    assert call("export", model, *words) == 0
+    assert call("transform", model, "iris.csv", "--normalize", "--out", "z.npy") == 0
+    frame = iris.drop(columns="species")
+    plain = load(model)[:-1].transform(frame)
+    Z = plain / np.linalg.norm(plain, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.load("z.npy"), Z, atol=1e-12)
+    arrays = np.load("m.npz")
+    assert arrays["unit_length"]
+    assert arrays["feature_names"].tolist() == list(frame)
+    np.testing.assert_allclose(arrays["samples"], Z, atol=1e-12)
+    assert arrays["classes"][arrays["codes"]].tolist() == iris["species"].tolist()
+    index = faiss.read_index("m.faiss")
+    index.add(frame.to_numpy(dtype=np.float32))
+    stored = faiss.downcast_index(index.index).reconstruct_n(0, len(Z))
+    np.testing.assert_allclose(stored, Z, atol=1e-4)
+
+
 # compare, partition, report
 
 

@@ -34,6 +34,7 @@ RUNNABLE = {
     "guide/units.md": [],
     "guide/parameters.md": [],
     "guide/deploying.md": ["onnx", "onnxruntime", "skops"],
+    "guide/vector-search.md": ["faiss"],
     "guide/report.md": ["matplotlib"],
     "theory/reduction.md": [],
 }
@@ -112,6 +113,7 @@ def test_relative_links_resolve(name):
         assert not anchor or anchor in heading_anchors(path), f"{name} links to {link}"
 
 
+@pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")  # import of faiss
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_code_in_pages_prints_the_output_below_it(name, tmp_path, monkeypatch):
     for package in RUNNABLE[name]:

@@ -1,12 +1,16 @@
-"""Exported matrices and ONNX graphs compute the transform of the model."""
+"""Exported matrices, ONNX graphs and files for NumPy and faiss compute the map of the model."""
 
 import inspect
 import json
+import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -15,15 +19,26 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, RobustScaler, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, RobustScaler, StandardScaler
 
 import mpda
 from cases import bent_classes
-from mpda.io import AffineMap, affine_map, export_matrix, export_onnx
+from mpda.io import (
+    AffineMap,
+    affine_map,
+    export_faiss,
+    export_matrix,
+    export_numpy,
+    export_onnx,
+)
 from mpda.model_selection import DiscriminantSearchCV
 
 X, Y = bent_classes()
 NEW = bent_classes(seed=1)[0]
+SINGLE = NEW.astype(np.float32)
+# The import of faiss warns about the types of its wrapper.
+pytestmark = pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")
+PAGE = (Path(__file__).parents[1] / "docs" / "guide" / "vector-search.md").read_text()
 GRID = {"n_neighbors": [4, 6], "alpha": [0.1, 1.0]}
 NEAREST = KNeighborsClassifier(1)
 
@@ -60,6 +75,9 @@ MAPS = [
     make_pipeline(mpda.GramPCA(2), StandardScaler(), MinMaxScaler((5, 6))),
     make_pipeline(RobustScaler(), DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3)),
     Pipeline([("a", "passthrough"), ("b", None), ("c", mpda.LFDA(2, n_neighbors=4))]),
+    make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4), Normalizer()),
+    make_pipeline(PCA(3), MinMaxScaler((-1, 2)), Normalizer(), NEAREST),
+    make_pipeline(StandardScaler(), make_pipeline(PCA(3), Normalizer())),
 ]
 for_each_map = pytest.mark.parametrize(
     "model", MAPS, ids=[f"{i}-{type(model).__name__}" for i, model in enumerate(MAPS)]
@@ -119,9 +137,33 @@ def test_models_of_device_arrays(library):
     assert largest_error(affine_map(model)(NEW), expected) < 1e-7
 
 
+def test_mahalanobis_distances_are_distances_after_the_map():
+    models = [clone(model).fit(X, Y) for model in MAPS if hasattr(model, "mahalanobis_matrix")]
+    assert len(models) >= len(METHODS) + 3
+    for model in models:
+        metric = model.mahalanobis_matrix()
+        assert metric.shape == (5, 5)
+        expected = cdist(model.transform(X), model.transform(NEW))
+        distances = cdist(X, NEW, "mahalanobis", VI=metric)
+        np.testing.assert_allclose(distances, expected, rtol=1e-8, atol=1e-10 * expected.max())
+    assert mpda.LFDA(2, n_neighbors=4).fit(SINGLE, Y).mahalanobis_matrix().dtype == np.float32
+    for method in (mpda.MPDA(), mpda.NeighborhoodRefinement()):
+        with pytest.raises(NotFittedError):
+            method.mahalanobis_matrix()
+
+
+def test_scaling_to_length_1_keeps_vectors_of_zeros():
+    linear = affine_map(make_pipeline(PCA(2), Normalizer()).fit(X))
+    assert linear.unit_length
+    np.testing.assert_array_equal(linear(linear.mean[None]), np.zeros((1, 2)))
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
+        (make_pipeline(Normalizer(), PCA(2)), r"\(Normalizer\) is not a linear map.*must be last"),
+        (make_pipeline(PCA(2), Normalizer("l1")), 'a Normalizer needs norm="l2"'),
+        (make_pipeline(make_pipeline(PCA(3), Normalizer()), PCA(2)), "must be the last step"),
         (
             make_pipeline(Nystroem(n_components=9), mpda.LFDA(2, n_neighbors=4)),
             r"Step 'nystroem' \(Nystroem\) is not a linear map.*mpda\.save",
@@ -160,6 +202,119 @@ def test_matrix_and_mean_are_written(tmp_path):
     assert largest_error((NEW - mean) @ matrix.T, model.transform(NEW)) < 1e-11
     with pytest.raises(ValueError, match=r"path must end in \.npy, got .*map\.csv"):
         export_matrix(model, tmp_path / "map.csv")
+    with pytest.raises(TypeError, match="does not scale vectors to length 1"):
+        export_matrix(make_pipeline(model, Normalizer()), tmp_path / "map.npy")
+
+
+# NumPy
+
+
+def read_by_numpy(path):
+    """Return the arrays of a file and the functions of the guide that use them."""
+    start = PAGE.index("```python\nimport numpy as np\n\n\ndef transform(") + len("```python\n")
+    scope = {}
+    code = PAGE[start : PAGE.index("```", start)]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 20
+    exec(compile(code, "guide", "exec"), scope)
+    with np.load(path, allow_pickle=False) as arrays:
+        return dict(arrays), scope["transform"], scope["predict"]
+
+
+@for_each_map
+def test_lines_of_the_guide_compute_the_transform(model, tmp_path):
+    model = clone(model).fit(X, Y)
+    path = export_numpy(model, tmp_path / "map.npz")
+    arrays, mapped, _ = read_by_numpy(path)
+    assert set(arrays) == {"mean", "matrix", "offset", "unit_length"}
+    assert largest_error(mapped(arrays, NEW), transform(model, NEW)) < 1e-11
+    single = mapped(arrays, SINGLE)
+    assert single.dtype == np.float32
+    assert largest_error(single, transform(model, SINGLE.astype(float))) < 1e-6
+    assert path == tmp_path / "map.npz"
+    content = path.read_bytes()
+    assert export_numpy(model, path).read_bytes() == content
+
+
+def test_file_for_numpy_has_names_and_classes(tmp_path):
+    frame, labels = pd.DataFrame(X, columns=["a", "b", "ä", "d", "e"]), np.array(["x", "ä", "y"])[Y]
+    for last in ([], [Normalizer()]):
+        model = make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4), *last, NEAREST)
+        path = export_numpy(model.fit(frame, labels), tmp_path / "m.npz", neighbors=True)
+        arrays, _, predict = read_by_numpy(path)
+        assert arrays["feature_names"].tolist() == list(frame)
+        assert arrays["classes"].tolist() == ["x", "y", "ä"]
+        new = pd.DataFrame(NEW, columns=frame.columns)
+        assert predict(arrays, NEW).tolist() == model.predict(new).tolist()
+    search = DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3).fit(X, Y)
+    arrays, _, predict = read_by_numpy(export_numpy(search, tmp_path / "m.npz", neighbors=True))
+    np.testing.assert_array_equal(predict(arrays, NEW), search.predict(NEW))
+
+
+def test_file_for_numpy_keeps_single_precision(tmp_path):
+    model = make_pipeline(mpda.LFDA(2, n_neighbors=4), NEAREST).fit(X.astype(np.float32), Y)
+    arrays, mapped, _ = read_by_numpy(export_numpy(model, tmp_path / "m.npz", neighbors=True))
+    assert arrays["samples"].dtype == np.float32
+    assert largest_error(mapped(arrays, SINGLE), model[:-1].transform(SINGLE)) < 1e-5
+    with pytest.raises(ValueError, match=r"path must end in \.npz, got .*m\.npy"):
+        export_numpy(model, tmp_path / "m.npy")
+    with pytest.raises(TypeError, match="neighbors=True needs a DiscriminantSearchCV"):
+        export_numpy(model[:-1], tmp_path / "m.npz", neighbors=True)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@pytest.mark.parametrize("last", [[], [Normalizer()]], ids=["plain", "unit length"])
+def test_javascript_of_the_guide(last, tmp_path):
+    model = make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4), *last, NEAREST).fit(X, Y)
+    arrays = np.load(export_numpy(model, tmp_path / "m.npz", neighbors=True))
+    values = json.dumps({name: value.tolist() for name, value in arrays.items()})
+    (tmp_path / "digits.json").write_text(values)
+    start = PAGE.index("```js\n") + len("```js\n")
+    samples = json.dumps(NEW.tolist())
+    call = f"console.log(JSON.stringify({samples}.map((x) => [transform(x), predict(x)])));"
+    (tmp_path / "map.mjs").write_text(PAGE[start : PAGE.index("```", start)] + call)
+    printed = subprocess.check_output(["node", "map.mjs"], cwd=tmp_path, text=True)
+    mapped, labels = zip(*json.loads(printed), strict=True)
+    assert largest_error(np.array(mapped), model[:-1].transform(NEW)) < 1e-12
+    assert list(labels) == model.predict(NEW).tolist()
+
+
+# faiss
+
+
+@for_each_map
+def test_transform_of_faiss_is_the_transform(model, tmp_path):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    model = clone(model).fit(X, Y)
+    path = export_faiss(model, tmp_path / "map.faiss")
+    assert path == tmp_path / "map.faiss"
+    expected = transform(model, SINGLE.astype(float))
+    if affine_map(model).unit_length:
+        index = faiss.read_index(str(path))
+        index.add(SINGLE)
+        assert (index.ntotal, index.metric_type) == (len(NEW), faiss.METRIC_INNER_PRODUCT)
+        mapped = faiss.downcast_index(index.index).reconstruct_n(0, len(NEW))
+    else:
+        mapped = faiss.read_VectorTransform(str(path)).apply(SINGLE)
+    assert mapped.dtype == np.float32
+    assert largest_error(mapped, expected) < 1e-5
+    content = path.read_bytes()
+    assert export_faiss(model, path).read_bytes() == content
+
+
+def test_faiss_finds_the_neighbours_of_the_mapped_samples(tmp_path):
+    faiss = pytest.importorskip("faiss", reason="faiss is not installed")
+    model = make_pipeline(StandardScaler(), mpda.MPDA(2, n_neighbors=4), NEAREST).fit(X, Y)
+    linear = faiss.read_VectorTransform(str(export_faiss(model, tmp_path / "m.faiss")))
+    index = faiss.IndexPreTransform(linear, faiss.IndexFlatL2(2))
+    index.add(X.astype(np.float32))
+    nearest = index.search(SINGLE, 1)[1][:, 0]
+    assert np.mean(Y[nearest] == model.predict(NEW)) > 0.98  # near ties may be rounded
+
+
+def test_missing_faiss_is_named_with_its_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(ImportError, match=r"pip install 'mpda\[faiss\]'"):
+        export_faiss(PCA(2).fit(X), tmp_path / "m.faiss")
 
 
 # ONNX
@@ -182,9 +337,6 @@ def run():
         return dict(zip(names, arrays, strict=True))
 
     return evaluate
-
-
-SINGLE = NEW.astype(np.float32)
 
 
 @for_each_map
@@ -224,6 +376,8 @@ def test_columns_that_single_precision_cannot_hold_are_refused(run, tmp_path):
         for neighbors in (False, True):
             with pytest.raises(ValueError, match=r"float32 does not hold column 0 precisely"):
                 export_onnx(model, tmp_path / "m.onnx", precision=precision, neighbors=neighbors)
+    with pytest.raises(ValueError, match=r"float32 does not hold column 0 precisely"):
+        export_faiss(model, tmp_path / "m.faiss")
     path = export_onnx(model, tmp_path / "m.onnx", precision="double", neighbors=True)
     np.testing.assert_array_equal(run(path, far)["label"], model.predict(far))
     named = pd.DataFrame(far, columns=["time", *"abcd"])
@@ -239,6 +393,7 @@ CLASSIFIERS = [
     make_pipeline(StandardScaler(), mpda.MPDA(2, n_neighbors=4), NEAREST),
     DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3),
     make_pipeline(StandardScaler(), DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3)),
+    make_pipeline(StandardScaler(), mpda.MPDA(2, n_neighbors=4), Normalizer(), NEAREST),
 ]
 
 

@@ -221,12 +221,12 @@ def export(
     numpy : Path, default=None
         File to write with all arrays, .npz.
     neighbors : bool, default=False
-        Add the 1-NN classifier to the ONNX and the .npz file.
+        Add the 1-NN classifier to the ONNX and the .npz file. With --normalize it compares by
+        cosine similarity.
     faiss : Path, default=None
         File to write with the map as a transform of faiss.
     normalize : bool, default=False
-        Scale mapped samples to length 1, for a search by cosine similarity; --neighbors then
-        compares by it, too.
+        Scale mapped samples to length 1, for a search by cosine similarity.
     matrix : Path, default=None
         File to write with the matrix, .npy; the mean is written next to it.
     """

@@ -168,8 +168,8 @@ def _compose(model: Any, title: str) -> AffineMap:
         if not steps:
             raise TypeError("Pipeline has no step that transforms: there is no matrix to export.")
         maps = [_compose(step, f"Step {name!r} ({type(step).__name__})") for name, step in steps]
-        linear = reduce(AffineMap.then, maps)
-        return replace(linear, unit_length=unit_length or linear.unit_length)
+        composed = reduce(AffineMap.then, maps)
+        return replace(composed, unit_length=unit_length or composed.unit_length)
     if isinstance(model, FrozenEstimator):
         return _compose(model.estimator, title)
     # A search with refit=False is fitted, but has no map.

@@ -58,7 +58,7 @@ def export_faiss(model: Any, path: str | os.PathLike[str]) -> Path:
     faiss.copy_array_to_vector(bias, transform.b)
     transform.is_trained = True
     # Written to memory first: faiss reports a full disk as a RuntimeError.
-    writer = faiss.VectorIOWriter()
+    writer: Any = faiss.VectorIOWriter()
     if linear.unit_length:
         normalization = faiss.NormalizationTransform(n_components)
         index = faiss.IndexPreTransform(normalization, faiss.IndexFlatIP(n_components))

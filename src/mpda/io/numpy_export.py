@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Array
 from mpda._lib.arrays import to_host
 from mpda._lib.atomic_write import write_atomically
 from mpda.io.affine_maps import affine_map
@@ -47,7 +46,7 @@ def export_numpy(model: Any, path: str | os.PathLike[str], *, neighbors: bool = 
     if path.suffix != ".npz":
         raise ValueError(f"path must end in .npz, got {str(path)!r}.")
     linear = affine_map(model)
-    arrays: dict[str, Array] = {name: np.asarray(value) for name, value in vars(linear).items()}
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in vars(linear).items()}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = np.array([str(name) for name in model.feature_names_in_])
     if neighbors:

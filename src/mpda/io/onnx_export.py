@@ -1,7 +1,8 @@
 """Export a fitted model as an ONNX graph of a few nodes.
 
 The graph computes (x - mean) W' + offset, scales it to length 1 if the model does, and adds the
-label of the nearest training sample on request. It is built by hand with the ``onnx`` package, which is an optional dependency (``mpda[onnx]``).
+label of the nearest training sample on request. It is built by hand with the ``onnx`` package,
+which is an optional dependency (``mpda[onnx]``).
 """
 
 import json
@@ -117,7 +118,8 @@ def export_onnx(
         arrays["medians"] = medians.astype(dtype)
     if linear.unit_length:
         texts |= {"sum": "sum", "scaling": _SCALING_NODES}
-        arrays["tiny"] = np.array(np.finfo(dtype).tiny, dtype=dtype)  # a vector of zeros stays
+        # A vector of zeros stays as it is.
+        arrays["tiny"] = np.array(np.finfo(np.float32).tiny, dtype=dtype)
     nodes = _MAP_NODES.format(**texts, **codes)
     n_components, n_features = linear.matrix.shape
     outputs = f"{outside}[n, {n_components}] transformed"
