@@ -214,9 +214,11 @@ def _put_into_coordinates(
     if exponent:
         X = arrays.ldexp(arrays.as_float(X), -exponent)
     # A copy: a view of the first row would keep all of X alive in a fitted model.
-    origin = _first_row(X)
+    is_rotated = X.shape[0] <= X.shape[1]
+    # Sparse samples lie about zero. Not shifted, the coordinates of a class are its points.
+    origin = np.zeros(X.shape[1]) if issparse(X) and not is_rotated else _first_row(X)
     basis = rotated = None
-    if X.shape[0] <= X.shape[1]:
+    if is_rotated:
         basis, rotated = rotate_into_span(arrays.as_float(arrays.densify(X)), origin)
     n_varying = int(_namespace(low).count_nonzero(low != high))
     coordinates = Coordinates(exponent, origin, basis)
@@ -392,8 +394,10 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
     weights = None
     if samples.weights is not None:
         weights = arrays.to_device(samples.weights[members], points)
+    origin = samples.coordinates.origin
     if samples.rotated is None:
-        return ClassSamples(points, points - samples.coordinates.origin, weights)
+        is_shifted = not issparse(X) or origin.any()
+        return ClassSamples(points, points - origin if is_shifted else points, weights)
     coordinates = arrays.take(samples.rotated, arrays.to_device(members, X))
     return ClassSamples(points, coordinates, weights)
 

@@ -32,6 +32,9 @@ _ENERGY_TOLERANCE = 1e-12
 _SMALLEST_GRAM_SHARE = 1e-4
 # Numbers in a block of neighbourhoods: 1 MB, which stays in the cache of a core.
 _BLOCK_ENTRIES = 128_000
+# Numbers in a batch of patches: 32 MB, so that a class with thousands of features is not copied
+# whole; smaller batches save no time.
+_LARGEST_BATCH = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -94,13 +97,16 @@ def patch_tangents(
     octaves = np.ceil(np.log2(np.maximum(sizes, 16)))
     batches = []
     for octave in np.unique(octaves):
-        patches = np.flatnonzero(octaves == octave)
-        offsets = np.arange(sizes[patches].max())
-        present = offsets < sizes[patches, None]
-        batch = to_device(samples[starts[patches, None] + offsets * present], Z)
-        group_weights = None if weights is None else take(weights, batch)
-        bases = _local_bases(take(Z, batch), present, energy, dimension, group_weights)
-        batches.append((patches, bases))
+        octave_patches = np.flatnonzero(octaves == octave)
+        offsets = np.arange(sizes[octave_patches].max())
+        step = block_entries(Z, _LARGEST_BATCH) // (offsets.size * Z.shape[1])
+        for block in iter_slices(octave_patches.size, step):
+            patches = octave_patches[block]
+            present = offsets < sizes[patches, None]
+            batch = to_device(samples[starts[patches, None] + offsets * present], Z)
+            group_weights = None if weights is None else take(weights, batch)
+            bases = _local_bases(take(Z, batch), present, energy, dimension, group_weights)
+            batches.append((patches, bases))
     return _concatenate(batches, sizes.size, Z)
 
 
