@@ -7,7 +7,9 @@ TESTS := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 OLDEST_PYTHON ?= python3.11
 # For make test-pythons.
-PYTHONS ?= python3.11 python3.12 python3.13
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
+# Wheels of the development versions of NumPy, SciPy and others, for make test-nightly.
+NIGHTLY ?= https://pypi.anaconda.org/scientific-python-nightly-wheels/simple
 # Another BLAS kernel than the fastest of this machine: sums are rounded in another order.
 BLAS_KERNEL := $(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Nehalem)
 # Tests of the mathematics, for make test-rounding.
@@ -17,7 +19,7 @@ MATHEMATICS := $(addprefix tests/test_,approximate_search.py baseline_matrices.p
 	principal_axis_tree.py published_methods.py recorded_fits.py schur_complement.py search.py \
 	selection.py tangents_and_scatter.py within_form.py)
 
-.PHONY: demo test lint test-rounding test-oldest test-pythons check measure docs pictures bench bench-large fuzz mutations format clean
+.PHONY: demo test lint lint-release package test-rounding test-oldest test-pythons test-nightly check measure docs pictures bench bench-large fuzz mutations format clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +28,9 @@ help:
 	@echo "make test-rounding   run the tests of the mathematics with another BLAS kernel and one thread"
 	@echo "make test-oldest     run the tests with the oldest supported versions (oldest.txt) on Python 3.11"
 	@echo "make test-pythons    run the tests with the newest versions on each of PYTHONS=\"$(PYTHONS)\""
+	@echo "make test-nightly    run the tests with nightly builds of NumPy, SciPy, scikit-learn, pandas and matplotlib"
+	@echo "make package         build wheel and sdist, check them, and use both in empty environments"
+	@echo "make lint-release    check the workflows, issue forms, CITATION.cff and other files of a release"
 	@echo "make check           format, lint, types, tests with the coverage of lines and branches"
 	@echo "make measure         import graph, sizes, shares of docstrings and comments, validation of docstrings"
 	@echo "make fuzz            fit every estimator to hostile data for ten minutes (MINUTES=2 for less)"
@@ -73,6 +78,34 @@ test-oldest: .venv-oldest/.test
 test-pythons: $(PYTHONS:%=.venv-%/.test)
 	for python in $(PYTHONS); do .venv-$$python/bin/python $(TESTS) -rs || exit 1; done
 
+test-nightly:
+	test -d .venv-nightly || $(PYTHON) -m venv .venv-nightly
+	.venv-nightly/bin/python $(INSTALL) -e ".[test]"
+	.venv-nightly/bin/python $(INSTALL) --pre --upgrade --extra-index-url $(NIGHTLY) \
+		numpy scipy scikit-learn pandas matplotlib
+	.venv-nightly/bin/python $(TESTS) -rs
+
+.venv/.release: .venv/.demo
+	$(BIN)/python $(INSTALL) -e ".[release]"
+	@touch $@
+
+SCHEMA := $(BIN)/check-jsonschema --builtin-schema
+
+lint-release: .venv/.release
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(SCHEMA) vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.citation-file-format CITATION.cff
+	$(BIN)/zizmor --offline --quiet --min-severity medium .github
+
+package: .venv/.release
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tests/check_packages.py dist
+
 lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -119,4 +152,4 @@ format: .venv/.dev
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache docs/_build docs/gallery docs/api/generated
+	rm -rf .venv .venv-* .pytest_cache .mypy_cache .ruff_cache dist docs/_build docs/gallery docs/api/generated

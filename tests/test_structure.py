@@ -7,7 +7,6 @@ import doctest
 import importlib
 import subprocess
 import sys
-from importlib.metadata import version
 
 import pytest
 
@@ -89,7 +88,3 @@ def test_public_names_exist():
 @pytest.mark.parametrize("name", [name for name, text in MODULES.items() if ">>>" in text])
 def test_examples_in_docstrings_run(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
-
-
-def test_version_is_the_installed_version():
-    assert mpda.__version__ == version("mpda")

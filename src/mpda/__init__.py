@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mpda.io.model_files import load as load
     from mpda.io.model_files import save as save
 
-__version__ = "0.1.0"
+    __version__: str
 
 # Modules of the public names. They are imported when a name is first used, so that ``mpda --help``
 # and ``mpda.__version__`` do not wait for scikit-learn.
@@ -49,10 +49,14 @@ __all__ = sorted(_MODULES)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("mpda")
     if name not in _MODULES:
         raise AttributeError(f"module 'mpda' has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_MODULES, "__version__"})
