@@ -65,6 +65,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
     "within_subsection_order": "FileNameSortKey",
+    "first_notebook_cell": "# In a new environment: %pip install 'mpda[plot]'",
     "capture_repr": (),  # show printed output and figures only
     "remove_config_comments": True,
     "show_signature": False,
