@@ -29,7 +29,7 @@ help:
 	@echo "make test-oldest     run the tests with the oldest supported versions (oldest.txt) on Python 3.11"
 	@echo "make test-pythons    run the tests with the newest versions on each of PYTHONS=\"$(PYTHONS)\""
 	@echo "make test-nightly    run the tests with nightly builds of NumPy, SciPy, scikit-learn, pandas and matplotlib"
-	@echo "make package         build wheel and sdist, check them, and use both in empty environments"
+	@echo "make package         build wheel and sdist, check them, and use both in an empty environment"
 	@echo "make lint-release    check the workflows, issue forms, CITATION.cff and other files of a release"
 	@echo "make check           format, lint, types, tests with the coverage of lines and branches"
 	@echo "make measure         import graph, sizes, shares of docstrings and comments, validation of docstrings"

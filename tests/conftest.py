@@ -1,6 +1,7 @@
 """Settings that must precede the import of SciPy, array libraries, and a Dask cluster."""
 
 import os
+import sys
 
 # Without it scikit-learn skips its checks of array API input, and no check may be skipped.
 os.environ["SCIPY_ARRAY_API"] = "1"
@@ -84,7 +85,9 @@ def client():
         "dashboard_address": ":0",
         "silence_logs": 50,
     }
-    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+    # Windows can only spawn processes.
+    method = "spawn" if sys.platform == "win32" else "forkserver"
+    with dask.config.set({"distributed.worker.multiprocessing-method": method}):
         distributed.utils.get_mp_context().set_forkserver_preload(preload)
         with (
             distributed.LocalCluster(**options) as cluster,

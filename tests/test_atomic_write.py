@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,8 @@ from command_calls import call
 from mpda import LFDA, save
 from mpda._lib.atomic_write import atomic_path, check_writable, write_atomically
 from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx, write_table
+
+resource = pytest.importorskip("resource", reason="limits the size of files, not on Windows")
 
 
 @pytest.fixture

@@ -169,7 +169,7 @@ def test_reproduce_accepts_lists_with_spaces_and_commas(words, tmp_path, capsys)
         ("sensitivity --datasets digits vehicle", 1, "digits"),
         ("table2 --datasets face_detection", 1, "face_detection"),
         ("table1 --data /absent/place", 1, "/absent/place does not exist"),
-        ("table2 --datasets digits --out /dev/null/x", 1, "/dev/null/x"),
+        (f"table2 --datasets digits --out {__file__}/x", 1, "test_experiment_commands.py"),
     ],
 )
 def test_mistake_is_one_line_and_an_exit_code(words, code, message, tmp_path, capsys):

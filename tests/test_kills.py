@@ -7,8 +7,12 @@ import sys
 import time
 from functools import partial
 
+import pytest
+
 from command_calls import call
 from mpda.experiments import read_rows
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
 # Entries of a row that depend on the clock.
 CLOCK = ("seconds", "search_seconds", "fit_seconds", "fit_mib", "at")
