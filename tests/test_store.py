@@ -110,7 +110,7 @@ def test_fingerprint_depends_on_everything_a_row_depends_on(monkeypatch):
     assert len({task.fingerprint for task in [first, *others]}) == 8
     before = first.fingerprint
     assert replace(first, contender=replace(contender, note="x")).fingerprint == before
-    monkeypatch.setattr(task, "versions", lambda: {"mpda": "9.9"})
+    monkeypatch.setattr(task, "results_versions", lambda: {"numpy": "9.9"})
     assert first.fingerprint != before
 
 

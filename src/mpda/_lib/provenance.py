@@ -27,6 +27,23 @@ def versions() -> dict[str, str]:
     return {"python": python, **{package: _version(package) for package in packages}}
 
 
+# First version whose results are those of the present code. Stored rows are found by it, so a new
+# version of mpda does not compute them again; it changes with a definition, and a test compares
+# stored rows with new ones.
+_RESULTS_SINCE = "0.1.0"
+
+
+def results_versions() -> dict[str, str]:
+    """Return the versions on which results depend.
+
+    Returns
+    -------
+    dict of str to str
+        As `versions`, with the first version of mpda that had the present results.
+    """
+    return {**versions(), "mpda": _RESULTS_SINCE}
+
+
 def machine() -> str:
     """Return the number of cores and the architecture, such as ``8 cores, x86_64``.
 

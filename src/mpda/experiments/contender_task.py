@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
-from mpda._lib.provenance import machine, versions
+from mpda._lib.provenance import machine, results_versions, versions
 from mpda.assessment import Contender
 from mpda.exceptions import DatasetError, SmallClassWarning
 from mpda.experiments.row_store import Row
@@ -56,7 +56,7 @@ class ContenderTask:
             "grid": dict(self.contender.grid),
             "most": self.contender.max_components,
             "dimensions": self.contender.dimensions,
-            "versions": versions(),
+            "versions": results_versions(),
         }
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
-from mpda._lib.provenance import machine, versions
+from mpda._lib.provenance import machine, results_versions, versions
 from mpda.assessment import Contender
 from mpda.assessment.data_split import (
     PCA_ENERGY,
@@ -84,7 +84,7 @@ class Task:
             "folds": N_FOLDS,
             "energy": PCA_ENERGY,
             "most features": PCA_MIN_FEATURES,
-            "versions": versions(),
+            "versions": results_versions(),
         }
         if not self.contender.shares_pca:  # the first protocol had no number
             content["protocol"] = _PROTOCOL
