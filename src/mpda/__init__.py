@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mpda.estimators._fit_summary import FitSummary as FitSummary
     from mpda.estimators._gram_pca import GramPCA as GramPCA
     from mpda.estimators._graph_discriminant import GraphDiscriminant as GraphDiscriminant
     from mpda.estimators._lfda import LFDA as LFDA
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 # Modules of the public names. They are imported when a name is first used, so that ``mpda --help``
 # and ``mpda.__version__`` do not wait for scikit-learn.
 _MODULES = {
+    "FitSummary": "mpda.estimators._fit_summary",
     "GramPCA": "mpda.estimators._gram_pca",
     "GraphDiscriminant": "mpda.estimators._graph_discriminant",
     "LFDA": "mpda.estimators._lfda",

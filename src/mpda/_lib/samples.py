@@ -181,6 +181,22 @@ class FitSamples(Protocol):
         """Number of features that are not constant."""
 
 
+class SampleFacts(FitSamples, Protocol):
+    """What the attributes of a fit need of its samples."""
+
+    @property
+    def classes(self) -> Labels:
+        """Distinct labels."""
+
+    @property
+    def dtype(self) -> Any:
+        """Precision of the samples."""
+
+    @property
+    def mean(self) -> Array:
+        """Mean of the samples (n_features,)."""
+
+
 def rotate_into_span(points: Array, origin: Array) -> tuple[Array, Array]:
     """Return a basis (d, r) of the span of points (n, d) - origin, and their coordinates (n, r).
 

@@ -118,6 +118,7 @@ def validate_labelled(
     reset: bool = True,
     devices: bool = False,
     compare_scales: bool = False,
+    single_class: bool = False,
 ) -> LabelledSamples:
     """Check samples and class labels.
 
@@ -138,6 +139,8 @@ def validate_labelled(
         Set to True if the estimator computes on device arrays.
     compare_scales : bool, default=False
         Set to True to warn of features whose scales differ a thousandfold.
+    single_class : bool, default=False
+        Set to True if samples of one class, or a single one, are enough.
 
     Returns
     -------
@@ -146,7 +149,8 @@ def validate_labelled(
     refuse_dask(estimator, X)
     if not isinstance(y, np.ndarray) and arrays.is_device_array(y):
         y = arrays.to_host(y)
-    n_classes = 2 if reset else 1
+    single_class = single_class or not reset
+    n_classes = 1 if single_class else 2
     if not isinstance(X, np.ndarray) and is_dispatched(X):
         X = validate_device_array(estimator, X, devices, reset, n_classes)
         # Labels stay on the host; a column of zeros stands for X in their checks.
@@ -168,7 +172,7 @@ def validate_labelled(
     classes, members = group_by_class(y)
     check_number_of_classes(estimator, classes, n_classes)
     low, high = feature_range(X)
-    if reset:  # samples that are added to a fit may be a single one
+    if not single_class:
         check_not_constant(low, high)
     if compare_scales:
         _warn_of_scales(estimator, X, low, high)

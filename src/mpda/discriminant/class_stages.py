@@ -523,6 +523,17 @@ class ClassSums:
             self.tangent_size + contribution.tangent_size,
         )
 
+    def merge(self, other: ClassSums) -> ClassSums:
+        """Return the sums over the classes of both, in the same coordinates."""
+        return ClassSums(
+            self.between.merge(other.between),
+            self.within + other.within,
+            self.eliminated + other.eliminated,
+            self.n_edges + other.n_edges,
+            self.tangent_trace + other.tangent_trace,
+            self.tangent_size + other.tangent_size,
+        )
+
     def rotate_back(self, basis: Array) -> ClassSums:
         """Return the sums in the axes in which the present coordinates have this basis (d, r)."""
 

@@ -73,6 +73,41 @@ class FitState:
         offset = self.coordinates.rotate_back(self.sums.between.mean[:, None])[:, 0]
         return ldexp(self.coordinates.origin + offset, self.coordinates.exponent)
 
+    def move(self, coordinates: Coordinates) -> FitState:
+        """Return the state in other coordinates without rotation.
+
+        Parameters
+        ----------
+        coordinates : Coordinates
+            Coordinates with another origin or another scale.
+
+        Returns
+        -------
+        FitState
+            Differences of samples are scaled; only class means depend on the origin.
+        """
+        state, old = self.without_rotation(), self.coordinates
+        shift = old.exponent - coordinates.exponent
+        offset = ldexp(old.origin, shift) - coordinates.origin
+        sums, between, strengths = state.sums, state.sums.between, self.strengths
+        scale = 2.0 ** (2 * shift)
+        return FitState(
+            replace(
+                sums,
+                between=replace(
+                    between,
+                    means=ldexp(between.means, shift) + offset,
+                    distant_scatter=scale * between.distant_scatter,
+                    mean_distant_scatter=scale * between.mean_distant_scatter,
+                ),
+                within=scale * sums.within,
+                eliminated=scale * sums.eliminated,
+                tangent_trace=scale * sums.tangent_trace,
+            ),
+            Strengths(scale * strengths.gamma, scale * strengths.alpha, scale * strengths.beta),
+            coordinates,
+        )
+
     def without_rotation(self) -> FitState:
         """Return the state in the axes of X."""
         basis = self.coordinates.basis
@@ -165,7 +200,7 @@ def fit_discriminant(
     coordinates = samples.coordinates
     limit = 1 if coordinates.dimension <= SMALL else None
     with THREADS.limit(limits=limit, user_api="blas"):
-        strengths = _resolve_strengths(settings.penalties, sums, samples)
+        strengths = resolve_strengths(settings.penalties, sums, samples)
         if settings.penalties.relative:
             # The second pass over the classes. Forms that were kept are not computed again.
             eliminated, solved = sums.eliminated, []
@@ -179,8 +214,23 @@ def fit_discriminant(
         return solve_fit(state, summaries, settings.two_stage, n_components)
 
 
-def _resolve_strengths(penalties: Penalties, sums: ClassSums, samples: FitSamples) -> Strengths:
-    """Return gamma, alpha and beta in squared units of the points, from relative units or not."""
+def resolve_strengths(penalties: Penalties, sums: ClassSums, samples: FitSamples) -> Strengths:
+    """Compute gamma, alpha and beta in squared units of the points.
+
+    Parameters
+    ----------
+    penalties : Penalties
+        Weight and ridges, in relative or absolute units.
+    sums : ClassSums
+        Sums over classes, from which relative units follow.
+    samples : FitSamples
+        Samples of the fit.
+
+    Returns
+    -------
+    Strengths
+        In squared units of the points.
+    """
     if not penalties.relative:
         return absolute_strengths(penalties, samples.coordinates)
     one = samples.coordinates.from_squared_units(1.0)
@@ -208,7 +258,7 @@ def solve_all_settings(
         groups.setdefault(setting.classes, []).append(index)
     for class_settings, indices in groups.items():
         sums = sum_contributions(classes, class_settings).sums
-        strengths = {i: _resolve_strengths(settings[i].penalties, sums, samples) for i in indices}
+        strengths = {i: resolve_strengths(settings[i].penalties, sums, samples) for i in indices}
         # Settings of one gamma share the tangent block, whatever their ridges.
         indices.sort(key=lambda i: strengths[i].gamma)
         for gamma, group in groupby(indices, key=lambda i: strengths[i].gamma):

@@ -113,6 +113,26 @@ class BetweenClassSums:
             self.mean_distant_scatter + scatter.distant_scatter / scatter.count,
         )
 
+    def merge(self, other: BetweenClassSums) -> BetweenClassSums:
+        """Return the sums over the classes of both, those of ``other`` behind.
+
+        Parameters
+        ----------
+        other : BetweenClassSums
+            Sums over other classes, in the same coordinates.
+
+        Returns
+        -------
+        BetweenClassSums
+            Sums over all classes.
+        """
+        return BetweenClassSums(
+            np.concatenate([self.counts, other.counts]),
+            array_namespace(self.means).concat([self.means, other.means]),
+            self.distant_scatter + other.distant_scatter,
+            self.mean_distant_scatter + other.mean_distant_scatter,
+        )
+
     @property
     def mean(self) -> Array:
         """Mean of all samples (d,)."""

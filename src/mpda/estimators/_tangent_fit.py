@@ -20,7 +20,7 @@ from mpda._lib.arrays import (
     to_device,
     to_host,
 )
-from mpda._lib.samples import LabelledSamples
+from mpda._lib.samples import LabelledSamples, SampleFacts
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import (
     is_dask_collection,
@@ -209,8 +209,8 @@ def refuse_class_weight(estimator: Any) -> None:
     """Raise an error if classes that are added to a fit should have weights."""
     if estimator.class_weight is not None:
         raise ValueError(
-            "class_weight must be None in partial_fit, which does not see all classes at once: "
-            "give sample_weight to fit."
+            "class_weight must be None in partial_fit and summarize, which do not see all classes "
+            "at once: give sample_weight to fit."
         )
 
 
@@ -277,8 +277,8 @@ def _label_kind(labels: Labels) -> str:
 
 def set_fit_attributes(
     estimator: Any,
-    samples: LabelledSamples | ClusterSamples,
-    classes: ClassPool,
+    samples: SampleFacts,
+    classes: ClassPool | None,
     settings: DiscriminantSettings,
     fit: DiscriminantFit,
     is_first: bool = True,
@@ -289,10 +289,10 @@ def set_fit_attributes(
     ----------
     estimator : MPDA or PMPDA
         The estimator.
-    samples : LabelledSamples or ClusterSamples
-        Samples of the call.
-    classes : ClassPool
-        Stages of the classes of the call.
+    samples : SampleFacts
+        Samples of the call, in memory or on a cluster, or a summary of them.
+    classes : ClassPool or None
+        Stages of the classes of the call, if the samples are in memory.
     settings : DiscriminantSettings
         Checked parameters.
     fit : DiscriminantFit
@@ -337,8 +337,8 @@ def set_fit_attributes(
 
 def _set_patch_attributes(
     estimator: Any,
-    samples: LabelledSamples | ClusterSamples,
-    classes: ClassPool,
+    samples: SampleFacts,
+    classes: ClassPool | None,
     settings: DiscriminantSettings,
     fit: DiscriminantFit,
     is_first: bool,
@@ -355,6 +355,7 @@ def _set_patch_attributes(
         labels = np.empty(samples.y.size, dtype=np.intp)
         offsets = n_before + np.cumsum(n_patches) - n_patches
         work = partial(ClassStages.patch_labels, settings=settings.classes)
+        assert classes is not None
         class_labels = classes.map("patches", work)
         for members, patch_of, offset in zip(samples.members, class_labels, offsets, strict=True):
             labels[members] = patch_of + offset
