@@ -10,7 +10,7 @@ follow from the sums, so the Schur complement takes a second pass over the class
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -174,6 +174,7 @@ def fit_discriminant(
     samples: FitSamples,
     settings: DiscriminantSettings,
     n_components: int | None,
+    add_forms: Callable[[ClassSums], ClassSums] | None = None,
 ) -> DiscriminantFit:
     """Compute the directions of one fit from the sums over classes.
 
@@ -190,6 +191,8 @@ def fit_discriminant(
         Parameters of the fit.
     n_components : int or None
         Number of directions; None keeps all.
+    add_forms : callable, default=None
+        Adds further matrices to the sums, after units were derived from these.
 
     Returns
     -------
@@ -210,6 +213,8 @@ def fit_discriminant(
                 eliminated = eliminated + result.matrix
                 solved.append(replace(summary, solver=result.solver, residual=result.residual))
             sums, summaries = replace(sums, eliminated=eliminated), solved
+        if add_forms is not None:
+            sums = add_forms(sums)
         state = FitState(sums, strengths, coordinates)
         return solve_fit(state, summaries, settings.two_stage, n_components)
 

@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
+from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import (
     check_count,
     check_flag,
@@ -109,6 +110,13 @@ class MPDA(LinearMap):
     class_weight : {"balanced"} or dict, default=None
         Factors of the weights of samples, by class. "balanced" gives all classes the same sum of
         weights; a dict has a positive number for each label, 1 for labels that are not in it.
+    unlabeled : object, default=None
+        Label of samples without a class, for example -1. The within-class form then gains the
+        tangent form of all samples, labelled or not, with neighbours regardless of class. None:
+        every label is a class.
+    unlabeled_weight : float, default=0.1
+        Weight of that form. In relative units 1 gives it the trace of the within-class form; 0 is
+        the fit to the labelled samples.
     solver : {"reduced", "two-stage"}, default="reduced"
         "reduced" solves the reduced eigenproblem. "two-stage" restricts t to the range of the
         between-class form, as the paper's solver does.
@@ -197,6 +205,8 @@ class MPDA(LinearMap):
     anchors: bool = False
     neighbor_search: Any = "auto"
     class_weight: Any = None
+    unlabeled: Any = None
+    unlabeled_weight: float = 0.1
     solver: str = "reduced"
     n_jobs: int | None = None
     verbose: int = 0
@@ -217,7 +227,7 @@ class MPDA(LinearMap):
             Training samples. A Dask collection is fitted on its cluster; a device array, with
             scikit-learn's array API dispatch, on its device.
         y : array-like of shape (n_samples,)
-            Class labels.
+            Class labels, or the value of ``unlabeled``.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples, at least 0: multiplicities in sums, but not in neighbour lists
             and patches. Only their ratios matter.
@@ -339,7 +349,9 @@ def fit_tangent_method(
         Weights of the samples.
     """
     settings = estimator.check_parameters()
-    penalties = settings.penalties
+    penalties, unlabeled = settings.penalties, getattr(estimator, "unlabeled", None)
+    if unlabeled is not None:
+        _refuse_with_unlabeled(estimator, X, patches, sample_weight)
     if is_dask_collection(X):
         refuse_cluster_weights(sample_weight, estimator.class_weight)
         samples = gather_classes(estimator, X, y, patches, settings)
@@ -347,6 +359,13 @@ def fit_tangent_method(
         samples = validate_labelled(
             estimator, X, y, sample_weight=sample_weight, devices=True, compare_scales=True
         )
+    add_forms = None
+    if unlabeled is not None and isinstance(samples, LabelledSamples):
+        from mpda.discriminant.unlabeled_form import compute_form_of_all, remove_label
+
+        weight = check_number("unlabeled_weight", estimator.unlabeled_weight)
+        samples = remove_label(estimator, samples, unlabeled)
+        add_forms = compute_form_of_all(samples, settings, weight, estimator.n_jobs).add_to
     warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
     progress = type(estimator).__name__ if estimator.verbose else None
     classes = build_class_pool(samples, patches, estimator.n_jobs, progress)
@@ -355,8 +374,25 @@ def fit_tangent_method(
     coordinates = samples.coordinates
     strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
     sums = sum_contributions(classes, settings.classes, strengths)
-    fit = fit_discriminant(classes, sums, samples, settings, estimator.n_components)
+    fit = fit_discriminant(classes, sums, samples, settings, estimator.n_components, add_forms)
     set_fit_attributes(estimator, samples, classes, settings, fit)
+
+
+def _refuse_with_unlabeled(
+    estimator: Any, X: Any, patches: ArrayLike | None, sample_weight: ArrayLike | None
+) -> None:
+    """Raise an error for what unlabelled samples do not go together with."""
+    others = {
+        "Dask collections": is_dask_collection(X),
+        "patches": patches is not None,
+        "sample_weight": sample_weight is not None,
+        "class_weight": estimator.class_weight is not None,
+    }
+    names = [name for name, is_given in others.items() if is_given]
+    if names:
+        raise ValueError(
+            f"unlabeled={estimator.unlabeled!r} cannot be combined with {' and '.join(names)}."
+        )
 
 
 def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> DiscriminantSettings:

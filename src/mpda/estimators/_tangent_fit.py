@@ -184,6 +184,7 @@ def _fit_group(
     n_components: Sequence[int] | None,
 ) -> Iterator[ComponentPath]:
     """Yield the paths of parameter sets with one class weight, that of the estimator."""
+    refuse_unlabeled(estimator, "a search")
     samples = validate_labelled(estimator, X, y)
     methods = [copy(estimator).set_params(**parameters) for parameters in parameter_sets]
     # Parameter sets that differ in the scale of the components only have equal settings.
@@ -205,8 +206,18 @@ def _fit_group(
                     yield ComponentPath(index, None, failure=str(result))
 
 
+def refuse_unlabeled(estimator: Any, where: str) -> None:
+    """Raise an error if an estimator should use unlabelled samples where it cannot."""
+    if getattr(estimator, "unlabeled", None) is not None:
+        raise ValueError(
+            f"unlabeled must be None in {where}, got {estimator.unlabeled!r}: unlabelled samples "
+            "are for fit."
+        )
+
+
 def refuse_class_weight(estimator: Any) -> None:
     """Raise an error if classes that are added to a fit should have weights."""
+    refuse_unlabeled(estimator, "partial_fit and summarize")
     if estimator.class_weight is not None:
         raise ValueError(
             "class_weight must be None in partial_fit and summarize, which do not see all classes "
@@ -302,6 +313,8 @@ def set_fit_attributes(
         of ``classes_``, those of patches and samples in the order of the calls.
     """
     origin, dtype, mean = fit.state.coordinates.origin, samples.dtype, samples.mean
+    if getattr(estimator, "unlabeled", None) is not None:
+        mean = fit.state.mean  # of the labelled samples
     labels, solvers = samples.classes, [summary.solver for summary in fit.summaries]
     residuals = np.array([summary.residual for summary in fit.summaries])
     if settings.classes.partition is not None:
@@ -352,7 +365,7 @@ def _set_patch_attributes(
     }
     n_before = 0 if is_first else estimator.patch_linearity_.shape[0]
     if isinstance(samples, LabelledSamples) and (is_first or hasattr(estimator, "patch_labels_")):
-        labels = np.empty(samples.y.size, dtype=np.intp)
+        labels = np.full(samples.y.size, -1, dtype=np.intp)  # unlabelled samples have no patch
         offsets = n_before + np.cumsum(n_patches) - n_patches
         work = partial(ClassStages.patch_labels, settings=settings.classes)
         assert classes is not None

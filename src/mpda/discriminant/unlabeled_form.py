@@ -1,0 +1,135 @@
+"""The tangent form over all samples, labelled or not, which joins the within-class form.
+
+    S(t, v) + w S_all(t, u)
+
+S_all has the formula of the within-class form (withinPatchObj), but its graph, patches and tangent
+vectors u are those of all samples as one class: neighbours are searched regardless of labels. The
+idea is that of semi-supervised tangent space discriminant analysis (Zhou and Sun 2015): t'x should
+vary along the manifold of all samples as a linear function of their tangent coordinates does. u is
+eliminated like v, so S_all adds a matrix of features by features. Depends on ``class_stages``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from mpda._lib.array_types import Array
+from mpda._lib.arrays import array_namespace, take, to_device
+from mpda._lib.samples import LabelledSamples
+from mpda._lib.validation import check_number_of_classes, feature_range
+from mpda.discriminant.class_stages import (
+    ClassStages,
+    ClassSums,
+    build_class_pool,
+    sum_contributions,
+)
+from mpda.discriminant.fit import resolve_strengths
+from mpda.discriminant.settings import DiscriminantSettings
+
+
+@dataclass(frozen=True)
+class FormOfAll:
+    """The form S_all, with u eliminated.
+
+    Attributes
+    ----------
+    within : array of shape (r, r)
+        Block of t with t.
+    eliminated : array of shape (r, r)
+        Term that the elimination of u subtracts.
+    weight : float
+        Weight w.
+    relative : bool
+        True if w is in units of trace(S_tt) / trace of the block of S_all.
+    """
+
+    within: Array
+    eliminated: Array
+    weight: float
+    relative: bool
+
+    def add_to(self, sums: ClassSums) -> ClassSums:
+        """Return the sums over classes with the weighted form.
+
+        Parameters
+        ----------
+        sums : ClassSums
+            Sums over the classes of the labelled samples.
+
+        Returns
+        -------
+        ClassSums
+            With the two matrices added.
+        """
+        trace = array_namespace(self.within).linalg.trace
+        own = float(trace(self.within))
+        factor = self.weight
+        if self.relative and own > 0.0:
+            factor *= float(trace(sums.within)) / own
+        return replace(
+            sums,
+            within=sums.within + factor * self.within,
+            eliminated=sums.eliminated + factor * self.eliminated,
+        )
+
+
+def compute_form_of_all(
+    samples: LabelledSamples, settings: DiscriminantSettings, weight: float, n_jobs: int | None
+) -> FormOfAll:
+    """Compute S_all with the parameters of a fit.
+
+    Parameters
+    ----------
+    samples : LabelledSamples
+        Labelled and unlabelled samples.
+    settings : DiscriminantSettings
+        Checked parameters. Relative units are those of S_all.
+    weight : float
+        Weight w.
+    n_jobs : int or None
+        As in the fit.
+
+    Returns
+    -------
+    FormOfAll
+        In the coordinates of the samples.
+    """
+    everything = replace(samples, classes=np.zeros(1), members=[np.arange(samples.X.shape[0])])
+    classes = build_class_pool(everything, None, n_jobs, None)
+    sums = sum_contributions(classes, settings.classes).sums
+    strengths = resolve_strengths(settings.penalties, sums, everything)
+    work = partial(ClassStages.eliminate, settings=settings.classes, strengths=strengths)
+    (result,) = classes.map("Schur complement of all samples", work)
+    return FormOfAll(sums.within, result.matrix, weight, settings.penalties.relative)
+
+
+def remove_label(estimator: Any, samples: LabelledSamples, label: Any) -> LabelledSamples:
+    """Return the samples without the class of unlabelled ones, whose rows stay in X.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Named in messages.
+    samples : LabelledSamples
+        Samples in which this label is a class.
+    label : object
+        Label of the unlabelled samples. It may be absent.
+
+    Returns
+    -------
+    LabelledSamples
+        Classes, members and the number of varying features are those of labelled samples.
+    """
+    labels = samples.classes.tolist()
+    labelled = [index for index, value in enumerate(labels) if value != label]
+    members = [samples.members[index] for index in labelled]
+    classes = samples.classes[labelled]
+    check_number_of_classes(estimator, classes, 2)
+    rows = np.concatenate(members)
+    low, high = feature_range(take(samples.X, to_device(rows, samples.X)))
+    n_varying = int(array_namespace(low).count_nonzero(low != high))
+    return replace(samples, classes=classes, members=members, n_varying=n_varying)
