@@ -29,7 +29,6 @@ FITS: dict[str, tuple[Any, int, int]] = {
     "GramPCA": (GramPCA(20), 5000, 20),
     "LFDA": (LFDA(20, alpha=0.1), 5000, 20),
     "MPDA": (MPDA(20), 5000, 20),
-    "MPDA, 2 classes": (MPDA(20), 5000, 2),
     "GramPCA refined": (NeighborhoodRefinement(GramPCA(20)), 5000, 20),
     "TruncatedSVD(300), MPDA": (
         make_pipeline(TruncatedSVD(300, random_state=0), MPDA(20)),
