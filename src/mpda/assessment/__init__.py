@@ -21,6 +21,7 @@ from mpda.assessment.error_statistics import (
     estimate_errors,
     find_best_methods,
     find_best_unpaired,
+    find_better_than_guess,
     name_deciding_test,
 )
 from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
@@ -57,6 +58,7 @@ __all__ = [
     "evaluate_model",
     "find_best_methods",
     "find_best_unpaired",
+    "find_better_than_guess",
     "format_error_table",
     "make_contender",
     "name_deciding_test",

@@ -81,15 +81,6 @@ class ErrorEstimate:
         """Error in per cent of always guessing the most frequent class, None if not known."""
         return None if self.guess_wrong is None else 100.0 * float(self.guess_wrong.mean())
 
-    @property
-    def beats_guess(self) -> bool | None:
-        """True if the error is significantly lower than that guess, None if not known."""
-        if self.wrong is None or self.guess_wrong is None:
-            return None
-        p_value = _test_samples(self.wrong, self.guess_wrong, self.groups)
-        is_lower = self.wrong.sum() < self.guess_wrong.sum()
-        return bool(is_lower and p_value <= significance.LEVEL)
-
     def __str__(self) -> str:
         std = f" ± {self.std:.2f}" if self.errors.size > 1 else ""
         return f"{self.mean:.2f}{std} %"
@@ -245,6 +236,31 @@ def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
     # Without two common splits there is no test (nan), and nothing is called a tie.
     is_tie = [comparison.p_adjusted > significance.LEVEL for comparison in comparisons]
     return {best, *(name for name, tie in zip(others, is_tie, strict=True) if tie)}
+
+
+def find_better_than_guess(estimates: Mapping[str, ErrorEstimate]) -> set[str] | None:
+    """Return the methods that are significantly better than a guess of the most frequent class.
+
+    Parameters
+    ----------
+    estimates : mapping of str to ErrorEstimate
+        Errors by method, on the same problem. All methods from which one may be taken: p-values are
+        adjusted for their number, because the lowest of several errors is low by chance, too.
+
+    Returns
+    -------
+    set of str or None
+        Names of the methods. None where predictions are not known.
+    """
+    p_values, is_lower = [], []
+    for estimate in estimates.values():
+        wrong, guess_wrong = estimate.wrong, estimate.guess_wrong
+        if wrong is None or guess_wrong is None:
+            return None
+        p_values.append(_test_samples(wrong, guess_wrong, estimate.groups))
+        is_lower.append(wrong.sum() < guess_wrong.sum())
+    is_better = (significance.adjust_by_holm(p_values) <= significance.LEVEL) & is_lower
+    return {name for name, better in zip(estimates, is_better, strict=True) if better}
 
 
 def find_best_unpaired(estimates: Mapping[str, ErrorEstimate]) -> set[str]:

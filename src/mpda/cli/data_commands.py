@@ -98,16 +98,21 @@ def compare(
     model = model_results.MeasuredModel(
         table, best, selected, rows, protocol.count_choosing(len(table.X))
     )
-    caveat = "It was selected by these errors, so its error on new samples is probably higher."
-    advice = f"{recommended.reason} {caveat}"
-    summary = [advice, *model.verdict, *map(messages.make_sentence, notes)]
-    fit = ["mpda", "fit", str(source.data), *(["--label", source.label] if source.label else [])]
-    fit += ["--method", best.lower().replace(" ", "-")]
-    commands = {f"Fit {best} and keep the model:": shlex.join(fit)}
+    sentences = model.verdict
+    advice, commands = [sentences[0], sentences[-1]], {}
+    if recommended.separates:
+        caveat = "It was selected by these errors, so its error on new samples is probably higher."
+        advice = [f"{recommended.reason} {caveat}"]
+        sentences = [*advice, *sentences]
+        label = ["--label", source.label] if source.label else []
+        method = ["--method", best.lower().replace(" ", "-")]
+        fit = shlex.join(["mpda", "fit", str(source.data), *label, *method])
+        commands = {f"Fit {best} and keep the model:": fit}
     title = f"{table.name}: comparison of methods"
+    summary = [*sentences, *map(messages.make_sentence, notes)]
     collected = model.collect(title, terminal.command, summary, commands)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
-    lines += ["", messages.wrap(advice)]
+    lines += ["", *map(messages.wrap, advice)]
     terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
 
 

@@ -171,7 +171,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     best_params_ : dict
         Its parameters, ``n_components`` among them.
     best_score_ : float
-        Its mean score.
+        Its mean score on the folds. It is optimistic, because the same folds selected the row: with
+        random labels it is above chance. Measure the error on other samples.
     best_estimator_ : estimator
         Method with these parameters, fitted to all samples. Only if ``refit`` is True.
     classifier_ : KNeighborsClassifier

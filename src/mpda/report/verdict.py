@@ -12,6 +12,9 @@ from mpda.assessment import BASELINE, ErrorComparison, ErrorEstimate
 
 Rows = Sequence[Mapping[str, Any]]
 
+# Next step where no method is better than a guess.
+_CHECK = "check the labels, or measure other features."
+
 
 @dataclass(frozen=True)
 class ErrorSummary:
@@ -81,12 +84,8 @@ def summarize_errors(
     lda_size = float(estimates["LDA"].dimensions.mean()) if "LDA" in estimates else None
     known = dict(zip(others, comparisons, strict=True))
     verdict, next_step = _judge(method, known, size, lda_size, n_features)
-    if all(estimates[name].beats_guess is False for name in (method, *others)):
-        verdict = (
-            f"No method separates the classes: {method} errs on {estimate.mean:.1f} %, always "
-            f"guessing the most frequent class on {estimate.guess:.1f} %."
-        )
-        next_step = "check the labels, or measure other features."
+    if assessment.find_better_than_guess(estimates) == set():
+        verdict, next_step = _describe_guess(method, estimate), _CHECK
     mapped = f"{method} maps {n_features} features to {_count(size, 'component')}."
     return ErrorSummary(
         verdict, [mapped, _describe_error(estimate)], differences, f"Next: {next_step}"
@@ -102,15 +101,21 @@ class Recommendation:
     method : str
         Name of the method.
     reason : str
-        Why, in a sentence.
+        Why, in a sentence. Where no method is better than a guess, that is the sentence.
+    separates : bool
+        False if no method is better than a guess.
     """
 
     method: str
     reason: str
+    separates: bool = True
 
 
 def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     """Recommend the smallest of the methods that are not significantly worse than the best.
+
+    No method is recommended where none is significantly better than always guessing the most
+    frequent class.
 
     Parameters
     ----------
@@ -122,12 +127,15 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     Returns
     -------
     Recommendation
-        Method and reason.
+        Method and reason. The method of the lowest error where none is recommended.
     """
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
+    better_than_guess = assessment.find_better_than_guess(estimates)
     estimates = {name: estimates[name] for name in candidates}
     sizes = {name: float(estimate.dimensions.mean()) for name, estimate in estimates.items()}
     lowest = min(estimates, key=lambda name: estimates[name].mean)
+    if better_than_guess == set():
+        return Recommendation(lowest, _describe_guess(lowest, estimates[lowest]), separates=False)
     good = assessment.find_best_methods(estimates)
     chosen = min(good, key=lambda name: (round(sizes[name], 9), estimates[name].mean))
     size = _count(sizes[chosen], "number")
@@ -143,6 +151,14 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
             f"{_count(sizes[lowest], 'number')})"
         )
     return Recommendation(chosen, f"Recommended: {chosen}. {text}.")
+
+
+def _describe_guess(method: str, estimate: ErrorEstimate) -> str:
+    """Say that no method is better than a guess, with the errors of one method and of the guess."""
+    return (
+        f"No method separates the classes: {method} errs on {estimate.mean:.1f} %, always guessing "
+        f"the most frequent class on {estimate.guess:.1f} %."
+    )
 
 
 def _describe_error(estimate: ErrorEstimate) -> str:

@@ -1,0 +1,92 @@
+"""Random labels: no command, page or search claims a gain.
+
+``robustness/random_labels.py`` counts claims over many seeds.
+"""
+
+import numpy as np
+import pytest
+from sklearn.model_selection import cross_val_score
+
+from command_calls import call
+from mpda import MPDA
+from mpda.experiments import digits_demo, protocol
+from mpda.experiments.datasets import load
+from mpda.model_selection import DiscriminantSearchCV
+from mpda.report import verdict
+from random_label_cases import CLAIM, COMMANDS, NOTHING, make_samples, read_page, run_command
+
+pytest.importorskip("matplotlib", reason="needs mpda[cli]")
+pytest.importorskip("typer", reason="needs mpda[cli]")
+
+FOLDS = ("--folds", "3")  # fewer than the default, to save time
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", COMMANDS)
+def test_command_and_page_say_that_no_method_separates(name, seed, tmp_path):
+    for text in run_command(name, *make_samples(seed, n=60), tmp_path, *FOLDS):
+        assert NOTHING in text
+        assert "check the labels" in text
+        assert not CLAIM.findall(text)
+
+
+def test_same_commands_claim_a_gain_for_true_labels(tmp_path):
+    X, y = make_samples(1, n=60)
+    X[:, 0] += 6.0 * y
+    for name in COMMANDS:
+        for text in run_command(name, X, y, tmp_path, *FOLDS):
+            assert NOTHING not in text
+            assert CLAIM.findall(text)
+
+
+def test_demo_on_shuffled_labels_claims_no_gain(tmp_path, monkeypatch, capsys):
+    X, y = load("digits")
+    y = np.random.default_rng(0).permutation(y[:200])
+    # Fewer samples, methods and splits than the demo has.
+    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:200], y))
+    monkeypatch.setattr(digits_demo, "METHODS", ("1-NN", "LDA", "MPDA"))
+    monkeypatch.setattr(digits_demo, "N_SPLITS", 2)
+    assert call("demo", "--out", tmp_path, "--jobs", "1") == 0
+    for text in (capsys.readouterr().out, read_page(tmp_path / "report.html")):
+        assert "helps here" not in text
+        assert "is better here" not in text
+
+
+def test_lowest_of_many_errors_is_compared_with_a_guess():
+    """The guess must be beaten after a correction for the number of methods."""
+    n = 100
+    row = {"problem": "", "seed": 0, "dimensions": [2], "cv_dimension": 2, "n_test": n}
+    samples = {"tested": np.arange(n), "guess_wrong": np.arange(n) < 50}
+
+    def make_row(method, n_wrong):
+        # Right on the samples of the guess that are wrong, and wrong on others.
+        misclassified = np.arange(n) >= n - n_wrong
+        return {
+            **row,
+            **samples,
+            "method": method,
+            "wrong": [n_wrong],
+            "misclassified": misclassified,
+        }
+
+    rows = [make_row("MPDA", 31)]
+    assert verdict.recommend_method(rows, ["MPDA"]).separates
+    rows += [make_row(f"other {i}", 50) for i in range(5)]
+    recommended = verdict.recommend_method(rows, [row["method"] for row in rows])
+    assert not recommended.separates
+    assert recommended.reason.startswith(f"{NOTHING}: MPDA errs on 31.0 %")
+    assert verdict.summarize_errors(rows, "MPDA", 9).verdict == recommended.reason
+
+
+def test_search_is_no_better_than_a_guess_on_new_samples():
+    grid = {"alpha": [0.03, 0.2, 1.0]}
+    best, nested = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(80, 6)), np.arange(80) % 2
+        search = DiscriminantSearchCV(MPDA(n_neighbors=5), grid, cv=3)
+        best.append(search.fit(X, y).best_score_)
+        nested.append(cross_val_score(search, X, y, cv=3).mean())
+    # Three standard errors of the share of 320 samples.
+    assert abs(np.mean(nested) - 0.5) < 3 * np.sqrt(0.25 / 320)
+    assert np.mean(best) > np.mean(nested)  # optimistic, as its description says
