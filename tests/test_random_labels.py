@@ -78,6 +78,22 @@ def test_lowest_of_many_errors_is_compared_with_a_guess():
     assert verdict.summarize_errors(rows, "MPDA", 9).verdict == recommended.reason
 
 
+def test_selected_method_is_compared_as_one_of_many():
+    """p-values are adjusted for the comparisons of all methods that could have been selected."""
+    rows = [
+        {"problem": "", "method": method, "seed": seed, "dimensions": [2], "cv_dimension": 2}
+        | {"n_test": 100, "wrong": [wrong + offset]}
+        for method, offset in (("1-NN", 4), ("PCA", 4), ("LFDA", 4), ("MPDA", 0))
+        for seed, wrong in enumerate((20, 24, 21, 23))
+    ]
+    for row, extra in zip(rows, (0, 6, 6, 0), strict=False):  # differences of 4, 10, 10, 4
+        row["wrong"][0] += extra
+    alone = verdict.summarize_errors(rows, "MPDA", 9)
+    selected = verdict.summarize_errors(rows, "MPDA", 9, candidates=["PCA", "LFDA", "MPDA"])
+    assert alone.verdict.startswith("MPDA helps here")
+    assert "which may be chance" in selected.differences[0]
+
+
 def test_search_is_no_better_than_a_guess_on_new_samples():
     grid = {"alpha": [0.03, 0.2, 1.0]}
     best, nested = [], []

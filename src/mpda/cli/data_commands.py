@@ -95,8 +95,9 @@ def compare(
     selected = assessment.select_model(
         table.to_frame(), table.labels, candidates[best], protocol, groups=table.groups
     )
+    n_choosing = protocol.count_choosing(len(table.X))
     model = model_results.MeasuredModel(
-        table, best, selected, rows, protocol.count_choosing(len(table.X))
+        table, best, selected, rows, n_choosing, candidates=tuple(candidates)
     )
     sentences = model.verdict
     advice, commands = [sentences[0], sentences[-1]], {}

@@ -42,6 +42,8 @@ class MeasuredModel:
         Column that describes each sample.
     balanced : bool, default=False
         True if settings were selected by the balanced accuracy.
+    candidates : tuple of str, default=()
+        Methods among which the method was selected by the rows.
     """
 
     table: Table
@@ -52,6 +54,7 @@ class MeasuredModel:
     image_shape: tuple[int, int] | None = None
     text: str | None = None
     balanced: bool = False
+    candidates: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> list[str]:
@@ -63,7 +66,7 @@ class MeasuredModel:
             return []
         n_components = self.selected.selection.n_components
         d = count_features(self.selected.model)
-        summary = summarize_errors(self.rows, self.method, d, n_components)
+        summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates)
         errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
         return [summary.verdict, *errors, *summary.differences, summary.next_step]
 

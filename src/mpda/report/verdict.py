@@ -44,7 +44,11 @@ class ErrorSummary:
 
 
 def summarize_errors(
-    rows: Rows, method: str, n_features: int, n_components: int | None = None
+    rows: Rows,
+    method: str,
+    n_features: int,
+    n_components: int | None = None,
+    candidates: Sequence[str] = (),
 ) -> ErrorSummary:
     """Say in sentences how good a method is, and what to do next.
 
@@ -58,6 +62,9 @@ def summarize_errors(
         Number of features.
     n_components : int or None, default=None
         Number of components of the model that is kept. None if no model is kept.
+    candidates : sequence of str, default=()
+        Methods among which this one was selected by the same rows. p-values are adjusted for the
+        comparisons of all of them, because a selected method is often better by chance.
 
     Returns
     -------
@@ -67,8 +74,15 @@ def summarize_errors(
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     estimate = estimates[method]
     references = {BASELINE: f"1-NN on all {n_features} features", "LDA": "LDA"}
-    others = [name for name in references if name in estimates and name != method]
-    comparisons = assessment.compare_errors([(estimate, estimates[name]) for name in others])
+    pairs = [
+        (candidate, name)
+        for candidate in dict.fromkeys([method, *candidates])  # the method is the first
+        for name in references
+        if name in estimates and name != candidate
+    ]
+    others = [name for candidate, name in pairs if candidate == method]
+    comparisons = assessment.compare_errors([(estimates[a], estimates[b]) for a, b in pairs])
+    comparisons = comparisons[: len(others)]
     differences = [
         f"{references[name]} has an error of {estimates[name]}: {_describe_difference(comparison)}."
         for name, comparison in zip(others, comparisons, strict=True)
