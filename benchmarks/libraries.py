@@ -3,8 +3,9 @@
     python benchmarks/libraries.py --environments DIR [--data DIR] [--out docs/evidence]
 
 Each library is installed by pip in virtual environments below DIR (a package index is needed). Its
-supervised estimators are then fitted to a small table, each in a process of its own. Those that run
-are compared on the same splits, with their default parameters and one thread.
+supervised estimators are then fitted to a small table, each in a process of its own. The outcome is
+kept as outcome.json in the environment; remove DIR to try again. Estimators that run are compared
+on the same splits, with their default parameters and one thread.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import itertools
 import json
 import os
 import re
@@ -19,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +40,8 @@ BUNDLED = {"digits": load_digits, "wine": load_wine, "breast cancer": load_breas
 PAPER = ("vehicle", "semeion")  # with --data
 # Features in different units; standardised by the training samples. The others are pixels.
 STANDARDISED = ("wine", "breast cancer", "vehicle")
+# Shares of training samples other than half: those of the paper, and that of the demo.
+TRAIN_SHARES = {**TRAIN_SHARE, "digits": 0.25}
 # Seconds of one estimator in a probe.
 PROBE_LIMIT = 300
 
@@ -110,37 +115,37 @@ class Method:
         ``module:name``, or "" for 1-NN on the features.
     library : str or None, default=None
         Requirement of the library whose environment it runs in. None: that of mpda.
-    parameters : dict, default=None
-        Parameters other than the defaults.
+    size : str, default="n_components"
+        Parameter for the number of components; "" if there is no choice.
+    seed : dict, default=None
+        Parameters that make the result repeatable.
     """
 
     name: str
     spec: str
     library: str | None = None
-    parameters: dict[str, Any] | None = None
+    size: str = "n_components"
+    seed: dict[str, Any] | None = None
 
 
 METHODS = (
-    Method("1-NN", ""),
-    Method("LDA (scikit-learn)", "sklearn.discriminant_analysis:LinearDiscriminantAnalysis"),
+    Method("1-NN", "", size=""),
+    Method(
+        "LDA (scikit-learn)", "sklearn.discriminant_analysis:LinearDiscriminantAnalysis", size=""
+    ),
     Method("NCA (scikit-learn)", "sklearn.neighbors:NeighborhoodComponentsAnalysis"),
     Method("LMNN (metric-learn)", "metric_learn:LMNN", "metric-learn"),
-    Method("UMAP (umap-learn)", "umap:UMAP", "umap-learn", {"random_state": 0, "n_jobs": 1}),
-    Method(
-        "UMAP, 10 components",
-        "umap:UMAP",
-        "umap-learn",
-        {"random_state": 0, "n_jobs": 1, "n_components": 10},
-    ),
-    Method("WDA (POT)", "ot.dr:wda", "POT[dr]"),
-    Method("WDA, 10 components", "ot.dr:wda", "POT[dr]", {"k": 10}),
+    Method("UMAP (umap-learn)", "umap:UMAP", "umap-learn", seed={"random_state": 0, "n_jobs": 1}),
+    Method("WDA (POT)", "ot.dr:wda", "POT[dr]", "p"),
     Method("LFDA (mpda)", "mpda:LFDA"),
-    Method("LFDA, alpha=0.1", "mpda:LFDA", None, {"alpha": 0.1}),
     Method("MPDA (mpda)", "mpda:MPDA"),
     Method("NeighborhoodRefinement (mpda)", "mpda:NeighborhoodRefinement"),
 )
 REFERENCE = "MPDA (mpda)"  # times are divided by its time
-COLUMNS = ("method", "data", "seed", "wrong", "components", "seconds", "error")
+# Default parameters, which mean all components for some methods and two for others; and one number
+# of components for all, chosen before any result was seen.
+SETTINGS = {"default": None, "10 components": 10}
+COLUMNS = ("method", "setting", "data", "seed", "wrong", "components", "seconds", "error")
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,8 @@ class Outcome:
         Its environment.
     python : Path
         Interpreter of the environment.
+    date : str
+        Day of the attempt.
     versions : str
         Versions of the library, scikit-learn and NumPy; "" if pip failed.
     problem : str
@@ -166,6 +173,7 @@ class Outcome:
     library: Library
     attempt: Attempt
     python: Path
+    date: str
     versions: str
     problem: str
     errors: dict[str, str]
@@ -180,20 +188,27 @@ def try_library(library: Library, folder: Path) -> Iterator[Outcome]:
     """Yield the outcome of each attempt, up to the first in which every estimator runs."""
     for number, attempt in enumerate(library.attempts):
         path = folder / f"{library.module.split('.')[0]}-{number}"
-        if not path.exists():
-            venv.create(path, with_pip=True)
         python = path / ("Scripts" if os.name == "nt" else "bin") / "python"
-        problem = install(python, library, attempt)
-        outcome = Outcome(library, attempt, python, "", problem, {})
-        if not problem:
-            problem = probe(python, library.module)
-            names = () if problem else library.estimators
-            errors = {name: probe(python, f"{library.module}:{name}") for name in names}
-            versions = read_versions(python, library)
-            outcome = Outcome(library, attempt, python, versions, problem, errors)
+        stored = path / "outcome.json"
+        if not stored.exists():
+            venv.create(path, with_pip=True, clear=True)
+            stored.write_text(json.dumps(try_attempt(library, attempt, python), indent=1))
+        outcome = Outcome(library, attempt, python, **json.loads(stored.read_text()))
         yield outcome
         if outcome.n_running == len(library.estimators):
             return
+
+
+def try_attempt(library: Library, attempt: Attempt, python: Path) -> dict[str, Any]:
+    """Install a library, import it and fit its estimators; return the entries of an outcome."""
+    entries: dict[str, Any] = {"date": str(date.today()), "versions": "", "errors": {}}
+    if problem := install(python, library, attempt):
+        return {**entries, "problem": f"does not install: {problem}"}
+    entries["versions"] = read_versions(python, library)
+    if problem := probe(python, library.module):
+        return {**entries, "problem": f"does not import: {problem}"}
+    errors = {name: probe(python, f"{library.module}:{name}") for name in library.estimators}
+    return {**entries, "problem": "", "errors": errors}
 
 
 def install(python: Path, library: Library, attempt: Attempt) -> str:
@@ -202,7 +217,9 @@ def install(python: Path, library: Library, attempt: Attempt) -> str:
     if attempt.build:
         commands = [list(attempt.build), ["--no-build-isolation", *commands[0]]]
     for words in commands:
-        command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", *words]
+        # Without the cache: it may have a wheel that was built with other packages.
+        options = ["--no-cache-dir", "--disable-pip-version-check"]
+        command = [str(python), "-m", "pip", "install", *options, *words]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
             errors = re.findall(
@@ -222,12 +239,12 @@ def read_versions(python: Path, library: Library) -> str:
 
 def probe(python: Path, spec: str) -> str:
     """Import a module or fit an estimator in another environment; return the error, or ""."""
-    results = run_worker(python, ["probe", spec], [], PROBE_LIMIT)
+    results = run_worker(python, ["probe", spec], limit=PROBE_LIMIT)
     return str(results[0]["error"]) if results else f"no result within {PROBE_LIMIT} s"
 
 
 def run_worker(
-    python: Path | str, words: list[str], paths: list[str], limit: float
+    python: Path | str, words: list[str], paths: Sequence[str] = (), limit: float | None = None
 ) -> list[dict[str, Any]]:
     """Run ``library_worker.py`` with one thread; return the results it had within the limit."""
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -241,7 +258,7 @@ def run_worker(
 
 
 def make_splits(data: Path | None, n_splits: int) -> dict[str, list[Split]]:
-    """Return the splits of every data set: 50 % training, or the share of the paper."""
+    """Return the splits of every data set."""
     sets = {name: loader(return_X_y=True) for name, loader in BUNDLED.items()}
     sets |= {name: load(data, name) for name in PAPER if data is not None}
     seeds = range(FIRST_SEED, FIRST_SEED + n_splits)
@@ -249,7 +266,7 @@ def make_splits(data: Path | None, n_splits: int) -> dict[str, list[Split]]:
 
 
 def _prepare(name: str, X: Array, y: Array, seed: int) -> Split:
-    samples = split(X, y, TRAIN_SHARE.get(name, 0.5), seed)
+    samples = split(X, y, TRAIN_SHARES.get(name, 0.5), seed)
     if name not in STANDARDISED:
         return samples
     scaler = StandardScaler().fit(samples.X)
@@ -260,95 +277,108 @@ def _prepare(name: str, X: Array, y: Array, seed: int) -> Split:
 
 def measure(
     method: Method, python: Path | str, splits: dict[str, list[Split]], limit: float
-) -> list[dict[str, Any]]:
-    """Return one row for each data set and split, without those that took too long."""
-    rows = []
-    for data, samples in splits.items():
+) -> Iterator[dict[str, Any]]:
+    """Yield one row for each setting, data set and split; one process for each setting."""
+    settings = SETTINGS if method.size else {"default": None}
+    for setting, number in settings.items():
+        parameters = (method.seed or {}) | ({method.size: number} if number else {})
+        words = ["measure", method.spec, json.dumps(parameters), str(limit)]
+        key = {"method": method.name, "setting": setting}
+        keys: list[dict[str, Any]] = []
+        paths: list[str] = []
         with tempfile.TemporaryDirectory() as folder:
-            paths = [str(Path(folder) / f"{i}.npz") for i in range(len(samples))]
-            for path, part in zip(paths, samples, strict=True):
-                np.savez(path, X=part.X, y=part.y, X_test=part.X_test, y_test=part.y_test)
-            words = ["measure", method.spec, json.dumps(method.parameters or {})]
-            results = run_worker(python, words, paths, limit)
-        for i, result in enumerate(results):
-            rows.append({"method": method.name, "data": data, "seed": FIRST_SEED + i, **result})
-        print(method.name, data, results[-1:], file=sys.stderr, flush=True)
-    return rows
+            for data, samples in splits.items():
+                (Path(folder) / data).mkdir()
+                for seed, part in enumerate(samples, start=FIRST_SEED):
+                    path = Path(folder) / data / f"{seed}.npz"
+                    np.savez(path, X=part.X, y=part.y, X_test=part.X_test, y_test=part.y_test)
+                    paths.append(str(path))
+                    keys.append({**key, "data": data, "seed": seed})
+            results = run_worker(python, words, paths)
+        # Fewer results than splits if the process was killed.
+        for key, result in zip(keys, results, strict=False):
+            yield {**key, **result}
+        print(method.name, setting, results[-1:], file=sys.stderr, flush=True)
 
 
 def format_outcomes(outcomes: list[Outcome]) -> tuple[str, str]:
     """Return a table of what happened to each library, and a list of the errors of estimators."""
-    lines = ["| library, with | installs and imports | estimators that run | versions |"]
-    lines.append("|---|---|---|---|")
+    lines = ["| library | with | outcome | versions | date |", "|---|---|---|---|---|"]
     details = []
     for outcome in outcomes:
-        name = f"{outcome.library.requirement}, {outcome.attempt}"
-        count = f"{outcome.n_running} of {len(outcome.library.estimators)}"
-        state = f"`{outcome.problem}`" if outcome.problem else "yes"
-        state = state.replace("|", "\\|")
-        lines.append(f"| {name} | {state} | {count} | {outcome.versions} |")
+        name = outcome.library.requirement
+        state = f"{outcome.n_running} of {len(outcome.library.estimators)} estimators run"
+        state = (outcome.problem or state).replace("|", "\\|")
+        cells = (name, str(outcome.attempt), state, outcome.versions, outcome.date)
+        lines.append("| " + " | ".join(cells) + " |")
         by_error: dict[str, list[str]] = {}
         for estimator, error in outcome.errors.items():
-            by_error.setdefault(error, []).append(estimator)
+            by_error.setdefault(f"`{error[:160]}`" if error else "run", []).append(estimator)
         details += [
-            f"- {name}: {', '.join(names)}: `{error[:160]}`"
-            if error
-            else f"- {name}: {', '.join(names)}: run"
+            f"- {name}, {outcome.attempt}: {', '.join(names)}: {error}"
             for error, names in by_error.items()
         ]
     return "\n".join(lines), "\n".join(details)
 
 
-def format_errors(rows: list[dict[str, Any]], splits: dict[str, list[Split]]) -> str:
+def select_rows(
+    rows: list[dict[str, Any]], method: Method, setting: str, data: str
+) -> list[dict[str, Any]]:
+    """Return the rows of one cell; methods without a choice have the default setting only."""
+    key = (method.name, setting if method.size else "default", data)
+    return [row for row in rows if (row["method"], row["setting"], row["data"]) == key]
+
+
+def format_errors(rows: list[dict[str, Any]], splits: dict[str, list[Split]], setting: str) -> str:
     """Return the table of mean 1-NN errors; the best of a data set are marked."""
-    lines = ["| method | " + " | ".join(splits) + " |", "|---|" + "---|" * len(splits)]
     cells: dict[tuple[str, str], str] = {}
     for data, samples in splits.items():
         shared = len(samples[0].y_test) / len(samples[0].y)
         estimates = {}
         for method in METHODS:
-            chosen = [r for r in rows if (r["method"], r["data"]) == (method.name, data)]
-            failed = next((r["error"] for r in chosen if r["error"]), "")
+            chosen = select_rows(rows, method, setting, data)
+            failed = next((row["error"] for row in chosen if row["error"]), "")
             if failed or len(chosen) < len(samples):
-                cells[method.name, data] = failed.split(":")[0] or "too slow"
+                cells[method.name, data] = failed.split(":")[0] or "no result"
                 continue
-            seeds, errors, sizes = np.array(
-                [(r["seed"], r["wrong"], r["components"]) for r in chosen]
-            ).T
-            estimates[method.name] = ErrorEstimate(seeds.astype(int), errors, sizes, shared)
+            seeds = np.array([row["seed"] for row in chosen])
+            errors, sizes = np.array([(row["wrong"], row["components"]) for row in chosen]).T
+            estimates[method.name] = ErrorEstimate(seeds, errors, sizes, shared)
         best = find_best_methods(estimates)
         for name, estimate in estimates.items():
+            size = f"({estimate.dimensions.mean():.0f})"
             mark = " *" if name in best else ""
-            size = f"{estimate.dimensions.mean():.0f}"
-            cells[name, data] = f"{estimate.mean:.2f} ± {estimate.std:.2f} ({size}){mark}"
-    for method in METHODS:
-        lines.append(
-            "| " + " | ".join([method.name, *(cells[method.name, d] for d in splits)]) + " |"
-        )
-    return "\n".join(lines)
+            cells[name, data] = f"{estimate.mean:.2f} ± {estimate.std:.2f} {size}{mark}"
+    return format_cells(cells, splits)
 
 
-def format_times(rows: list[dict[str, Any]], splits: dict[str, list[Split]]) -> str:
+def format_times(rows: list[dict[str, Any]], splits: dict[str, list[Split]], setting: str) -> str:
     """Return the table of CPU times of a fit, median over splits, relative to MPDA."""
-    lines = ["| method | " + " | ".join(splits) + " |", "|---|" + "---|" * len(splits)]
+    times: dict[tuple[str, str], float] = {}
+    for method, data in itertools.product(METHODS[1:], splits):
+        chosen = select_rows(rows, method, setting, data)
+        if chosen and not any(row["error"] for row in chosen):
+            times[method.name, data] = float(np.median([row["seconds"] for row in chosen]))
+    return format_cells(
+        {key: f"{value / times[REFERENCE, key[1]]:.2g}" for key, value in times.items()}, splits
+    )
 
-    def median(name: str, data: str) -> float:
-        seconds = [
-            r["seconds"]
-            for r in rows
-            if (r["method"], r["data"]) == (name, data) and not r["error"]
-        ]
-        return float(np.median(seconds)) if seconds else np.nan
 
-    for method in METHODS[1:]:
-        ratios = [median(method.name, data) / median(REFERENCE, data) for data in splits]
-        cells = ["" if np.isnan(ratio) else f"{ratio:.2g}" for ratio in ratios]
-        lines.append("| " + " | ".join([method.name, *cells]) + " |")
-    return "\n".join(lines)
+def format_cells(cells: dict[tuple[str, str], str], splits: dict[str, list[Split]]) -> str:
+    """Return a Markdown table of methods and data sets."""
+    lines = [["method", *splits], ["---"] * (1 + len(splits))]
+    names = {name for name, _ in cells}
+    for method in METHODS:
+        if method.name in names:
+            lines.append([method.name, *(cells.get((method.name, data), "") for data in splits)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def format_page(
-    outcomes: list[Outcome], rows: list[dict[str, Any]], splits: dict[str, list[Split]]
+    outcomes: list[Outcome],
+    rows: list[dict[str, Any]],
+    splits: dict[str, list[Split]],
+    limit: float,
 ) -> str:
     """Return the page with all tables."""
     n_splits = len(next(iter(splits.values())))
@@ -367,16 +397,20 @@ def format_page(
         *format_outcomes(outcomes),
         "## Errors",
         f"1-NN error in per cent on test samples, mean ± standard deviation over {n_splits} "
-        "splits; in brackets the number of components. Default parameters except where the name "
-        "says otherwise. LMNN, UMAP and WDA run in the last environments above.",
-        format_errors(rows, splits),
+        "splits; in brackets the number of components. LMNN, UMAP and WDA run in the environments "
+        "above in which most estimators run. UMAP has a seed and one thread. TimeoutError: a fit "
+        f"takes more than {limit:g} s of CPU time.",
+        "Default parameters:",
+        format_errors(rows, splits, "default"),
+        "10 components, else default parameters:",
+        format_errors(rows, splits, "10 components"),
         f"\\* lowest, or not significantly higher ({SPLITS_TEST}). Training samples x features: "
         f"{'; '.join(shapes)}. Wine, breast cancer and Vehicle are standardised; Semeion is "
         "reduced by PCA to 95 % of the variance.",
         "## Times",
         "CPU time of a fit with one thread, divided by that of MPDA in the same run; medians over "
-        "splits. The first fit of a process is not counted.",
-        format_times(rows, splits),
+        "splits, default parameters. The first fit of a process is not counted.",
+        format_times(rows, splits, "default"),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -387,7 +421,7 @@ def main() -> None:
     parser.add_argument("--environments", type=Path, required=True, help="folder to install in")
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument(
-        "--limit", type=float, default=600.0, help="seconds of a method on one data set"
+        "--limit", type=float, default=30.0, help="seconds of CPU time that a fit may take"
     )
     parser.add_argument("--out", type=Path, help="directory for libraries.md and libraries.csv")
     arguments = parser.parse_args()
@@ -397,14 +431,14 @@ def main() -> None:
             outcomes.append(outcome)
             print(*format_outcomes([outcome]), sep="\n", file=sys.stderr, flush=True)
     splits = make_splits(arguments.data, arguments.splits)
-    rows = []
+    rows: list[dict[str, Any]] = []
     for method in METHODS:
         python: Path | str = sys.executable
         if method.library is not None:
             tried = [o for o in outcomes if o.library.requirement == method.library]
             python = max(tried, key=lambda outcome: outcome.n_running).python
         rows += measure(method, python, splits, arguments.limit)
-    text = format_page(outcomes, rows, splits)
+    text = format_page(outcomes, rows, splits, arguments.limit)
     print(text)
     if arguments.out:
         arguments.out.mkdir(parents=True, exist_ok=True)

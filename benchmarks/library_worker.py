@@ -1,12 +1,12 @@
 """Fit an estimator of any library, in the environment where that library is installed.
 
     python benchmarks/library_worker.py probe SPEC OUT
-    python benchmarks/library_worker.py measure SPEC PARAMETERS OUT SPLIT...
+    python benchmarks/library_worker.py measure SPEC PARAMETERS LIMIT OUT SPLIT...
 
 Started by ``libraries.py``. Imports NumPy, scikit-learn and the library only, since mpda and its
-dependencies need not be there. SPEC is ``module`` or ``module:name``, PARAMETERS a JSON object, and
-SPLIT an .npz file with X, y, X_test and y_test. OUT is a file of JSON lines, because libraries
-print messages of their own.
+dependencies need not be there. SPEC is ``module`` or ``module:name``, PARAMETERS a JSON object,
+LIMIT the CPU seconds that a fit may take, and SPLIT an .npz file with X, y, X_test and y_test, in a
+folder for its data set. OUT is a file of JSON lines, because libraries print messages of their own.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import signal
 import sys
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,7 +70,7 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__}: {first}"
 
 
-def measure(spec: str, parameters: dict[str, Any], path: str) -> dict[str, Any]:
+def measure(spec: str, parameters: dict[str, Any], limit: float, path: Path) -> dict[str, Any]:
     """Return the 1-NN error in per cent, the CPU seconds of the fit and the number of components.
 
     CPU seconds, because other programs may run on the machine.
@@ -78,18 +80,41 @@ def measure(spec: str, parameters: dict[str, Any], path: str) -> dict[str, Any]:
     with np.load(path) as file:
         X, y, X_test, y_test = (file[name] for name in ("X", "y", "X_test", "y_test"))
     begin = time.process_time()
-    if spec:
+    seconds = 0.0
+    if spec:  # else 1-NN on the features
         try:
-            model = make_estimator(spec, parameters).fit(X, y)
+            model = fit_within(limit, make_estimator(spec, parameters), X, y)
         except Exception as error:
             return {"error": describe(error)}
         seconds = time.process_time() - begin
         X, X_test = np.asarray(model.transform(X)), np.asarray(model.transform(X_test))
-    else:  # 1-NN on the features
-        seconds = 0.0
     predicted = KNeighborsClassifier(1).fit(X, y).predict(X_test)
     wrong = 100.0 * float(np.mean(predicted != y_test))
     return {"error": "", "wrong": wrong, "seconds": seconds, "components": X.shape[1]}
+
+
+def fit_within(limit: float, estimator: Any, X: Array, y: Array) -> Any:
+    """Fit an estimator; raise a TimeoutError once it has taken ``limit`` CPU seconds."""
+
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"a fit takes more than {limit:g} s of CPU time")
+
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, limit)
+    try:
+        return estimator.fit(X, y)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+
+def warm_up(spec: str, parameters: dict[str, Any]) -> None:
+    """Fit 200 samples once, so that no timed fit loads or compiles code."""
+    from sklearn.datasets import load_breast_cancer
+
+    if spec:
+        X, y = load_breast_cancer(return_X_y=True)
+        X = (X - X.mean(axis=0)) / X.std(axis=0)
+        make_estimator(spec, parameters).fit(X[:200], y[:200]).transform(X[200:300])
 
 
 def main() -> None:
@@ -98,10 +123,16 @@ def main() -> None:
     if action == "probe":
         write(rest[0], probe(spec))
         return
-    parameters, out, *paths = rest
-    measure(spec, json.loads(parameters), paths[0])  # compiles and loads what later fits need
-    for path in paths:
-        write(out, measure(spec, json.loads(parameters), path))
+    parameters, limit, out, *paths = rest
+    warm_up(spec, json.loads(parameters))
+    too_slow: dict[Path, dict[str, Any]] = {}
+    for path in map(Path, paths):
+        # Other splits of the same data set would take as long.
+        result = too_slow.get(path.parent)
+        result = result or measure(spec, json.loads(parameters), float(limit), path)
+        if result["error"].startswith("TimeoutError"):
+            too_slow[path.parent] = result
+        write(out, result)
 
 
 def write(path: str, result: dict[str, Any]) -> None:
