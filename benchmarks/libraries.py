@@ -330,7 +330,7 @@ def select_rows(
 
 
 def format_errors(rows: list[dict[str, Any]], splits: dict[str, list[Split]], setting: str) -> str:
-    """Return the table of mean 1-NN errors; the best of a data set are marked."""
+    """Return the table of mean 1-NN errors; those significantly above the lowest are marked."""
     cells: dict[tuple[str, str], str] = {}
     for data, samples in splits.items():
         shared = len(samples[0].y_test) / len(samples[0].y)
@@ -347,7 +347,7 @@ def format_errors(rows: list[dict[str, Any]], splits: dict[str, list[Split]], se
         best = find_best_methods(estimates)
         for name, estimate in estimates.items():
             size = f"({estimate.dimensions.mean():.0f})"
-            mark = " *" if name in best else ""
+            mark = "" if name in best else " †"
             cells[name, data] = f"{estimate.mean:.2f} ± {estimate.std:.2f} {size}{mark}"
     return format_cells(cells, splits)
 
@@ -360,8 +360,13 @@ def format_times(rows: list[dict[str, Any]], splits: dict[str, list[Split]], set
         if chosen and not any(row["error"] for row in chosen):
             times[method.name, data] = float(np.median([row["seconds"] for row in chosen]))
     return format_cells(
-        {key: f"{value / times[REFERENCE, key[1]]:.2g}" for key, value in times.items()}, splits
+        {key: _round(value / times[REFERENCE, key[1]]) for key, value in times.items()}, splits
     )
+
+
+def _round(ratio: float) -> str:
+    """Return a ratio with two digits, without an exponent."""
+    return f"{float(f'{ratio:.2g}'):g}"
 
 
 def format_cells(cells: dict[tuple[str, str], str], splits: dict[str, list[Split]]) -> str:
@@ -404,7 +409,8 @@ def format_page(
         format_errors(rows, splits, "default"),
         "10 components, else default parameters:",
         format_errors(rows, splits, "10 components"),
-        f"\\* lowest, or not significantly higher ({SPLITS_TEST}). Training samples x features: "
+        f"† significantly higher than the lowest of the column ({SPLITS_TEST}). {n_splits} splits "
+        "that share samples separate large differences only. Training samples x features: "
         f"{'; '.join(shapes)}. Wine, breast cancer and Vehicle are standardised; Semeion is "
         "reduced by PCA to 95 % of the variance.",
         "## Times",
