@@ -84,11 +84,14 @@ class ClassSamples:
         The same samples in the coordinates of the fit, for everything else.
     weights : array of shape (n,) or None
         Weights of the samples; None if all are equal.
+    sparse : csr_array of shape (n, n_coordinates) or None
+        The coordinates once more, where the samples are sparse and not shifted.
     """
 
     points: Array
     coordinates: Array
     weights: Array | None = None
+    sparse: Any = None
 
 
 @dataclass(frozen=True)

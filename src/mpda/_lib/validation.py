@@ -400,8 +400,9 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
         weights = arrays.to_device(samples.weights[members], points)
     origin = samples.coordinates.origin
     if samples.rotated is None:
-        is_shifted = not issparse(X) or origin.any()
-        return ClassSamples(points, points - origin if is_shifted else points, weights)
+        if issparse(X) and not origin.any():
+            return ClassSamples(points, points, weights, arrays.as_float(X[members]))
+        return ClassSamples(points, points - origin, weights)
     coordinates = arrays.take(samples.rotated, arrays.to_device(members, X))
     return ClassSamples(points, coordinates, weights)
 

@@ -66,10 +66,11 @@ def _local_scatter(
     """Return the contribution of a class to W_lb, and sum_ij w_i w_j A_ij d_ij d_ij' (d, d)."""
     points, Z, weights = samples.points, samples.coordinates, samples.weights
     if affinity == "ones":  # no pair is visited, and no pair is distant
-        near = scatter.all_pairs_scatter(center(Z, weights), weights)
+        near = scatter.all_pairs_scatter(Z if samples.sparse is None else samples.sparse, weights)
         return scatter.class_scatter(Z, 0.0 * near, weights), near
     # Neighbours are searched among the points and not in Z, so that equal distances stay equal.
-    graph = EmbeddedGraph(Z, build_class_graph(ClassPoints(points), n_neighbors), weights)
+    neighbors = build_class_graph(ClassPoints(points), n_neighbors)
+    graph = EmbeddedGraph(Z, neighbors, weights, samples.sparse)
     if affinity == "full":
         shares = scatter.full_affinity_scatter(graph, points)
     else:

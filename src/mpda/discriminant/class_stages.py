@@ -179,7 +179,7 @@ class ClassStages:
         points, Z, weights = ClassPoints(samples.points), samples.coordinates, samples.weights
         lists, energy = self._find_neighbors(points, settings), settings.tangent_energy
         graph = symmetric_graph(lists.first(settings.n_neighbors))
-        sample_graph = EmbeddedGraph(Z, graph, weights)
+        sample_graph = EmbeddedGraph(Z, graph, weights, samples.sparse)
         if settings.partition is None:
             bases = neighborhood_tangents(Z, graph.neighbors, energy, weights=weights)
             return _ClassGeometry(sample_graph, sample_graph, np.arange(Z.shape[0]), bases, None)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from mpda._lib.array_types import Array, Floats
 from mpda._lib.arrays import (
@@ -215,25 +216,38 @@ def neighbor_affinity_scatter(embedded: EmbeddedGraph) -> AffinityScatter:
     graph, affinity = embedded.graph, local_affinity(embedded.graph)
     if embedded.weights is not None:
         affinity = affinity * pair_weights(embedded.weights, graph.edges)
-    near = 2.0 * edge_scatter(embedded.Z, graph.edges, affinity)
-    return AffinityScatter(near, all_pairs_scatter(embedded.offsets, embedded.weights) - near)
+    if embedded.sparse is not None:
+        near = 2.0 * edge_scatter(embedded.sparse, graph.edges, affinity)
+        total = all_pairs_scatter(embedded.sparse, embedded.weights)
+    else:
+        near = 2.0 * edge_scatter(embedded.Z, graph.edges, affinity)
+        total = _scatter_of_offsets(embedded.offsets, embedded.weights)
+    return AffinityScatter(near, total - near)
 
 
-def all_pairs_scatter(offsets: Array, weights: Array | None = None) -> Array:
-    """Compute the scatter of all ordered pairs of a class, from offsets to its mean.
+def all_pairs_scatter(Z: Array, weights: Array | None = None) -> Array:
+    """Compute the scatter of all ordered pairs of a class.
 
     Parameters
     ----------
-    offsets : array of shape (n, d)
-        Samples relative to their weighted mean.
+    Z : array of shape (n, d)
+        Samples, perhaps sparse.
     weights : array of shape (n,), default=None
         Weights of the samples.
 
     Returns
     -------
     array of shape (d, d)
-        sum_ij w_i w_j d_ij d_ij' = 2 (sum_i w_i) sum_i w_i z_i z_i'.
+        sum_ij w_i w_j d_ij d_ij' = 2 (sum_i w_i) sum_i w_i z_i z_i', with z relative to the mean.
     """
+    if is_sparse(Z):
+        w = np.ones(Z.shape[0]) if weights is None else weights
+        return (2.0 * w.sum()) * _sparse_scatter(Z, (w @ Z) / w.sum(), weights)
+    return _scatter_of_offsets(center(Z, weights), weights)
+
+
+def _scatter_of_offsets(offsets: Array, weights: Array | None) -> Array:
+    """Return the scatter (d, d) of all ordered pairs from offsets (n, d) to the weighted mean."""
     if weights is None:
         return (2.0 * offsets.shape[0]) * (offsets.T @ offsets)
     total = float(array_namespace(weights).sum(weights))
@@ -260,6 +274,8 @@ def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinitySca
     Offsets z from the mean add up to 0, so sum_j (1 - A_ij) z_j = -sum_j A_ij z_j, and one product
     with A serves both scatters. With weights, w_j joins A_ij and w_i multiplies the row of i.
     """
+    if embedded.sparse is not None:
+        return _sparse_full_scatter(embedded, points)
     xp = array_namespace(points)
     offsets = embedded.offsets
     n, d = offsets.shape
@@ -282,6 +298,20 @@ def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinitySca
     if bool(xp.any(extent > _LARGEST_LOCAL_EXTENT * xp.abs(sums))):
         near = _full_near_scatter(embedded, points, sigma)
     return AffinityScatter(symmetrize(near), symmetrize(distant))
+
+
+def _sparse_full_scatter(embedded: EmbeddedGraph, points: Floats) -> AffinityScatter:
+    """Return both scatters of sparse samples: near = 2 Z'(D - A)Z, distant = all pairs - near."""
+    Z, weights, n = embedded.sparse, embedded.weights, len(points)
+    w = np.ones(n) if weights is None else weights
+    sigma, degrees = local_scale(embedded.graph.neighbors), np.empty(n)
+    mixed = np.zeros((Z.shape[1], Z.shape[1]))
+    for block in iter_slices(n, _BLOCK_ENTRIES // n):
+        A = _full_affinity(points, sigma, block) * w
+        degrees[block] = w[block] * A.sum(axis=1)
+        mixed += Z[block].T @ (w[block, None] * (A @ Z))
+    near = symmetrize((Z.T @ Z.multiply(degrees[:, None]).tocsr()).toarray() - mixed)
+    return AffinityScatter(2.0 * near, all_pairs_scatter(Z, weights) - 2.0 * near)
 
 
 def _full_affinity(points: Array, sigma: Array, block: slice) -> Array:
@@ -319,6 +349,10 @@ def graph_scatter(embedded: EmbeddedGraph) -> Array:
     array of shape (d, d)
         Scatter of the edges.
     """
+    if embedded.sparse is not None:
+        edges, weights = embedded.graph.edges, embedded.edge_weights
+        weights = np.ones(len(edges)) if weights is None else weights
+        return 2.0 * edge_scatter(embedded.sparse, edges, weights)
     if embedded.edges_are_short:
         return 2.0 * _difference_scatter(embedded.Z, embedded.graph.edges, embedded.edge_weights)
     return 2.0 * (embedded.offsets.T @ embedded.laplacian_offsets)
@@ -330,7 +364,7 @@ def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
     Parameters
     ----------
     Z : array of shape (n, d)
-        Samples.
+        Samples, perhaps sparse.
     edges : array of shape (e, 2)
         Indices of the samples that each edge joins. Each pair of samples occurs once: (i, j) and
         (j, i) are the same edge.
@@ -342,6 +376,9 @@ def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
     array of shape (d, d)
         Scatter of the edges, each counted once.
     """
+    if is_sparse(Z):
+        laplacian = csr_array(graph_laplacian(edges, weights, Z.shape[0]))
+        return symmetrize((Z.T @ (laplacian @ Z)).toarray())
     if not is_numpy(Z):
         return symmetrize(_difference_scatter(Z, edges, weights))
     offsets = center(Z)

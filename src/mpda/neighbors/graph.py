@@ -7,6 +7,7 @@ equation 17 of the paper, after Zelnik-Manor and Perona).
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array, csr_array, diags_array
@@ -54,6 +55,8 @@ class EmbeddedGraph:
         Graph of the n samples.
     weights : array of shape (n,), default=None
         Weights of the samples; None if all are 1.
+    sparse : csr_array of shape (n, d), default=None
+        The coordinates once more, if they are sparse.
 
     Notes
     -----
@@ -65,6 +68,7 @@ class EmbeddedGraph:
     Z: Array
     graph: ClassGraph
     weights: Array | None = None
+    sparse: Any = None
 
     @cached_property
     def edge_weights(self) -> Array | None:
