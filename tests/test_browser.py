@@ -277,7 +277,8 @@ def test_command_shows_texts_and_images_of_samples(browser, fitted_pages):
 
 def test_top_of_the_page_has_the_next_commands(browser, fitted_pages):
     open_page(browser, fitted_pages["wine"])
-    commands = read_texts(browser, "#summary code")
+    advised, *commands = read_texts(browser, "#summary code")
+    assert advised.endswith("--method lda")
     model = fitted_pages["wine"].with_suffix(".mpda")
     assert commands[0] == f"mpda predict {model} NEW.csv --out classes.csv"
     assert commands[1] == f"mpda evaluate {model} LABELLED.csv"
@@ -446,6 +447,20 @@ def test_nothing_is_clipped_on_a_phone_and_on_paper(browser, pages, name):
     clipped = find_clipped(browser)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert clipped == []
+
+
+@pytest.mark.parametrize("media", ["", "print"])
+def test_numbers_are_not_broken_on_a_narrow_page(browser, pages, media):
+    open_page(browser, pages["wine"], width=400)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media})
+    heights = browser.execute_script(
+        "return [...document.querySelectorAll('.bars .number')].map(cell => {"
+        "  const range = document.createRange(); range.selectNodeContents(cell);"
+        "  return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size; })"
+    )
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert len(heights) > 5
+    assert set(heights) == {1}
 
 
 def test_plot_grows_with_the_screen(browser, pages):

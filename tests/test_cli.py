@@ -139,13 +139,14 @@ def test_page_names_reasons_components_and_next_commands(table, capsys):
     results = read_results("r.json")
     assert results["embedding"]["component_names"] == ["MPDA 1", "MPDA 2"]
     assert results["model"]["component_names"] == ["MPDA 1", "MPDA 2"]
-    commands = [entry["command"] for entry in results["next"]]
+    advised, *commands = [entry["command"] for entry in results["next"]]
+    assert advised == "mpda fit iris.csv --label species --method lda"
     assert commands[0] == "mpda predict 'my model.mpda' NEW.csv --out classes.csv"
     assert commands[1] == "mpda evaluate 'my model.mpda' LABELLED.csv"
     page = html.unescape(Path("p.html").read_text())
     (reason,) = results["model"]["preparation"]
     assert reason.startswith("MPDA errs on ")
-    assert all(text in page for text in (reason, *commands))
+    assert all(text in page for text in (reason, advised, *commands))
     assert call("fit", table, *QUICK, "--no-keep-samples", "--results", "r.json") == 0
     (entry,) = read_results("r.json")["next"]
     assert entry["command"].startswith("mpda transform iris.mpda NEW.csv")
@@ -231,6 +232,19 @@ def test_small_classes_and_duplicates_are_noted_on_the_page_too(iris, capsys):
     summary = read_results("r.json")["summary"]
     assert any(note[1:] in line for line in summary)
     assert any("11 of 111 samples are duplicates" in line for line in summary)
+
+
+def test_notes_about_the_data_come_before_the_fit(iris, capsys, monkeypatch):
+    def stop_here(*_, **__):
+        raise ValueError("no fit")
+
+    pd.concat([iris, iris[60:70]]).to_csv("copies.csv", index=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(fitting, "fit_model", stop_here)
+        assert call("fit", "copies.csv", "--label", "species") != 0
+    assert "samples are duplicates of others" in capsys.readouterr().err
+    assert call("fit", "copies.csv", *QUICK) == 0
+    assert capsys.readouterr().err.count("samples are duplicates of others") == 1
 
 
 # transform, evaluate, export
@@ -452,8 +466,9 @@ def test_mistake_is_one_line_and_an_exit_code(model, words, code, message, capsy
     assert message in " ".join(streams.err.split())
     assert "Traceback" not in streams.err
     assert streams.out == ""
-    assert streams.err.startswith("mpda: ")
-    assert streams.err.count("\n") == 1
+    *notes, line = streams.err.splitlines()  # notes about the data come before the fit
+    assert line.startswith("mpda: ")
+    assert all(note.startswith("note: ") for note in notes)
     left = {path.name: path.read_bytes() for path in Path().iterdir() if path.is_file()}
     assert left == files
 
@@ -472,9 +487,9 @@ def test_interrupt_and_fault_are_one_line(table, capsys, monkeypatch, error, cod
 
     monkeypatch.setattr(MPDA, "fit", fail)
     assert call("fit", table, *QUICK) == code
-    err = capsys.readouterr().err
-    assert err.startswith(line)
-    assert err.count("\n") == 1
+    *notes, last = capsys.readouterr().err.splitlines(keepends=True)
+    assert last.startswith(line)
+    assert all(note.startswith("note: ") for note in notes)
     assert not Path("iris.mpda").exists()
 
 

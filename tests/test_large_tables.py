@@ -10,8 +10,9 @@ from sklearn.datasets import make_classification
 from command_calls import call
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender
 from mpda.assessment.held_out import align_folds
-from mpda.cli import terminal
+from mpda.cli import fitting, terminal
 from mpda.cli.options import MeasurementOptions
+from mpda.io.tables import Table
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
@@ -155,3 +156,16 @@ def test_folds_are_aligned_by_training_samples_alone(samples):
             np.argsort(np.concatenate([row["tested"] for row in rows]))
         ],
     )
+
+
+def test_time_budget_leaves_samples_of_many_classes(monkeypatch):
+    """A thousand samples of 500 classes would leave folds without enough samples for LDA."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(6000) % 500
+    X = rng.normal(size=(6000, 5)) + labels[:, None]
+    table = Table("many.csv", X, labels, "y", tuple("abcde"), np.arange(6000), {})
+    protocol = AssessmentProtocol(n_components=2)
+    options = MeasurementOptions(time_budget=1.0)
+    monkeypatch.setattr("mpda.assessment.time_selection", lambda *_, **__: 100.0)
+    reduced = fitting.spend_budget(table, make_contender("LDA", search=False), protocol, options)
+    assert reduced.max_samples == 2000

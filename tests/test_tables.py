@@ -277,6 +277,10 @@ def test_decimal_commas_and_encodings(tmp_path):
         read_table(path, label="art", encoding="latin-99")
     with pytest.raises(TableError, match=r"have decimal commas: 'länge' \(row 1: 1,5\).*--decimal"):
         read_table(path, label="art", encoding="latin-1")
+    thousands = tmp_path / "thousands.csv"
+    thousands.write_text("a;b\n1.654,18;x\n2.000,50;y\n")
+    with pytest.raises(TableError, match=r"points between thousands.*Remove the points"):
+        read_table(thousands, label="b", decimal=",")
     with pytest.raises(ValueError, match="decimal must be one of"):
         read_table(path, label="art", decimal=";")
     mixed = tmp_path / "m.csv"

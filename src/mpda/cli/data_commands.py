@@ -70,6 +70,8 @@ def compare(
     protocol = measurement.make_protocol(features.scaled)
     table = read_samples(source, terminal, features, measurement.groups)
     n_folds, notes = check_classes(table, measurement.folds)
+    terminal.print_notes(notes)
+    n_printed = len(notes)
     measurement = replace(measurement, folds=n_folds)
     protocol = replace(protocol, n_folds=n_folds, encoding=features.find_encoding(table))
     total = (n_folds + 1) * sum(entry.work for entry in contenders)
@@ -114,7 +116,8 @@ def compare(
     collected = model.collect(title, terminal.command, summary, commands)
     lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
     lines += ["", *map(messages.wrap, advice)]
-    terminal.finish(model_results.select_for_json(collected), lines, notes, files.write(collected))
+    results, paths = model_results.select_for_json(collected), files.write(collected)
+    terminal.finish(results, lines, notes[n_printed:], paths)
 
 
 def partition(

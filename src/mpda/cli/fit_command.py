@@ -6,6 +6,7 @@ by nested cross-validation next to 1-NN and LDA, write the model, print a summar
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,8 @@ def fit(
         return
     table = read_samples(source, terminal, features, measurement.groups, text)
     n_folds, notes = check_classes(table, measurement.folds)
+    terminal.print_notes(notes)
+    n_printed = len(notes)
     measurement = replace(measurement, folds=n_folds)
     encoding = features.find_encoding(table)
     protocol = replace(protocol, n_folds=max(n_folds, 2), encoding=encoding)
@@ -174,12 +177,24 @@ def fit(
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
         summary = [*model.verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
-        title, commands = f"{table.name}: {contender.name}", _suggest_commands(out, keep_samples)
+        commands = _suggest_commands(out, keep_samples)
+        if model.verdict:
+            commands = {**_advised_command(source, model.verdict[-1]), **commands}
+        title = f"{table.name}: {contender.name}"
         collected = model.collect(title, terminal.command, summary, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
     lines = [*_describe(model), *(["", *map(messages.wrap, outcome)] if outcome else [])]
-    terminal.finish(results, lines, notes, paths)
+    terminal.finish(results, lines, notes[n_printed:], paths)
+
+
+def _advised_command(source: TableSource, next_step: str) -> dict[str, str]:
+    """Return the command with the first option that a verdict advises, none if there is none."""
+    option = re.search(r"--(?:method [\w-]+|search)", next_step)
+    if option is None:
+        return {}
+    words = ["mpda", "fit", str(source.data), *(["--label", source.label] if source.label else [])]
+    return {"Fit as advised:": shlex.join([*words, *option.group().split()])}
 
 
 def _suggest_commands(out: Path, neighbors: bool) -> dict[str, str]:

@@ -166,14 +166,16 @@ def spend_budget(
     """
     from mpda.assessment import time_selection
 
-    if settings.time_budget is None or len(table.X) <= _TIMED_SAMPLES:
+    # Four samples a class leave every inner fold more training samples than classes.
+    n_least = max(_TIMED_SAMPLES, 4 * len(set(table.labels.tolist())))
+    if settings.time_budget is None or len(table.X) <= n_least:
         return protocol
-    trial = replace(protocol, max_samples=_TIMED_SAMPLES)
+    trial = replace(protocol, max_samples=n_least)
     with redirect_stdout(sys.stderr):
         seconds = time_selection(table.X, table.labels, contender, trial, groups=table.groups)
     # Half of the time is for choices: one for the model and one for each fold.
     available = settings.time_budget / 2 / (settings.n_folds + 1)
-    n_samples = max(_TIMED_SAMPLES, int(_TIMED_SAMPLES * available / max(seconds, 1e-3)))
+    n_samples = max(n_least, int(n_least * available / max(seconds, 1e-3)))
     return replace(protocol, max_samples=min(n_samples, protocol.max_samples or len(table.X)))
 
 

@@ -45,7 +45,7 @@ class FeatureOptions:
     Parameters
     ----------
     scale : FeatureScaling, default="auto"
-        Standardise the features. auto: only if that lowers the error of 1-NN on the training
+        Standardise the features. auto: only if that lowers the error of the method on the training
         samples.
     impute : ImputationRule, default=None
         Replace missing values of a feature by its median over the training samples. --skip-missing

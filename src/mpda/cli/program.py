@@ -116,5 +116,6 @@ def run(arguments: Sequence[str] | None = None) -> None:
     except _USAGE_ERROR as error:
         path = error.ctx.command_path if error.ctx else "mpda"
         text = " ".join(error.format_message().split()).removesuffix(".")
+        text = text.replace("Value error, ", "")  # of typer's types
         stop(f"mpda: {text}. See {path} --help.", 2)
     raise SystemExit(code or 0)

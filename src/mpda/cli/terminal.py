@@ -143,6 +143,17 @@ class Terminal:
         if not self.quiet:
             print(text, file=sys.stderr)
 
+    def print_notes(self, notes: Sequence[str]) -> None:
+        """Print notes about the data before a long computation begins.
+
+        Parameters
+        ----------
+        notes : sequence of str
+            Without a period. With --json nothing is printed.
+        """
+        for text in () if self.as_json else notes:
+            self.note(f"note: {text}")
+
     @contextmanager
     def progress(self, total: float, title: str) -> Iterator[Progress]:
         """Show progress on standard error: a bar on a terminal, otherwise a line now and then.
@@ -208,8 +219,7 @@ class Terminal:
             return
         for line in lines:
             print(line)
-        for text in notes:
-            self.note(f"note: {text}")
+        self.print_notes(notes)
         if files:
             self.note(f"written: {', '.join(map(str, files))}")
 

@@ -105,6 +105,11 @@ def _is_mostly_numbers(column: Any, is_wrong: Bools) -> bool:
 def _refuse(wrong: list[str], *, has_commas: bool, one_hot: bool, of_model: bool) -> NoReturn:
     """Raise an error about columns that are not numbers."""
     names = join_names(wrong, quoted=False)
+    if has_commas and any("." in name.rsplit(":", 1)[-1] for name in wrong):
+        raise TableError(
+            f"These columns have decimal commas and points between thousands: {names}. Remove the "
+            "points, and read the commas with --decimal , (a comma)."
+        )
     if has_commas:
         raise TableError(
             f"These columns have decimal commas: {names}. Read them with --decimal , (a comma); "
