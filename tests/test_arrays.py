@@ -1,7 +1,6 @@
 """Fits on device arrays: the results of NumPy, on the device of X."""
 
 import copy
-import inspect
 import sys
 
 import numpy as np
@@ -292,7 +291,7 @@ ON_DEVICES = {"MPDA", "PMPDA", "LFDA", "GramPCA", "NeighborhoodRefinement"}
 OTHERS = [
     getattr(mpda, name)()
     for name in mpda.__all__
-    if inspect.isclass(getattr(mpda, name)) and name not in ON_DEVICES
+    if hasattr(getattr(mpda, name), "fit") and name not in ON_DEVICES
 ]
 
 

@@ -54,7 +54,7 @@ def make_small(kind):
 
 
 ESTIMATOR_CLASSES = [
-    getattr(mpda, name) for name in mpda.__all__ if inspect.isclass(getattr(mpda, name))
+    getattr(mpda, name) for name in mpda.__all__ if hasattr(getattr(mpda, name), "fit")
 ]
 MODELS = [
     *map(make_small, ESTIMATOR_CLASSES),

@@ -311,6 +311,7 @@ class MPDA(LinearMap):
             The parameters that the directions depend on.
         """
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
+        check_number("unlabeled_weight", self.unlabeled_weight)
         partition: PartitionRule | UserObject
         if hasattr(self.partition, "fit_predict"):
             partition = UserObject(self.partition)
@@ -363,7 +364,7 @@ def fit_tangent_method(
     if unlabeled is not None and isinstance(samples, LabelledSamples):
         from mpda.discriminant.unlabeled_form import compute_form_of_all, remove_label
 
-        weight = check_number("unlabeled_weight", estimator.unlabeled_weight)
+        weight = estimator.unlabeled_weight
         samples = remove_label(estimator, samples, unlabeled)
         add_forms = compute_form_of_all(samples, settings, weight, estimator.n_jobs).add_to
     warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
