@@ -83,7 +83,8 @@ def main() -> None:
         "# Sparse samples",
         "",
         f"{N_SAMPLES:,} samples, {100 * DENSITY:g} % of the entries not zero. Peak: resident "
-        f"memory of the process, at most {LIMIT / 1024:g} GiB.",
+        f"memory of the process, at most {LIMIT / 1024:g} GiB. Times are those of a shared "
+        "machine.",
         "",
         "| fit | features | classes | seconds | peak, GiB | |",
         "|---|---|---|---|---|---|",

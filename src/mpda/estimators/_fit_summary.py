@@ -208,16 +208,27 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
     )
 
 
-def fit_to_summary(estimator: Any, summary: FitSummary) -> None:
-    """Solve the eigenproblem of a summary and set the attributes of a fit.
+def from_summary(cls: Any, /, summary: FitSummary, **parameters: Any) -> Any:
+    """Fit to the sums over classes that ``summarize`` made.
 
     Parameters
     ----------
-    estimator : MPDA or PMPDA
-        Estimator with the parameters of the summary, except those that the sums do not depend on.
+    cls : type
+        MPDA or PMPDA.
     summary : FitSummary
-        Sums over all classes, at least two.
+        Merged sums over all classes, with ``units="absolute"``.
+    **parameters : object
+        Parameters that the sums do not depend on: ``n_components``, ``solver``,
+        ``eigenvalue_power``, ``n_jobs`` and ``verbose``.
+
+    Returns
+    -------
+    MPDA or PMPDA
+        The fitted estimator, without ``patch_labels_``. ``partial_fit`` can add classes.
     """
+    if summary.method != cls.__name__:
+        raise ValueError(f"The summary is one of {summary.method}, not of {cls.__name__}.")
+    estimator = cls(**{**summary.parameters, **parameters})
     settings = estimator.check_parameters()
     mine = settings.classes, settings.penalties
     if mine != (summary.settings.classes, summary.settings.penalties):
@@ -240,3 +251,4 @@ def fit_to_summary(estimator: Any, summary: FitSummary) -> None:
     state = replace(summary.state, strengths=strengths)
     fit = solve_fit(state, summary.reports, settings.two_stage, estimator.n_components)
     set_fit_attributes(estimator, summary, None, settings, fit)
+    return estimator

@@ -25,7 +25,7 @@ from mpda.discriminant.settings import (
     UserObject,
 )
 from mpda.estimators._base import LinearMap
-from mpda.estimators._fit_summary import FitSummary, fit_to_summary, summarize
+from mpda.estimators._fit_summary import from_summary, summarize
 from mpda.estimators._tangent_fit import (
     add_classes,
     fit_many_settings,
@@ -273,29 +273,7 @@ class MPDA(LinearMap):
 
     fit_many = fit_many_settings
     summarize = summarize
-
-    @classmethod
-    def from_summary(cls, summary: FitSummary, **parameters: Any) -> Self:
-        """Fit to the sums over classes that :meth:`summarize` made.
-
-        Parameters
-        ----------
-        summary : FitSummary
-            Merged sums over all classes, with ``units="absolute"``.
-        **parameters : object
-            Parameters that the sums do not depend on: ``n_components``, ``solver``,
-            ``eigenvalue_power``, ``n_jobs`` and ``verbose``.
-
-        Returns
-        -------
-        MPDA
-            The fitted estimator, without ``patch_labels_``. ``partial_fit`` can add classes.
-        """
-        if summary.method != cls.__name__:
-            raise ValueError(f"The summary is one of {summary.method}, not of {cls.__name__}.")
-        estimator = cls(**{**summary.parameters, **parameters})
-        fit_to_summary(estimator, summary)
-        return estimator
+    from_summary = classmethod(from_summary)
 
     @property
     def class_neighbors(self) -> int | None:
