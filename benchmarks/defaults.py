@@ -4,7 +4,8 @@
 
 For every data set, split and point of the grid: the 1-NN error on the test part. For MPDA and PMPDA
 it is the error at the best number of components; for the refinement, which starts from MPDA with
-its defaults, the mean over 10 and 30 components. A point's regret on a data set is its mean error
+its defaults, the mean over 10 and 30 components; "penalty_per_entry" is the penalty divided by the
+number of entries of the map. A point's regret on a data set is its mean error
 over that of the best point of the grid there, minus 1. The table ranks points by mean regret over
 data sets. Judged leaving one data set out: the point chosen on the others, and its regret on the
 one left out. Half a sample is added to the wrong ones, so that no error is 0.
@@ -54,7 +55,8 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "MPDA": _TANGENT_GRID,
     "PMPDA": _TANGENT_GRID,
     "refinement": {
-        "penalty": (30.0, 100.0, 300.0, 1000.0, 3000.0),
+        "penalty": (30.0, 100.0, 300.0, 1000.0),
+        "penalty_per_entry": (0.01, 0.03, 0.1, 0.3),
         "temperature": (1.0, 2.0, 4.0, 8.0),
     },
 }
@@ -127,7 +129,10 @@ def _refined_wrong(points: Points, part: Split) -> Errors:
     wrong = np.zeros(len(points))
     for i, point in enumerate(points):
         for r in numbers:
-            refine = mpda.NeighborhoodRefinement(FrozenEstimator(start), n_components=r, **point)
+            own = dict(point)
+            if "penalty_per_entry" in own:
+                own["penalty"] = own.pop("penalty_per_entry") * r * part.X.shape[1]
+            refine = mpda.NeighborhoodRefinement(FrozenEstimator(start), n_components=r, **own)
             refined = refine.fit(part.X, part.y)
             wrong[i] += count_wrong(part, refined.components_) / len(numbers)
     return wrong
@@ -150,8 +155,14 @@ def study(
 
 def grid(method: str) -> Points:
     """Return all points of the grid; the refinement has "no refinement" at the end."""
-    points = list(ParameterGrid(GRIDS[method]))
-    return [*points, {"n_rounds": 0}] if method == "refinement" else points
+    names = GRIDS[method]
+    if method != "refinement":
+        return list(ParameterGrid(names))
+    kinds = [
+        {"temperature": names["temperature"], kind: names[kind]}
+        for kind in ("penalty", "penalty_per_entry")
+    ]
+    return [*ParameterGrid(kinds), {"n_rounds": 0}]
 
 
 def report(method: str, names: list[str], errors: Errors, n_splits: int) -> str:

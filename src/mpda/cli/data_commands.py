@@ -103,7 +103,7 @@ def compare(
     )
     sentences = model.verdict
     advice, commands = [sentences[0], sentences[-1]], {}
-    if recommended.separates:
+    if recommended.separates and not model.label_copies:
         caveat = "It was selected by these errors, so its error on new samples is probably higher."
         advice = [f"{recommended.reason} {caveat}"]
         sentences = [*advice, *sentences]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mpda.cli.messages import describe_folds, describe_step
+from mpda.io.error_text import join_names
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -68,7 +70,21 @@ class MeasuredModel:
         d = count_features(self.selected.model)
         summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates)
         errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
-        return [summary.verdict, *errors, *summary.differences, summary.next_step]
+        verdict, next_step = summary.verdict, summary.next_step
+        if self.label_copies:
+            names = join_names(self.label_copies, quoted=self.table.features is not None)
+            verdict = (
+                f"These errors mean nothing, because the label is among the features: {names}."
+            )
+            next_step = "Next: repeat the command with --drop for these columns."
+        return [verdict, *errors, *summary.differences, next_step]
+
+    @cached_property
+    def label_copies(self) -> list[str]:
+        """Columns that have one value for each class."""
+        from mpda.io.table_check import find_label_copies
+
+        return find_label_copies(self.table)
 
     @property
     def balanced_summary(self) -> list[str]:

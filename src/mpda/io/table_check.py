@@ -3,12 +3,14 @@
 Each finding is a sentence with what to do. Nothing is changed: the user decides.
 """
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda.io.error_text import join_names
+from mpda.io.table_columns import is_date_text
 from mpda.io.tables import Table
 
 # Labels with more values than this, all whole numbers, are rather a measurement.
@@ -19,8 +21,17 @@ _SCALE_RATIO = 1000.0
 _MIN_SUBJECTS = 8
 # Fewer rows may be in order by chance.
 _MIN_ROWS = 10
-# Days as 20240131, and seconds since 1970 from 2001 to 2065.
+# More columns with a number of its own in each row are counts or measurements.
+_MAX_IDS = 2
+# Days as 20240131, and seconds since 1970 from 2001 to 2065, also in thousandths and finer parts.
 _DAYS, _SECONDS = (19000101, 21001231), (1e9, 3e9)
+_PARTS_OF_SECONDS = (1.0, 1e3, 1e6, 1e9)
+# Names of columns that number subjects or rows.
+_SUBJECT = re.compile(
+    r"(subj|subject|patient|participant|speaker|person|individual|animal|user|customer|donor|object|"
+    r"session|batch|plate|run|group|site|id)s?([ _.-]?(id|no|nr|num|number|code))?",
+    re.IGNORECASE,
+)
 
 
 def check_table(table: Table) -> list[str]:
@@ -41,10 +52,15 @@ def check_table(table: Table) -> list[str]:
     columns: dict[str, list[str]] = {kind: [] for kind in _FINDINGS}
     for j, name in enumerate(names):
         is_present = ~np.isnan(X[:, j])
-        find = _find_text_kind if j in table.categories else _find_kind
-        kind = find(X[is_present, j], codes[is_present])
+        values, classes = X[is_present, j], codes[is_present]
+        if j in table.categories:
+            kind = _find_text_kind(values, table.categories[j], classes)
+        else:
+            kind = _find_kind(name, values, classes)
         if kind is not None:
             columns[kind].append(name)
+    if len(columns["id"]) > min(_MAX_IDS, (len(names) - 1) / 2):
+        columns["id"] = []
     is_named = table.features is not None
     sentences = [
         f"{join_names(columns[kind], quoted=is_named)}: {text}"
@@ -61,52 +77,105 @@ def check_table(table: Table) -> list[str]:
     return sentences
 
 
+def find_label_copies(table: Table) -> list[str]:
+    """Return the columns that have one value for each class.
+
+    Parameters
+    ----------
+    table : Table
+        Samples with labels.
+
+    Returns
+    -------
+    list of str
+        Names of the columns, or "column 0" and so on where they have no names.
+    """
+    codes = np.unique(table.labels, return_inverse=True)[1]
+    names = table.features or tuple(f"column {i}" for i in range(table.X.shape[1]))
+    is_present = ~np.isnan(table.X)
+    return [
+        name
+        for j, name in enumerate(names)
+        if _is_copy(table.X[is_present[:, j], j], codes[is_present[:, j]])
+    ]
+
+
 _FINDINGS = {
     "copy": "one value for each class; a copy of the label makes all methods look perfect (--drop)",
     "subject": "probably the number of a subject, since each value belongs to one class (--groups "
     "keeps a subject in one fold, --drop leaves the column out)",
+    "session": "probably the number of a subject or session, by its name or because the rows of a "
+    "value follow each other (--groups keeps a subject in one fold, --drop leaves the column out)",
     "name": "more than half of the rows have a text of their own, probably a name (--drop)",
     "row": "rows are numbered, which is probably no feature (--drop)",
+    "id": "every row has a whole number of its own, probably an id (--drop)",
     "date": "probably a date, which new samples will exceed (--drop)",
     "constant": "the same for all samples, without effect",
 }
 
 
-def _find_kind(values: Floats, codes: Ints) -> str | None:
+def _find_kind(name: str, values: Floats, codes: Ints) -> str | None:
     """Return the key of a finding about one column, None if it is an ordinary feature."""
     distinct, groups = np.unique(values, return_inverse=True)
     if len(distinct) == 1:
         return "constant"
-    n_classes, n = codes.max() + 1, len(values)
-    n_pairs = _count_pairs(groups, codes)
-    if n_pairs == len(distinct) == n_classes:
+    if _is_copy(values, codes):
         return "copy"
-    is_whole = bool((values == np.round(values)).all())
-    if not is_whole:
-        return None
-    low, high = distinct[0], distinct[-1]
-    if _DAYS[0] <= low and high <= _DAYS[1] and len(distinct) > 1:
-        months, days = (values // 100) % 100, values % 100
-        if ((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all():
-            return "date"
-    if _SECONDS[0] <= low and high <= _SECONDS[1]:
+    n = len(values)
+    if _is_date(distinct):
         return "date"
+    if (distinct != np.round(distinct)).any():
+        return None
     steps = np.diff(values)
     if n >= _MIN_ROWS and ((steps > 0).all() or (steps < 0).all()):
         return "row"
-    return "subject" if _names_subjects(groups, codes) else None
+    if n >= _MIN_ROWS and len(distinct) == n:
+        return "id"
+    if _names_subjects(groups, codes):
+        return "subject"
+    return "session" if _is_session(name, values, len(distinct)) else None
 
 
-def _find_text_kind(values: Floats, codes: Ints) -> str | None:
-    """Return the key of a finding about a column of categories, given by their codes."""
+def _is_copy(values: Floats, codes: Ints) -> bool:
+    """Return whether a column has one value for each class."""
+    distinct, groups = np.unique(values, return_inverse=True)
+    n_classes = len(np.unique(codes))
+    return n_classes > 1 and _count_pairs(groups, codes) == len(distinct) == n_classes
+
+
+def _is_date(distinct: Floats) -> bool:
+    """Return whether all values are days such as 20240131, or times since 1970."""
+    low, high = distinct[0], distinct[-1]
+    if any(_SECONDS[0] * unit <= low and high <= _SECONDS[1] * unit for unit in _PARTS_OF_SECONDS):
+        return True
+    if not (_DAYS[0] <= low and high <= _DAYS[1]) or (distinct != np.round(distinct)).any():
+        return False
+    months, days = (distinct // 100) % 100, distinct % 100
+    return bool(((months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)).all())
+
+
+def _find_text_kind(values: Floats, texts: Labels, codes: Ints) -> str | None:
+    """Return the key of a finding about a column of categories, given by their numbers."""
     distinct, groups = np.unique(values, return_inverse=True)
     if len(distinct) == 1:
         return "constant"
-    if _count_pairs(groups, codes) == len(distinct) == len(np.unique(codes)):
+    if _is_copy(values, codes):
         return "copy"
+    if all(map(is_date_text, texts)):
+        return "date"
     if _names_subjects(groups, codes):
         return "subject"
     return "name" if len(distinct) > max(len(values) / 2, _MIN_SUBJECTS) else None
+
+
+def _is_session(name: str, values: Floats, n_distinct: int) -> bool:
+    """Return whether a column numbers subjects that may occur in all classes."""
+    if not _MIN_SUBJECTS <= n_distinct <= len(values) / 2:
+        return False
+    if _SUBJECT.fullmatch(name):
+        return True
+    # In a feature that is not sorted, equal values do not all follow each other.
+    return int(np.count_nonzero(np.diff(values))) + 1 == n_distinct
 
 
 def _names_subjects(groups: Ints, codes: Ints) -> bool:

@@ -4,6 +4,7 @@ Columns of text become codes of their categories, one number for each distinct v
 a compact form: ``Table.to_frame`` returns the text, and a one-hot encoder makes indicators of both.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ _MAX_CATEGORIES = 1000
 # A column with more distinct values than this, of which more than half are numbers, is a column of
 # numbers with mistakes and no category.
 _MANY_VALUES = 20
+_DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d))(\D|$)")
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,9 @@ def convert_columns(
             numbers = pd.Series(codes, index=frame.index, dtype=float).where(codes >= 0)
         elif is_wrong.any():
             row = int(np.argmax(is_wrong))
-            wrong.append(f"{name!r:.80} (row {row + 1}: {one_line(column.iloc[row], 40)})")
+            text = one_line(column.iloc[row], 40)
+            kind = "" if commas else _describe(column, is_wrong)
+            wrong.append(f"{name!r:.80} ({kind}row {row + 1}: {text})")
             has_commas &= commas
         columns[name] = numbers
     if wrong:
@@ -100,6 +104,35 @@ def _has_decimal_commas(values: Any) -> bool:
 def _is_mostly_numbers(column: Any, is_wrong: Bools) -> bool:
     n_present = int(column.notna().sum())
     return column.nunique() > _MANY_VALUES and 2 * int(is_wrong.sum()) < n_present
+
+
+def is_date_text(text: str) -> bool:
+    """Tell whether a text begins with a date.
+
+    Parameters
+    ----------
+    text : str
+        Text of a cell, for example "2024-01-31 12:00" or "31.1.2024".
+
+    Returns
+    -------
+    bool
+        True for a year, month and day in this or the opposite order.
+    """
+    return _DATE.match(text) is not None
+
+
+def _describe(column: Any, is_wrong: Bools) -> str:
+    """Return what a column of text holds; nothing about numbers with a few exceptions."""
+    texts = column.dropna().astype(str)
+    n_values = texts.nunique()
+    if 2 * int(is_wrong.sum()) < len(texts):
+        return ""
+    if texts.map(is_date_text).all():
+        return "dates, "
+    if 2 * n_values > len(texts):
+        return "a text of its own in most rows, "
+    return f"{n_values} values, "
 
 
 def _refuse(wrong: list[str], *, has_commas: bool, one_hot: bool, of_model: bool) -> NoReturn:
@@ -124,7 +157,8 @@ def _refuse(wrong: list[str], *, has_commas: bool, one_hot: bool, of_model: bool
         )
     raise TableError(
         f"These columns are not numbers: {names}. Leave them out with --drop NAME, or make them "
-        "categories with --one-hot (one column of 0 and 1 for each value)."
+        "categories with --one-hot (one column of 0 and 1 for each value). For a column that names "
+        "subjects, fit and compare have --groups; a text can be shown on the page of fit by --text."
     )
 
 
