@@ -13,7 +13,7 @@ from cases import unequal_classes
 from mpda import LFDA, LLTSA
 from mpda._lib.samples import ClassSamples
 from mpda._lib.validation import load_class, validate_labelled, validate_unlabelled
-from mpda.baselines.alignment import alignment_problem, alignment_scatter, energy_dimension
+from mpda.baselines.alignment import alignment_problem, alignment_scatters, energy_dimension
 from mpda.baselines.graph_methods import (
     intrinsic_scatter,
     local_fisher_problem,
@@ -159,8 +159,10 @@ def test_alignment_scatter_equals_its_definition(X, y, r):
 def test_alignment_scatter_is_a_sum_over_blocks():
     rng = np.random.default_rng(6)
     Z, neighbors = rng.normal(size=(500, 5)), rng.integers(0, 500, size=(30_000, 7))
-    halves = sum(alignment_scatter(Z, half, 2) for half in np.split(neighbors, 2))
-    np.testing.assert_allclose(alignment_scatter(Z, neighbors, 2), halves, rtol=1e-9)
+    halves = sum(alignment_scatters(Z, half, (1, 2)) for half in np.split(neighbors, 2))
+    both = alignment_scatters(Z, neighbors, (1, 2))
+    np.testing.assert_allclose(both, halves, rtol=1e-9)
+    np.testing.assert_allclose(both[1:], alignment_scatters(Z, neighbors, (2,)), rtol=1e-9)
 
 
 def test_energy_dimension_of_noisy_planes():

@@ -6,7 +6,7 @@ vectors of the neighbourhood about its mean. A term of X'BX is the scatter that 
 dimension r leaves unexplained in its neighbourhood. Depends on the neighbour lists.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -21,6 +21,8 @@ _BLOCK_ENTRIES = 1_000_000
 # Neighbourhoods in one task of joblib: fewer and larger tasks have less overhead, but with n_jobs
 # there must be enough of them to share out.
 _GROUP_SIZE = 1000
+# Entries (256 MB) of scatters that are kept for tangent spaces of all dimensions.
+_KEPT_ENTRIES = 32_000_000
 # An energy counts as reached up to this rounding.
 _ENERGY_TOLERANCE = 1e-12
 
@@ -42,19 +44,32 @@ def alignment_problem(data: TrainingData, n_neighbors: int, dimension: int) -> E
     Eigenproblem
         X'BX over X'X; its smallest eigenvalues are wanted.
     """
-    Z, neighbors = data.local_samples.all_coordinates, data.neighbors(n_neighbors).indices
-    groups = np.array_split(neighbors, -(-len(neighbors) // _GROUP_SIZE))
-    arguments = ((Z, group, dimension) for group in groups)
-    unit = "groups of neighbourhoods"
-    scatters = data.map_tasks("alignment", alignment_scatter, arguments, len(groups), unit)
+    Z, k = data.local_samples.all_coordinates, data.neighbors(n_neighbors).indices.shape[1]
+    # One pass serves fits with other dimensions too, if its result is small enough to be kept.
+    if k * Z.shape[1] ** 2 <= _KEPT_ENTRIES:
+        aligned = data.cached(_sum_scatters, n_neighbors, tuple(range(k)))[dimension]
+    else:
+        (aligned,) = _sum_scatters(data, n_neighbors, (dimension,))
     # B annihilates constants, so only X'X depends on the origin: the constraint is on the variance.
     offsets = center(Z)
-    aligned = sum(scatters, np.zeros(2 * (Z.shape[1],)))
     return Eigenproblem(aligned, symmetrize(offsets.T @ offsets))
 
 
-def alignment_scatter(Z: Floats, neighbors: Ints, dimension: int) -> Floats:
-    """Compute Z'BZ over some neighbourhoods.
+def _sum_scatters(data: TrainingData, n_neighbors: int, dimensions: tuple[int, ...]) -> Floats:
+    """Return X'BX for tangent spaces of each dimension, shape (n_dimensions, d, d)."""
+    Z, neighbors = data.local_samples.all_coordinates, data.neighbors(n_neighbors).indices
+    groups = np.array_split(neighbors, -(-len(neighbors) // _GROUP_SIZE))
+    arguments = ((Z, group, dimensions) for group in groups)
+    unit = "groups of neighbourhoods"
+    scatters = data.map_tasks("alignment", alignment_scatters, arguments, len(groups), unit)
+    total = np.zeros((len(dimensions), *2 * (Z.shape[1],)))
+    for scatter in scatters:
+        total += scatter
+    return total
+
+
+def alignment_scatters(Z: Floats, neighbors: Ints, dimensions: Sequence[int]) -> Floats:
+    """Compute Z'BZ over some neighbourhoods for tangent spaces of several dimensions.
 
     Parameters
     ----------
@@ -62,23 +77,26 @@ def alignment_scatter(Z: Floats, neighbors: Ints, dimension: int) -> Floats:
         Coordinates of all samples.
     neighbors : ndarray of shape (m, k)
         Indices of the samples of each neighbourhood.
-    dimension : int
-        Dimension r of the tangent spaces.
+    dimensions : sequence of int
+        Dimensions r of the tangent spaces, increasing.
 
     Returns
     -------
-    ndarray of shape (d, d)
+    ndarray of shape (n_dimensions, d, d)
         The scatter of the neighbourhoods that is not explained by their tangent spaces.
     """
-    d = Z.shape[1]
-    total = np.zeros((d, d))
+    d, (_, k) = Z.shape[1], neighbors.shape
+    parts = np.zeros((len(dimensions), d, d))
+    ranges = list(zip(dimensions, [*dimensions[1:], k], strict=True))
     for offsets, axes in _local_axes(Z, neighbors):
-        # (I - G G') of the points: their mean is off already, their tangent coordinates go here.
-        # Residuals are formed before the product, which would lose digits as a difference.
-        V = axes[:, :, :dimension]
-        residuals = (offsets - V @ (V.transpose(0, 2, 1) @ offsets)).reshape(-1, d)
-        total += residuals.T @ residuals
-    return symmetrize(total)
+        # (I - G G') of the points: their mean is off already. What a tangent space leaves is the
+        # sum over the axes beyond its own; a difference of scatters would lose digits.
+        projections = axes.transpose(0, 2, 1) @ offsets
+        for part, (begin, end) in zip(parts, ranges, strict=True):
+            beyond = projections[:, begin:end].reshape(-1, d)
+            part += beyond.T @ beyond
+    totals = np.cumsum(parts[::-1], axis=0)[::-1]
+    return (totals + totals.transpose(0, 2, 1)) / 2
 
 
 def energy_dimension(data: TrainingData, n_neighbors: int, energy: float) -> int:
