@@ -4,11 +4,11 @@
 
 For every data set, split and point of the grid: the 1-NN error on the test part. For MPDA and PMPDA
 it is the error at the best number of components; for the refinement, which starts from MPDA with
-its defaults, the mean over 10 and 30 components; "penalty_per_entry" is the penalty divided by the
-number of entries of the map. A point's regret on a data set is its mean error
+its defaults, the mean over 10 and 30 components. A point's regret on a data set is its mean error
 over that of the best point of the grid there, minus 1. The table ranks points by mean regret over
 data sets. Judged leaving one data set out: the point chosen on the others, and its regret on the
-one left out. Half a sample is added to the wrong ones, so that no error is 0.
+one left out. Half a sample is added to the wrong ones, so that no error is 0. The penalty of the
+refinement is fixed, or a multiple of the number of coefficients ("penalty_per_coefficient").
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from mpda.exceptions import SmallClassWarning
 from mpda.experiments.embeddings import load_embeddings
 from mpda.experiments.keel import load_samples, read_published
 from mpda.parallel import map_ordered
+from mpda.refinement.optimize import count_coefficients
 from protocol import (
     TRAIN_SHARE,
     Split,
@@ -56,7 +57,7 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
     "PMPDA": _TANGENT_GRID,
     "refinement": {
         "penalty": (30.0, 100.0, 300.0, 1000.0),
-        "penalty_per_entry": (0.01, 0.03, 0.1, 0.3),
+        "penalty_per_coefficient": (0.01, 0.03, 0.1, 0.3),
         "temperature": (1.0, 2.0, 4.0, 8.0),
     },
 }
@@ -130,8 +131,9 @@ def _refined_wrong(points: Points, part: Split) -> Errors:
     for i, point in enumerate(points):
         for r in numbers:
             own = dict(point)
-            if "penalty_per_entry" in own:
-                own["penalty"] = own.pop("penalty_per_entry") * r * part.X.shape[1]
+            if "penalty_per_coefficient" in own:
+                share = own.pop("penalty_per_coefficient")
+                own["penalty"] = share * count_coefficients(r, part.X.shape[1], len(part.y))
             refine = mpda.NeighborhoodRefinement(FrozenEstimator(start), n_components=r, **own)
             refined = refine.fit(part.X, part.y)
             wrong[i] += count_wrong(part, refined.components_) / len(numbers)
@@ -160,7 +162,7 @@ def grid(method: str) -> Points:
         return list(ParameterGrid(names))
     kinds = [
         {"temperature": names["temperature"], kind: names[kind]}
-        for kind in ("penalty", "penalty_per_entry")
+        for kind in ("penalty", "penalty_per_coefficient")
     ]
     return [*ParameterGrid(kinds), {"n_rounds": 0}]
 
@@ -229,7 +231,10 @@ def report(method: str, names: list[str], errors: Errors, n_splits: int) -> str:
 
 def default_point(method: str) -> dict[str, Any]:
     """Return the defaults of the estimator as a point of the grid."""
-    estimator = mpda.NeighborhoodRefinement() if method == "refinement" else getattr(mpda, method)()
+    if method == "refinement":
+        temperature = mpda.NeighborhoodRefinement().temperature
+        return {"penalty_per_coefficient": PENALTY_PER_COEFFICIENT, "temperature": temperature}
+    estimator = getattr(mpda, method)()
     return {name: getattr(estimator, name) for name in sorted(GRIDS[method])}
 
 

@@ -66,8 +66,10 @@ class NeighborhoodRefinement(LinearMap):
         Number of nearest samples of the own class among the candidates N_i.
     n_candidates : int, default=40
         Number of nearest samples of all classes among the candidates N_i.
-    penalty : float, default=300.0
-        Weight mu of the distance from the first map. It is divided by the number of samples.
+    penalty : float, default=None
+        Weight of the distance from the first map. It is divided by the number of samples. None is a
+        tenth of the number of coefficients, n_components min(n_features, n_samples - 1): a larger
+        map fits noise more easily.
     temperature : float, default=2.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
@@ -129,7 +131,7 @@ class NeighborhoodRefinement(LinearMap):
     n_components: int | None = None
     n_own_neighbors: int = 5
     n_candidates: int = 40
-    penalty: float = 300.0
+    penalty: float | None = None
     temperature: float = 2.0
     n_rounds: int = 5
     max_iter: int = 5
@@ -326,7 +328,7 @@ class NeighborhoodRefinement(LinearMap):
         return RefinementSettings(
             check_count("n_own_neighbors", self.n_own_neighbors),
             check_count("n_candidates", self.n_candidates),
-            check_number("penalty", self.penalty, least=0.0),
+            None if self.penalty is None else check_number("penalty", self.penalty, least=0.0),
             check_number("temperature", self.temperature, least=math.ulp(0.0)),
             check_count("n_rounds", self.n_rounds, least=0),
             check_count("max_iter", self.max_iter),

@@ -81,9 +81,7 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
         points += list(ParameterGrid(grid))
         names = sorted(grid)
         axes.append(tuple(_positions(grid[name], numbers[name]) for name in names))
-        distances = [
-            _distances_to_usual(grid[name], numbers[name], usual.get(name)) for name in names
-        ]
+        distances = [_distances_to_usual(grid[name], numbers[name], name, usual) for name in names]
         # The sum over parameters, for every point.
         steps.append(reduce(np.add.outer, distances, np.zeros((), dtype=np.intp)).ravel())
     alphas = [point.get("alpha", getattr(method, "alpha", 0.0)) for point in points]
@@ -211,12 +209,16 @@ def _positions(values: Sequence[Any], numbers: Sequence[float]) -> Ints:
     return np.array([numbers.index(float(value)) for value in values], dtype=np.intp)
 
 
-def _distances_to_usual(values: Sequence[Any], numbers: Sequence[float], usual: Any) -> Ints:
-    """Return how many steps each value is from the number nearest to the usual one."""
-    if usual is None or not numbers:
+def _distances_to_usual(
+    values: Sequence[Any], numbers: Sequence[float], name: str, usual: Mapping[str, Any]
+) -> Ints:
+    """Return how many steps each value is from the usual one, or from the number nearest to it."""
+    if name not in usual or (usual[name] is None and None not in values):
         return np.zeros(len(values), dtype=np.intp)
+    if not numbers:  # without an order all other values are one step away
+        return np.array([value != usual[name] for value in values], dtype=np.intp)
     # Grids are mostly geometric: nearest by ratio if all numbers are positive.
-    scaled = np.array([*numbers, usual])
+    scaled = np.array([*numbers, usual[name]])
     scaled = np.log(scaled) if scaled.min() > 0 else scaled
     nearest = int(np.argmin(np.abs(scaled[:-1] - scaled[-1])))
     return np.abs(_positions(values, numbers) - nearest)

@@ -22,13 +22,17 @@ from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squa
 _N_CORRECTIONS = 10
 
 
+# Default of the penalty for each coefficient of the map (benchmarks/defaults.py).
+PENALTY_PER_COEFFICIENT = 0.1
+
+
 @dataclass(frozen=True)
 class RefinementSettings:
     """Parameters of the refinement, as in ``NeighborhoodRefinement``."""
 
     n_own_neighbors: int
     n_candidates: int
-    penalty: float
+    penalty: float | None
     temperature: float
     n_rounds: int
     max_iter: int
@@ -107,6 +111,9 @@ def _refine_in_rounds(
     xp = array_namespace(X)
     device_weights = None if weights is None else astype(to_device(weights, X), X.dtype)
     size = float(xp.sqrt(xp.sum(start * start)))
+    penalty = settings.penalty
+    if penalty is None:
+        penalty = PENALTY_PER_COEFFICIENT * count_coefficients(*start.shape, len(codes))
     members = _group_by_class(np.arange(len(codes)), codes)
     class_queries = _group_by_class(queries, codes)
     device_codes = to_device(codes, X)
@@ -134,14 +141,32 @@ def _refine_in_rounds(
             temperature = settings.temperature * _typical_square(Z, sets, device_weights)
             if not temperature > 0.0:  # no sample has another one of its class apart from it
                 return RefinedMap(start, [], math.nan)
-        loss = RefinementLoss(
-            X, sets, start, temperature, settings.penalty, device_weights, map_blocks
-        )
+        loss = RefinementLoss(X, sets, start, temperature, penalty, device_weights, map_blocks)
         components, curve = _minimize(loss, components, size, settings)
         losses.append(curve)
         if not (np.isfinite(curve).all() and bool(xp.all(xp.isfinite(components)))):
             return RefinedMap(start, losses, temperature, is_usable=False)
     return RefinedMap(components, losses, temperature)
+
+
+def count_coefficients(n_components: int, n_features: int, n_samples: int) -> int:
+    """Count the coefficients of a map that samples determine.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of rows of the map.
+    n_features : int
+        Number of columns.
+    n_samples : int
+        Number of samples. About their mean they span at most one dimension less.
+
+    Returns
+    -------
+    int
+        The number, at least 1 for each component.
+    """
+    return n_components * max(1, min(n_features, n_samples - 1))
 
 
 def _group_by_class(samples: Ints, codes: Labels) -> list[Ints]:
