@@ -426,7 +426,8 @@ def find_clipped(browser):
     return browser.execute_script(
         "document.querySelectorAll('details').forEach((e) => { e.open = true; });"
         "return Array.from(document.querySelectorAll('.scroll, .pairs, .bars, pre, .figure'))"
-        ".filter((e) => e.scrollWidth > e.clientWidth + 1 ||"
+        ".filter((e) => (e.scrollWidth > e.clientWidth + 1 &&"
+        "  (!e.matches('.figure') || getComputedStyle(e).overflowX !== 'auto')) ||"
         "  e.getBoundingClientRect().right > document.documentElement.clientWidth)"
         ".map((e) => e.className + ' ' + e.textContent.slice(0, 60))"
     )
@@ -447,6 +448,38 @@ def test_nothing_is_clipped_on_a_phone_and_on_paper(browser, pages, name):
     clipped = find_clipped(browser)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
     assert clipped == []
+
+
+def test_text_in_pictures_is_readable_on_a_phone(browser, fitted_pages):
+    open_page(browser, fitted_pages["digits"], width=400)
+    figures = browser.execute_script(
+        "return [...document.querySelectorAll('.figure')].map(e => [e.querySelector('svg')"
+        ".getBoundingClientRect().width, e.scrollWidth > e.clientWidth, e.tabIndex])"
+    )
+    assert figures
+    for width, scrolls, tab_index in figures:
+        assert width >= 600
+        assert scrolls
+        assert tab_index == 0
+
+
+def test_long_tables_are_cut_on_paper_and_say_so(browser, pages):
+    open_page(browser, pages["many"])
+    add_rows = (
+        "const body = document.querySelector('.scroll tbody'), row = body.rows[0];"
+        "for (let i = 0; i < 150; i++) body.append(row.cloneNode(true));"
+    )
+    browser.execute_script(add_rows)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    shown, note = browser.execute_script(
+        "const table = document.querySelector('.scroll');"
+        "return [[...table.querySelectorAll('tbody tr')]"
+        ".filter(row => getComputedStyle(row).display !== 'none').length,"
+        "getComputedStyle(table, '::after').content]"
+    )
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert shown == 100
+    assert "first 100 rows" in note
 
 
 @pytest.mark.parametrize("media", ["", "print"])

@@ -259,4 +259,5 @@ def _draw_svg(
     svg = encode_figure(figure, name, "svg", **_SVG_OPTIONS).decode()
     # Groups of all figures have the same identifiers, which nothing refers to.
     svg = re.sub(r'<g id="[^"]*"', "<g", svg[svg.index("<svg") :])
-    return f'<div class="{css_class}" role="figure" aria-label="{escape(label)}">{svg}</div>'
+    attributes = f'class="{css_class}" role="figure" aria-label="{escape(label)}" tabindex="0"'
+    return f"<div {attributes}>{svg}</div>"
