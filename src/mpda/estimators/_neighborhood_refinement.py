@@ -70,7 +70,7 @@ class NeighborhoodRefinement(LinearMap):
         Weight of the distance from the first map. It is divided by the number of samples. None is a
         tenth of the number of coefficients, n_components min(n_features, n_samples - 1): a larger
         map fits noise more easily.
-    temperature : float, default=2.0
+    temperature : float, default=4.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
     n_rounds : int, default=5
@@ -132,7 +132,7 @@ class NeighborhoodRefinement(LinearMap):
     n_own_neighbors: int = 5
     n_candidates: int = 40
     penalty: float | None = None
-    temperature: float = 2.0
+    temperature: float = 4.0
     n_rounds: int = 5
     max_iter: int = 5
     tol: float = 1e-5
