@@ -58,6 +58,12 @@ def test_errors_are_those_of_the_definition(directory):
     assert f"| PCA | {' | '.join(f'{value:.2f}' for value in mean)} |" in text
 
 
+def test_directory_may_be_set_in_the_environment(directory, monkeypatch):
+    expected = load_embeddings("banking77", directory)
+    monkeypatch.setenv("MPDA_DATA", str(directory))
+    np.testing.assert_array_equal(load_embeddings("banking77", None)[0], expected[0])
+
+
 def test_halves_are_stratified_and_differ(directory):
     first, second = (split_embeddings("cifar10", directory, seed) for seed in (0, 1))
     counts = np.bincount(first.y)
@@ -84,6 +90,7 @@ def test_tuned_method_selects_on_the_training_part(directory, monkeypatch):
 
 
 def test_command_names_what_is_missing(directory, tmp_path, capsys):
+    (tmp_path / "none").mkdir()
     with pytest.raises(DatasetError, match="--data names the directory"):
         reproduce("embeddings", ExperimentOptions(tmp_path / "out", directory=tmp_path / "none"))
     (directory / "cifar10_efficientnet_lite0.npz").unlink()

@@ -10,7 +10,7 @@ from sklearn.preprocessing import MinMaxScaler
 from command_calls import call
 from mpda.exceptions import DatasetError
 from mpda.experiments import ExperimentOptions, read_rows, reproduce
-from mpda.experiments.keel import rank_among_published, read_published
+from mpda.experiments.keel import load_samples, rank_among_published, read_published
 
 
 @pytest.fixture
@@ -73,3 +73,11 @@ def test_ranks_among_thirteen():
 def test_missing_data_sets_are_named(tmp_path):
     with pytest.raises(DatasetError, match="--data names the directory"):
         reproduce("keel", ExperimentOptions(tmp_path, directory=tmp_path))
+
+
+def test_directory_may_be_set_in_the_environment(directory, monkeypatch):
+    monkeypatch.setenv("MPDA_DATA", str(directory))
+    assert load_samples("iris", None).X.shape == (150, 4)
+    monkeypatch.setenv("MPDA_DATA", str(directory / "absent"))
+    with pytest.raises(DatasetError, match="absent does not exist"):
+        load_samples("iris", None)

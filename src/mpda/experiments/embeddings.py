@@ -26,6 +26,7 @@ from mpda.assessment.parameter_scores import select_minimum
 from mpda.exceptions import DatasetError
 from mpda.experiments import experiment
 from mpda.experiments.contender_task import ContenderTask, load_available
+from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_methods import CONTENDERS
@@ -110,7 +111,7 @@ def load_embeddings(name: str, directory: Path | None) -> tuple[Floats, Labels, 
         If the file does not exist.
     """
     entry = EMBEDDING_SETS[name]
-    path = Path(directory or ".") / entry.file
+    path = (find_directory(directory) or Path()) / entry.file
     if not path.is_file():
         raise DatasetError(f"{path} does not exist. --data names the directory of {entry.file}.")
     with np.load(path) as arrays:

@@ -32,6 +32,7 @@ from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.exceptions import DatasetError, ReproductionError
 from mpda.experiments import experiment
 from mpda.experiments.contender_task import ContenderTask, load_available
+from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.paper_methods import CONTENDERS
@@ -121,7 +122,7 @@ def load_samples(name: str, directory: Path | None) -> KeelSamples:
     DatasetError
         If the file does not exist.
     """
-    path = Path(directory or ".") / "keel" / f"{name.replace('-', '_')}.npz"
+    path = (find_directory(directory) or Path()) / "keel" / f"{name.replace('-', '_')}.npz"
     if not path.is_file():
         raise DatasetError(
             f"{path} does not exist. --data names the directory of the folder keel, whose .npz "

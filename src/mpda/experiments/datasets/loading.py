@@ -23,6 +23,32 @@ from mpda.io.table_files import read_arrays
 _ADVICE = "Put {}.npz with the arrays X and y in a directory and name it with --data or MPDA_DATA."
 
 
+def find_directory(directory: str | os.PathLike[str] | None) -> Path | None:
+    """Return the directory of the user's data sets.
+
+    Parameters
+    ----------
+    directory : str or Path, default=None
+        Directory that the user named. None is the one in the environment variable MPDA_DATA.
+
+    Returns
+    -------
+    Path or None
+        None if neither is set.
+
+    Raises
+    ------
+    DatasetError
+        If it does not exist. A misspelt directory must not end in a download of what is there.
+    """
+    named = directory or os.environ.get("MPDA_DATA")
+    if not named:
+        return None
+    if not os.path.isdir(named):
+        raise DatasetError(f"The data directory {named} does not exist or is not a directory.")
+    return Path(named)
+
+
 def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Array, Labels]:
     """Load a data set of the catalogue.
 
@@ -62,10 +88,7 @@ def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Ar
     (1797, 64)
     """
     entry = dataset(name)
-    directory = directory or os.environ.get("MPDA_DATA")
-    # A misspelt directory must not end in a download of what the user already has.
-    if directory is not None and not os.path.isdir(directory):
-        raise DatasetError(f"The data directory {directory} does not exist or is not a directory.")
+    directory = find_directory(directory)
     if isinstance(entry.source, Bundled):
         bunch = entry.source.bunch()
         return _check(entry, bunch.data, bunch.target, str(entry.source), exact=True)
@@ -204,7 +227,7 @@ def column_names(
     if isinstance(entry.source, Bundled):
         bunch = entry.source.bunch()
         return list(bunch.feature_names), [str(label) for label in bunch.target_names]
-    directory = directory or os.environ.get("MPDA_DATA")
+    directory = find_directory(directory)
     paths = [Path(folder) / f"{name}.npz" for folder in (directory, _cache_directory()) if folder]
     arrays = next((read_arrays(path) for path in paths if path.is_file()), {})
     labels = np.unique(arrays["y"]) if "y" in arrays else np.arange(entry.n_classes)
