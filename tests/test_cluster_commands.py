@@ -53,6 +53,21 @@ def test_fit_on_the_cluster_equals_the_local_fit(client, kind, capsys):
     assert json.loads(capsys.readouterr().out)["error"] < 10
 
 
+@pytest.mark.parametrize("kind", ["csv", "csv.gz"])
+def test_cluster_reads_decimal_commas_and_other_encodings(client, kind):
+    frame = make_digits().rename(columns={"p0": "Gr\u00f6\u00dfe"})
+    X, y = frame.drop(columns="digit") + 0.25, frame["digit"]
+    written = {"sep": ";", "decimal": ",", "encoding": "latin-1", "index": False}
+    X.assign(digit=y).to_csv(f"d.{kind}", **written)
+    options = ("--label", "digit", "--components", "5", "--set", "n_neighbors=8", "--pca", "none")
+    form = ("--decimal", ",", "--encoding", "latin-1")
+    address = client.scheduler.address
+    assert call("fit", f"d.{kind}", *options, *form, "--scheduler", address) == 0
+    local = MPDA(5, n_neighbors=8).fit(X, y)
+    model = load("d.mpda")["mpda"]
+    assert largest_angle(model.components_.T, local.components_.T) < 1e-6
+
+
 def test_fit_on_the_cluster_applies_pca_first(client, capsys):
     make_digits().to_parquet("d.parquet")
     options = ("--label", "digit", "--components", "3", "--pca", "0.8", "--json")

@@ -97,16 +97,20 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
     import dask.dataframe as dd
     import numpy as np
 
+    from mpda.io.table_files import FileFormat, read_names
     from mpda.io.tables import read_table, split_names
 
     suffix, path = source.data.suffix.lower(), str(source.data.resolve())
     if suffix in (".csv", ".tsv"):
-        frame = dd.read_csv(path, sep="\t" if suffix == ".tsv" else ",")
+        encoding = source.encoding or "utf-8-sig"
+        separator, _ = read_names(source.data, FileFormat(source.decimal, encoding))
+        frame = dd.read_csv(path, sep=separator, decimal=source.decimal, encoding=encoding)
     elif suffix == ".parquet" or source.data.is_dir():
         frame = dd.read_parquet(path)
     else:
         read = partial(read_table, source.data, label=source.label, drop=source.drop or ())
-        table = read(skip_missing=source.skip_missing, sheet=source.sheet)
+        read = partial(read, decimal=source.decimal, encoding=source.encoding, sheet=source.sheet)
+        table = read(skip_missing=source.skip_missing)
         return da.from_array(np.asarray(table.X), chunks=(_CHUNK_ROWS, -1)), table.labels
     drop = split_names(source.drop or (), list(frame.columns))
     missing = [name for name in [source.label, *drop] if name not in frame.columns]

@@ -153,6 +153,41 @@ def _check_distinct(names: Collection[str], path: Path) -> None:
         raise TableError(f"{path} has more than one column {repeated[0]!r:.80}; rename them.")
 
 
+def read_names(path: Path, file_format: FileFormat) -> tuple[str, list[str]]:
+    """Read the first row of a CSV or TSV file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, which may be compressed by gzip.
+    file_format : FileFormat
+        Encoding and decimal separator.
+
+    Returns
+    -------
+    separator : str
+        Of a .csv the most frequent of comma, semicolon and tab.
+    names : list of str
+        Cells of the first row.
+
+    Raises
+    ------
+    TableError
+        If the file is empty.
+    """
+    open_file = gzip.open if path.suffix.lower() == ".gz" else open
+    separators = ";\t" if file_format.decimal == "," else ",;\t"
+    with open_file(path, "rt", encoding=file_format.encoding, newline="") as file:
+        first_line = file.readline()
+        # csv.Sniffer fails on tables of one column and takes letters for separators.
+        separator = "\t" if table_suffix(path) == ".tsv" else max(separators, key=first_line.count)
+        file.seek(0)
+        header = next(csv.reader(file, delimiter=separator), [])
+    if not first_line.strip():
+        raise TableError(f"{path} is empty.")
+    return separator, header
+
+
 def _read_text(
     path: Path,
     words: Names,
@@ -161,20 +196,11 @@ def _read_text(
     file_format: FileFormat,
     texts: Names,
 ) -> Any:
-    """Read CSV or TSV; the separator of a .csv is the most frequent of comma, semicolon and tab."""
+    """Read CSV or TSV."""
     import pandas as pd
 
     encoding = file_format.encoding
-    open_file = gzip.open if path.suffix.lower() == ".gz" else open
-    separators = ";\t" if file_format.decimal == "," else ",;\t"
-    with open_file(path, "rt", encoding=encoding, newline="") as file:
-        first_line = file.readline()
-        # csv.Sniffer fails on tables of one column and takes letters for separators.
-        separator = "\t" if table_suffix(path) == ".tsv" else max(separators, key=first_line.count)
-        file.seek(0)
-        header = next(csv.reader(file, delimiter=separator), [])
-    if not first_line.strip():
-        raise TableError(f"{path} is empty.")
+    separator, header = read_names(path, file_format)
     names = _check_header(header, path)
     words = _list_words(names, words, features)
     options: dict[str, Any] = {"sep": separator, "header": 0, "names": names, "index_col": False}
