@@ -101,7 +101,8 @@ def main() -> None:
         lines += [f"{name}, {r} components, 1-NN error in per cent, {arguments.draws} draws:", ""]
         lines += ["| method | error | ± | p |", "|---|---|---|---|"]
         for title, values in errors.items():
-            p = f"{adjusted[title]:.3f}" if title in adjusted else ""
+            value = adjusted.get(title, np.nan)
+            p = "" if np.isnan(value) else "< 0.001" if value < 0.001 else f"{value:.3f}"
             lines.append(
                 f"| {title} | {np.mean(values):.2f} | {np.std(values, ddof=1):.2f} | {p} |"
             )
