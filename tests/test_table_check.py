@@ -117,8 +117,8 @@ def test_no_verdict_where_the_label_is_a_feature(frame, tmp_path, monkeypatch, c
     options = ["--report", "r.html"] if command == "fit" else ["--methods", "PCA,LDA"]
     assert call(command, "t.csv", "--label", "kind", "--folds", "2", *options) == 0
     words = " ".join(capsys.readouterr().out.split())
-    assert "These errors mean nothing, because the label is among the features: 'code'." in words
-    assert "repeat the command with --drop for these columns" in words
+    assert "mean nothing if a copy of the label is among the features: 'code' has one" in words
+    assert "leave it out with --drop" in words
     assert "Recommended" not in words
 
 

@@ -74,9 +74,10 @@ class MeasuredModel:
         if self.label_copies:
             names = join_names(self.label_copies, quoted=self.table.features is not None)
             verdict = (
-                f"These errors mean nothing, because the label is among the features: {names}."
+                f"These errors mean nothing if a copy of the label is among the features: {names} "
+                "has one value for each class."
             )
-            next_step = "Next: repeat the command with --drop for these columns."
+            next_step = "Next: unless new samples have it too, leave it out with --drop."
         return [verdict, *errors, *summary.differences, next_step]
 
     @cached_property
