@@ -103,7 +103,15 @@ def format_rows(neighbors: dict[tuple[str, int, str], Array], samples: Split) ->
         neighbors.items(), [1.0, *p_values], strict=True
     ):
         error, *shares = (f"{share:.1f}" for share in measure(nearest, raw, samples))
-        cells = [name, str(r), str(4 * r), comparison, error, f"{p:.3f}", *shares]
+        cells = [
+            name,
+            str(r),
+            str(4 * r),
+            comparison,
+            error,
+            "< 0.001" if p < 0.001 else f"{p:.3f}",
+            *shares,
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
