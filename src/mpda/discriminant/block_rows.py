@@ -20,13 +20,13 @@ from mpda._lib.arrays import (
     array_namespace,
     as_contiguous,
     as_float,
+    astype,
     is_numpy,
     iter_slices,
     set_at,
     take,
     to_device,
     to_host,
-    zeros,
 )
 from mpda.discriminant.within_form import WithinForm
 
@@ -178,11 +178,15 @@ def build_block_rows(
             blocks = take(scaling, p) @ blocks @ take(scaling, q)
         m, mask = dimensions[members[0]], form.mask[column_patch[entries]]
         present = np.arange(widths[members].max()) < widths[members, None]
-        columns = np.zeros(present.shape, dtype=np.intp)
+        columns, positions = np.zeros((2, *present.shape), dtype=np.intp)
         columns[present] = indices[column_patch[entries]][mask]
-        # Columns come first, because a mask selects along the leading axes only.
-        by_column = xp.permute_dims(blocks[:, :m, :], (0, 2, 1))[to_device(mask, blocks)]
-        padded = set_at(zeros((*present.shape, m), blocks), to_device(present, blocks), by_column)
+        positions[present] = np.flatnonzero(mask)
+        # All columns of all blocks, one after the other. They are taken by index, since a device
+        # would have to count the entries of a mask before it goes on.
+        by_column = xp.reshape(xp.permute_dims(blocks[:, :m, :], (0, 2, 1)), (-1, m))
+        padded = take(by_column, to_device(positions, blocks))
+        if not present.all():
+            padded *= astype(to_device(present, blocks), blocks.dtype)[:, :, None]
         entries_by_row = as_contiguous(xp.permute_dims(padded, (0, 2, 1)))
         rows, columns = (to_device(a, blocks) for a in (indices[members, :m], columns))
         groups.append(RowGroup(rows, columns, entries_by_row))
