@@ -17,16 +17,17 @@ from scipy.sparse import coo_array, csr_array
 
 from mpda._lib.array_types import Array, Floats, Ints
 from mpda._lib.arrays import (
+    arange,
     array_namespace,
     as_contiguous,
     as_float,
-    astype,
     is_numpy,
     iter_slices,
     set_at,
     take,
     to_device,
     to_host,
+    zeros,
 )
 from mpda.discriminant.within_form import WithinForm
 
@@ -156,40 +157,49 @@ def build_block_rows(
     patches, pairs = np.arange(n_patches), n_patches + np.arange(low.size)
     row_patch = np.concatenate([patches, low, high])
     column_patch = np.concatenate([patches, high, low])
-    order = np.lexsort((column_patch, row_patch))
+    order = np.argsort(row_patch * n_patches + column_patch)
     row_patch, column_patch = row_patch[order], column_patch[order]
     source = np.concatenate([patches, pairs, pairs])[order]
     transposed = (order >= n_patches + low.size)[:, None, None]
     starts = np.searchsorted(row_patch, np.arange(n_patches + 1))
-    widths = np.add.reduceat(dimensions[column_patch], starts[:-1])
-    indices = (np.cumsum(dimensions) - dimensions)[:, None] + np.arange(form.mask.shape[1])
+    # Ranges of columns: of a block in the matrix, and among the entries of its rows.
+    ends, first_columns = np.cumsum(dimensions[column_patch]), np.cumsum(dimensions) - dimensions
+    block_starts = ends - dimensions[column_patch]
+    widths = ends[starts[1:] - 1] - block_starts[starts[:-1]]
+    offsets = block_starts - np.repeat(block_starts[starts[:-1]], np.diff(starts))
+    steps = arange(form.mask.shape[1], stored)
     groups = []
     for members in _iter_groups(dimensions, widths, is_numpy(stored)):
-        counts = starts[members + 1] - starts[members]
+        m, width, counts = dimensions[members[0]], widths[members].max(), np.diff(starts)[members]
         # The blocks of each member, one member after the other.
         shifts = np.repeat(starts[members] - (np.cumsum(counts) - counts), counts)
         entries = shifts + np.arange(shifts.size)
-        p, q = (to_device(patch[entries], stored) for patch in (row_patch, column_patch))
+        q = column_patch[entries]
+        places = np.repeat(width * np.arange(members.size), counts) + offsets[entries]
         blocks = take(stored, to_device(source[entries], stored))
         flipped = to_device(transposed[entries], stored)
         # Of each pair only the block (low, high) is stored; the other triangle needs its transpose.
         blocks = xp.where(flipped, xp.matrix_transpose(blocks), blocks)
         if scaling is not None:
-            blocks = take(scaling, p) @ blocks @ take(scaling, q)
-        m, mask = dimensions[members[0]], form.mask[column_patch[entries]]
-        present = np.arange(widths[members].max()) < widths[members, None]
-        columns, positions = np.zeros((2, *present.shape), dtype=np.intp)
-        columns[present] = indices[column_patch[entries]][mask]
-        positions[present] = np.flatnonzero(mask)
-        # All columns of all blocks, one after the other. They are taken by index, since a device
-        # would have to count the entries of a mask before it goes on.
-        by_column = xp.reshape(xp.permute_dims(blocks[:, :m, :], (0, 2, 1)), (-1, m))
-        padded = take(by_column, to_device(positions, blocks))
-        if not present.all():
-            padded *= astype(to_device(present, blocks), blocks.dtype)[:, :, None]
-        entries_by_row = as_contiguous(xp.permute_dims(padded, (0, 2, 1)))
-        rows, columns = (to_device(a, blocks) for a in (indices[members, :m], columns))
-        groups.append(RowGroup(rows, columns, entries_by_row))
+            left, right = (to_device(patch, stored) for patch in (row_patch[entries], q))
+            blocks = take(scaling, left) @ blocks @ take(scaling, right)
+        # Columns beyond the dimension of a block go to one place behind all others.
+        n_places = members.size * width
+        is_column = steps < to_device(dimensions[q, None], stored)
+        places = xp.where(is_column, to_device(places[:, None], stored) + steps, n_places)
+        columns = to_device(np.zeros(n_places + 1, dtype=np.intp), stored)
+        columns = set_at(columns, places, to_device(first_columns[q, None], stored) + steps)
+        by_column = zeros((n_places + 1, m), blocks)
+        by_column = set_at(by_column, places, xp.permute_dims(blocks[:, :m, :], (0, 2, 1)))
+        by_column = xp.reshape(by_column[:-1, :], (members.size, width, m))
+        rows = first_columns[members, None] + np.arange(m)
+        groups.append(
+            RowGroup(
+                to_device(rows, stored),
+                xp.reshape(columns[:-1], (members.size, width)),
+                as_contiguous(xp.permute_dims(by_column, (0, 2, 1))),
+            )
+        )
     return BlockRows(form.size, groups)
 
 
