@@ -24,7 +24,7 @@ from mpda import MPDA
 from protocol import provenance
 
 GUIDE = Path(__file__).parents[1] / "docs" / "guide" / "merging.md"
-PARAMETERS = {"units": "absolute", "gamma": 30.0, "alpha": 3000.0}
+PARAMETERS: dict[str, Any] = {"units": "absolute", "gamma": 30.0, "alpha": 3000.0}
 PACKAGES = {"spark": "pyspark", "ray": "ray"}
 
 

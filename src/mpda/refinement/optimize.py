@@ -113,7 +113,8 @@ def _refine_in_rounds(
     size = float(xp.sqrt(xp.sum(start * start)))
     penalty = settings.penalty
     if penalty is None:
-        penalty = PENALTY_PER_COEFFICIENT * count_coefficients(*start.shape, len(codes))
+        n_coefficients = count_coefficients(start.shape[0], start.shape[1], len(codes))
+        penalty = PENALTY_PER_COEFFICIENT * n_coefficients
     members = _group_by_class(np.arange(len(codes)), codes)
     class_queries = _group_by_class(queries, codes)
     device_codes = to_device(codes, X)
