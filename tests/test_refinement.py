@@ -103,6 +103,19 @@ def test_infinite_penalty_returns_the_start():
     np.testing.assert_allclose(result.components, start, rtol=1e-6)
 
 
+@pytest.mark.parametrize("n", [40, 300])
+def test_default_penalty_is_a_tenth_of_the_number_of_coefficients(n):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:n], y[:n] % 2
+    penalty = 0.1 * 5 * min(64, n - 1)
+    start = FrozenEstimator(PCA(5).fit(X))
+    fits = [
+        NeighborhoodRefinement(start, penalty=p).fit(X, y) for p in (None, penalty, 2 * penalty)
+    ]
+    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+    assert np.abs(fits[0].components_ - fits[2].components_).max() > 1e-6
+
+
 def test_samples_without_partners_leave_the_start():
     X, _, start = problem()
     assert refine(X, np.arange(len(X)), start).components is start

@@ -22,7 +22,18 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, LLTSA, LPFE, LSDA, LSDR, MFA, MPDA, PMPDA, GraphDiscriminant
+from mpda import (
+    LFDA,
+    LLTSA,
+    LPFE,
+    LSDA,
+    LSDR,
+    MFA,
+    MPDA,
+    PMPDA,
+    GraphDiscriminant,
+    NeighborhoodRefinement,
+)
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.model_selection.folds import split_groups
@@ -294,6 +305,10 @@ def test_steps_of_grid_points_are_summed_over_parameters():
     grid = build_grid(MPDA(), [{"alpha": [0.2, 1.0]}, {"alpha": [1000.0]}])
     np.testing.assert_array_equal(grid.steps, [0, 1, 2])
     np.testing.assert_array_equal(grid.ridges, [0.2, 1.0, 1000.0])
+    # A usual value without an order is one step from all others.
+    grid = build_grid(NeighborhoodRefinement(), {"penalty": [30.0, None, 300.0]})
+    np.testing.assert_array_equal(grid.steps, [1, 0, 1])
+    assert not build_grid(NeighborhoodRefinement(), {"penalty": [30.0, 300.0]}).steps.any()
     # Methods without a study have no usual values.
     assert not build_grid(LFDA(), {"alpha": [0.0, 1.0]}).steps.any()
 
