@@ -277,7 +277,13 @@ def test_refinement_minimises_the_weighted_loss():
     w = draw_weights(len(X))
     start = MPDA(n_components=2, n_neighbors=4).fit(X, y, w)
     refine = NeighborhoodRefinement(
-        MPDA(n_components=2, n_neighbors=4), n_rounds=1, max_iter=200, n_candidates=len(X), tol=1e-9
+        MPDA(n_components=2, n_neighbors=4),
+        n_rounds=1,
+        max_iter=200,
+        n_candidates=len(X),
+        tol=1e-9,
+        penalty=300.0,
+        temperature=2.0,
     )
     refine.fit(X, y, w)
     np.testing.assert_allclose(refine.start_components_, start.components_, rtol=1e-9)

@@ -86,16 +86,16 @@ def alignment_scatters(Z: Floats, neighbors: Ints, dimensions: Sequence[int]) ->
         The scatter of the neighbourhoods that is not explained by their tangent spaces.
     """
     d, (_, k) = Z.shape[1], neighbors.shape
-    parts = np.zeros((len(dimensions), d, d))
+    scatters = np.zeros((len(dimensions), d, d))
     ranges = list(zip(dimensions, [*dimensions[1:], k], strict=True))
     for offsets, axes in _local_axes(Z, neighbors):
         # (I - G G') of the points: their mean is off already. What a tangent space leaves is the
         # sum over the axes beyond its own; a difference of scatters would lose digits.
         projections = axes.transpose(0, 2, 1) @ offsets
-        for part, (begin, end) in zip(parts, ranges, strict=True):
-            beyond = projections[:, begin:end].reshape(-1, d)
-            part += beyond.T @ beyond
-    totals = np.cumsum(parts[::-1], axis=0)[::-1]
+        for scatter, (begin, end) in zip(scatters, ranges, strict=True):
+            residuals = projections[:, begin:end].reshape(-1, d)
+            scatter += residuals.T @ residuals
+    totals = np.cumsum(scatters[::-1], axis=0)[::-1]
     return (totals + totals.transpose(0, 2, 1)) / 2
 
 

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from mpda.cli.messages import describe_folds, describe_step
-from mpda.io.error_text import join_names
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -62,6 +61,7 @@ class MeasuredModel:
     def verdict(self) -> list[str]:
         """Sentences that compare the error of the method with 1-NN and LDA."""
         from mpda.assessment.column_encoding import count_features
+        from mpda.io.error_text import join_names
         from mpda.report.verdict import summarize_errors
 
         if not any(row["method"] == self.method for row in self.rows):

@@ -170,12 +170,13 @@ def build_block_rows(
     steps = arange(form.mask.shape[1], stored)
     groups = []
     for members in _iter_groups(dimensions, widths, is_numpy(stored)):
-        m, width, counts = dimensions[members[0]], widths[members].max(), np.diff(starts)[members]
+        m, width = int(dimensions[members[0]]), int(widths[members].max())
+        counts = np.diff(starts)[members]
         # The blocks of each member, one member after the other.
         shifts = np.repeat(starts[members] - (np.cumsum(counts) - counts), counts)
         entries = shifts + np.arange(shifts.size)
         q = column_patch[entries]
-        places = np.repeat(width * np.arange(members.size), counts) + offsets[entries]
+        positions = np.repeat(width * np.arange(members.size), counts) + offsets[entries]
         blocks = take(stored, to_device(source[entries], stored))
         flipped = to_device(transposed[entries], stored)
         # Of each pair only the block (low, high) is stored; the other triangle needs its transpose.
@@ -183,14 +184,14 @@ def build_block_rows(
         if scaling is not None:
             left, right = (to_device(patch, stored) for patch in (row_patch[entries], q))
             blocks = take(scaling, left) @ blocks @ take(scaling, right)
-        # Columns beyond the dimension of a block go to one place behind all others.
-        n_places = members.size * width
+        # Columns beyond the dimension of a block go to one position behind all others.
+        n_positions = members.size * width
         is_column = steps < to_device(dimensions[q, None], stored)
-        places = xp.where(is_column, to_device(places[:, None], stored) + steps, n_places)
-        columns = to_device(np.zeros(n_places + 1, dtype=np.intp), stored)
-        columns = set_at(columns, places, to_device(first_columns[q, None], stored) + steps)
-        by_column = zeros((n_places + 1, m), blocks)
-        by_column = set_at(by_column, places, xp.permute_dims(blocks[:, :m, :], (0, 2, 1)))
+        positions = xp.where(is_column, to_device(positions[:, None], stored) + steps, n_positions)
+        columns = to_device(np.zeros(n_positions + 1, dtype=np.intp), stored)
+        columns = set_at(columns, positions, to_device(first_columns[q, None], stored) + steps)
+        by_column = zeros((n_positions + 1, m), blocks)
+        by_column = set_at(by_column, positions, xp.permute_dims(blocks[:, :m, :], (0, 2, 1)))
         by_column = xp.reshape(by_column[:-1, :], (members.size, width, m))
         rows = first_columns[members, None] + np.arange(m)
         groups.append(

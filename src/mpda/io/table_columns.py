@@ -83,7 +83,7 @@ def convert_columns(
         elif is_wrong.any():
             row = int(np.argmax(is_wrong))
             text = one_line(column.iloc[row], 40)
-            kind = "" if commas else _describe(column, is_wrong)
+            kind = "" if commas or of_model else _describe(column, is_wrong)
             wrong.append(f"{name!r:.80} ({kind}row {row + 1}: {text})")
             has_commas &= commas
         columns[name] = numbers
@@ -132,7 +132,7 @@ def _describe(column: Any, is_wrong: Bools) -> str:
         return "dates, "
     if 2 * n_values > len(texts):
         return "a text of its own in most rows, "
-    return f"{n_values} values, "
+    return "one value, " if n_values == 1 else f"{n_values} values, "
 
 
 def _refuse(wrong: list[str], *, has_commas: bool, one_hot: bool, of_model: bool) -> NoReturn:
