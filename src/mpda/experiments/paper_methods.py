@@ -83,7 +83,7 @@ _CONTENDERS = (
     # The level that every reduction of the dimension has to beat.
     Contender("1-NN", note="sees the samples as they are, before PCA"),
     *map(_published, ("PCA", "LDA", "MFA", "LSDA", "LFDA")),
-    _published("LLTSA", **_SHARED),
+    _published("LLTSA"),
     _published(
         "LSDR",
         # Seconds a fit. Without a limit one split of MNIST would take hours.
@@ -95,7 +95,7 @@ _CONTENDERS = (
         "it is not run on COIL100 and OptDigits, for want of time; "
         f"{_SHARED_NOTE}",
     ),
-    _published("LPFE", **_SHARED),
+    _published("LPFE"),
     _published("PMPDA", **_SHARED),
     _published("MPDA"),
     _extended(
@@ -104,9 +104,7 @@ _CONTENDERS = (
         # Its components are not nested, so every number needs a fit: four for each split and fold.
         fixed={"random_state": 0},
         dimensions=(5, 10, 20, 40),
-        shares_pca=True,
-        note="is fitted anew for 5, 10, 20 and 40 components, with scikit-learn's defaults; "
-        f"{_SHARED_NOTE}",
+        note="is fitted anew for 5, 10, 20 and 40 components, with scikit-learn's defaults",
     ),
     _extended("shrinkage LDA", "shrinkage LDA"),
     _extended("MFA ridge", "MFA", "eigenvalue_power", note=_RIDGE_NOTE),
