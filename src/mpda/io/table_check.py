@@ -4,7 +4,7 @@ Each finding is a sentence with what to do. Nothing is changed: the user decides
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -47,12 +47,9 @@ def check_table(table: Table) -> list[str]:
     list of str
         Findings, most serious first; empty if there are none.
     """
-    X, codes = table.X, np.unique(table.labels, return_inverse=True)[1]
-    names = table.features or tuple(f"column {i}" for i in range(X.shape[1]))
+    X, names = table.X, _list_names(table)
     columns: dict[str, list[str]] = {kind: [] for kind in _FINDINGS}
-    for j, name in enumerate(names):
-        is_present = ~np.isnan(X[:, j])
-        values, classes = X[is_present, j], codes[is_present]
+    for j, (name, values, classes) in enumerate(_iter_columns(table)):
         if j in table.categories:
             kind = _find_text_kind(values, table.categories[j], classes)
         else:
@@ -90,14 +87,19 @@ def find_label_copies(table: Table) -> list[str]:
     list of str
         Names of the columns, or "column 0" and so on where they have no names.
     """
+    return [name for name, values, codes in _iter_columns(table) if _is_copy(values, codes)]
+
+
+def _list_names(table: Table) -> tuple[str, ...]:
+    return table.features or tuple(f"column {i}" for i in range(table.X.shape[1]))
+
+
+def _iter_columns(table: Table) -> Iterator[tuple[str, Floats, Ints]]:
+    """Yield the name of each column, its values that are not missing, and their classes."""
     codes = np.unique(table.labels, return_inverse=True)[1]
-    names = table.features or tuple(f"column {i}" for i in range(table.X.shape[1]))
-    is_present = ~np.isnan(table.X)
-    return [
-        name
-        for j, name in enumerate(names)
-        if _is_copy(table.X[is_present[:, j], j], codes[is_present[:, j]])
-    ]
+    for name, column in zip(_list_names(table), table.X.T, strict=True):
+        is_present = ~np.isnan(column)
+        yield name, column[is_present], codes[is_present]
 
 
 _FINDINGS = {
@@ -117,7 +119,7 @@ _FINDINGS = {
 def _find_kind(name: str, values: Floats, codes: Ints) -> str | None:
     """Return the key of a finding about one column, None if it is an ordinary feature."""
     distinct, groups = np.unique(values, return_inverse=True)
-    if len(distinct) == 1:
+    if len(distinct) <= 1:
         return "constant"
     if _is_copy(values, codes):
         return "copy"
@@ -157,7 +159,7 @@ def _is_date(distinct: Floats) -> bool:
 def _find_text_kind(values: Floats, texts: Labels, codes: Ints) -> str | None:
     """Return the key of a finding about a column of categories, given by their numbers."""
     distinct, groups = np.unique(values, return_inverse=True)
-    if len(distinct) == 1:
+    if len(distinct) <= 1:
         return "constant"
     if _is_copy(values, codes):
         return "copy"
