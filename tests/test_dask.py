@@ -218,6 +218,27 @@ def test_partial_fit_adds_classes_from_the_cluster(client):
         model.partial_fit(as_lazy(X[first][:-5]), y[first][:-5])
 
 
+@pytest.mark.parametrize("method", [MPDA, PMPDA])
+def test_summaries_of_the_cluster_and_of_memory_merge(client, method):
+    X, y = curved_classes()
+    first = y < 4
+    model = method(6, n_neighbors=6, units="absolute", gamma=2.0, alpha=0.5)
+    of_cluster = model.summarize(as_lazy(X[first]), y[first])
+    of_memory = model.summarize(X[~first], y[~first])
+    merged = method.from_summary(of_memory + of_cluster)
+    expected = clone(model).fit(X, y)
+    assert_close(merged.components_, expected.components_)
+    np.testing.assert_allclose(of_cluster.low, X[first].min(axis=0))
+    np.testing.assert_allclose(of_cluster.high, X[first].max(axis=0))
+    alone = model.summarize(as_frame(X[y == 9], y[y == 9]).drop(columns="kind"), y[y == 9])
+    lazy = model.summarize(dd.from_pandas(as_frame(X[y == 9], y[y == 9]), npartitions=2), "kind")
+    assert lazy.classes.tolist() == ["class 09"]
+    assert lazy.feature_names.tolist() == alone.feature_names.tolist()
+    np.testing.assert_allclose(lazy.state.sums.within, alone.state.sums.within, atol=1e-10)
+    with pytest.raises(ValueError, match="both summaries"):
+        of_cluster + model.summarize(X[first], y[first])
+
+
 def test_fewer_samples_than_features_are_fitted_on_the_client(client):
     X, y = np.random.default_rng(0).normal(size=(30, 50)), np.arange(30) % 3
     expected = LFDA(2, alpha=0.1).fit(X, y).components_

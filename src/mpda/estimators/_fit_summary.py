@@ -15,7 +15,7 @@ import numpy as np
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Labels
 from mpda._lib.arrays import ldexp, nbytes
-from mpda._lib.samples import Coordinates
+from mpda._lib.samples import Coordinates, LabelledSamples
 from mpda._lib.validation import (
     feature_range,
     is_dask_collection,
@@ -26,7 +26,7 @@ from mpda.discriminant.class_contribution import ClassSummary
 from mpda.discriminant.class_stages import build_class_pool, sum_contributions
 from mpda.discriminant.fit import FitState, absolute_strengths, resolve_strengths, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, Strengths
-from mpda.estimators._tangent_fit import refuse_class_weight, set_fit_attributes
+from mpda.estimators._tangent_fit import gather_classes, refuse_class_weight, set_fit_attributes
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +170,8 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
     estimator : MPDA or PMPDA
         Its parameters are used; it is not changed.
     X : array-like of shape (n_samples, n_features)
-        All samples of some classes. A single class is enough.
+        All samples of some classes. A single class is enough. The classes of a Dask collection are
+        summarized on its cluster.
     y : array-like of shape (n_samples,)
         Class labels.
 
@@ -181,19 +182,22 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
         :meth:`FitSummary.absolute_parameters`.
     """
     refuse_class_weight(estimator)
-    if is_dask_collection(X):
-        raise TypeError("summarize needs samples in memory: fit takes Dask collections itself.")
     settings = estimator.check_parameters()
     helper = type(estimator)()  # takes the attributes that validation sets
-    samples = validate_labelled(helper, X, y, single_class=True)
+    if is_dask_collection(X):
+        samples = gather_classes(helper, X, y, None, settings, single_class=True)
+    else:
+        samples = validate_labelled(helper, X, y, single_class=True)
     warn_small_classes(samples, settings.classes.n_neighbors)
     penalties, coordinates = settings.penalties, samples.coordinates
     strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
     classes = build_class_pool(samples, None, estimator.n_jobs, None)
     added = sum_contributions(classes, settings.classes, strengths)
     state = FitState(added.sums, strengths or Strengths(0.0, 0.0, 0.0), coordinates)
-    exponent = coordinates.exponent
-    low, high = (ldexp(values, exponent) for values in feature_range(samples.X))
+    if isinstance(samples, LabelledSamples):
+        low, high = (ldexp(v, coordinates.exponent) for v in feature_range(samples.X))
+    else:
+        low, high = samples.low, samples.high
     return FitSummary(
         type(estimator).__name__,
         estimator.get_params(),

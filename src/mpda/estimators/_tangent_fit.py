@@ -65,6 +65,7 @@ def gather_classes(
     settings: DiscriminantSettings,
     *,
     reset: bool = True,
+    single_class: bool = False,
 ) -> LabelledSamples | ClusterSamples:
     """Bring the rows of Dask collections together by class, on their cluster.
 
@@ -82,6 +83,8 @@ def gather_classes(
         Checked parameters.
     reset : bool, default=True
         Set to False for samples that are added to an earlier fit.
+    single_class : bool, default=False
+        Set to True if samples of one class are enough.
 
     Returns
     -------
@@ -95,7 +98,8 @@ def gather_classes(
             "partition cannot be a clusterer for Dask collections: give the name of a partition, "
             'such as "auto".'
         )
-    return import_dask_cluster().gather_by_class(estimator, X, y, reset=reset)
+    gather = import_dask_cluster().gather_by_class
+    return gather(estimator, X, y, reset=reset, single_class=single_class)
 
 
 def add_classes(

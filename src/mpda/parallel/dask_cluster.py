@@ -94,10 +94,8 @@ class ClusterSamples:
         Samples of each class, on the workers.
     dtype : dtype
         Precision of the samples.
-    n_varying : int
-        Number of features that are not constant.
-    mean : ndarray of shape (n_features,)
-        Mean of all samples.
+    low, high, mean : ndarrays of shape (n_features,)
+        Smallest value, largest value and mean of each feature.
     coordinates : Coordinates
         Without rotation.
     """
@@ -106,7 +104,8 @@ class ClusterSamples:
     classes: Labels
     members: list[ClusterClass]
     dtype: np.dtype[Any]
-    n_varying: int
+    low: Floats
+    high: Floats
     mean: Floats
     coordinates: Coordinates
 
@@ -114,6 +113,11 @@ class ClusterSamples:
     def sizes(self) -> list[int]:
         """Number of samples of each class."""
         return [member.size for member in self.members]
+
+    @property
+    def n_varying(self) -> int:
+        """Number of features that are not constant."""
+        return int(np.count_nonzero(self.low != self.high))
 
     def in_coordinates(self, coordinates: Coordinates) -> ClusterSamples:
         """Return the samples in the coordinates of an earlier fit."""
@@ -226,7 +230,7 @@ def _gather(client: Client, futures: Any) -> Any:
 
 
 def gather_by_class(
-    estimator: Any, X: Any, y: Any, *, reset: bool = True
+    estimator: Any, X: Any, y: Any, *, reset: bool = True, single_class: bool = False
 ) -> LabelledSamples | ClusterSamples:
     """Bring the rows of Dask collections together by class.
 
@@ -240,6 +244,8 @@ def gather_by_class(
         Class labels.
     reset : bool, default=True
         Set to False for samples that are added to an earlier fit.
+    single_class : bool, default=False
+        Set to True if samples of one class are enough.
 
     Returns
     -------
@@ -253,11 +259,15 @@ def gather_by_class(
     if facts.n <= blocks.kind.n_features and reset:
         X, y = _compute([delayed(list)(blocks.X), delayed(list)(blocks.y)])
         return validate_labelled(
-            estimator, blocks.kind.with_names(np.concatenate(X)), np.concatenate(y)
+            estimator,
+            blocks.kind.with_names(np.concatenate(X)),
+            np.concatenate(y),
+            single_class=single_class,
         )
     group_by_class(np.repeat(facts.labels, np.minimum(facts.counts, 3)))  # checks the labels
-    check_number_of_classes(estimator, facts.labels, 2 if reset else 1)
-    if reset:
+    single_class = single_class or not reset
+    check_number_of_classes(estimator, facts.labels, 1 if single_class else 2)
+    if not single_class:
         check_not_constant(facts.low, facts.high)
     client = current_client()
     rows = client.compute(_rows_by_class(blocks, block_facts, facts))
@@ -267,7 +277,8 @@ def gather_by_class(
         facts.labels,
         [ClusterClass(int(n), future) for n, future in zip(facts.counts, rows, strict=True)],
         blocks.kind.dtype,
-        int(np.count_nonzero(facts.low != facts.high)),
+        facts.low,
+        facts.high,
         facts.mean,
         Coordinates(exponent, np.ldexp(facts.first.astype(np.float64), -exponent)),
     )
