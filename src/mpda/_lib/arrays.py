@@ -13,6 +13,7 @@ checks estimators, lacks a few operations; it goes through the host for them.
 import math
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 
 from mpda._lib.array_types import Array
+from mpda._lib.threads import SMALL, THREADS
 
 # Rounding unit of double precision, as a Python number: device arrays refuse NumPy scalars.
 EPSILON = float(np.finfo(float).eps)
@@ -31,6 +33,16 @@ EPSILON = float(np.finfo(float).eps)
 _DEVICE_ENTRIES = 2**26
 # Factors beyond 2^1000 would overflow, so a larger power of two is multiplied in steps.
 _LARGEST_EXPONENT = 1000
+
+
+def small_products(d: int) -> Any:
+    """Return a context manager for products of many small matrices in a fit of d features.
+
+    BLAS has one thread in it. More gain nothing there, and where other programs are at work their
+    waiting makes such products up to thirty times slower (two threads on two busy cores). Fits of
+    few features have one thread throughout.
+    """
+    return THREADS.limit(limits=1, user_api="blas") if d > SMALL else nullcontext()
 
 
 def is_numpy(X: Any) -> bool:

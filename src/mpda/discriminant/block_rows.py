@@ -24,6 +24,7 @@ from mpda._lib.arrays import (
     is_numpy,
     iter_slices,
     set_at,
+    small_products,
     take,
     to_device,
     to_host,
@@ -76,8 +77,9 @@ class BlockRows:
 
     def __matmul__(self, X: Array) -> Array:
         product = array_namespace(X).empty_like(X)
-        for rows, columns, entries in self.groups:
-            product = set_at(product, rows, entries @ take(X, columns))
+        with small_products(self.size):
+            for rows, columns, entries in self.groups:
+                product = set_at(product, rows, entries @ take(X, columns))
         return product
 
     def to_single(self) -> BlockRows:

@@ -600,5 +600,6 @@ def sum_contributions(
         sums = ClassSums.empty_like(contribution.within) if sums is None else sums
         sums = sums.add(contribution)
         summaries.append(contribution.summary)
+        del contribution  # the next class is computed without the matrices of this one
     assert sums is not None  # there is at least one class
     return SummedContributions(sums, summaries)

@@ -142,7 +142,9 @@ def solve_eigenproblem(
     unit = float(xp.max(xp.abs(between)))
     if not unit > 0.0:
         return Directions(zeros((0,), between), zeros((d, 0), between))
-    factor, signs = _full_rank_factor(between / unit)
+    between /= unit
+    factor, signs = _full_rank_factor(between)
+    del between  # with thousands of features each matrix counts
     L, condition = _cholesky(within)
     if L is not None:
         K = solve_triangular(L, factor)
@@ -150,6 +152,7 @@ def solve_eigenproblem(
         spectrum = _within_spectrum(within, factor, ridge * scale**2)
         N = spectrum.basis / xp.sqrt(spectrum.values)
         K, condition = N.T @ factor, spectrum.condition(_UNIT_SIZE)
+    del within, factor
     definite = bool(xp.all(signs > 0.0))
     # K'K is as small as the rank of A; K J K' has the size of B, but allows negative signs.
     lambdas, z = xp.linalg.eigh(K.T @ K if definite else K * signs @ K.T)
@@ -375,7 +378,12 @@ def _equilibration(S: Array) -> Array:
 
 def _scale_both_sides(S: Array, scale: Array) -> Array:
     """Return diag(scale) S diag(scale), exactly symmetric; no product of scales overflows."""
-    return 0.5 * (scale[:, None] * S * scale + scale[:, None] * (S * scale))
+    left, right = scale[:, None] * S, S * scale
+    left *= scale
+    right *= scale[:, None]
+    left += right
+    left *= 0.5
+    return left
 
 
 def _congruence(S: Array, basis: Array) -> Array:

@@ -206,17 +206,29 @@ def fit_discriminant(
         strengths = resolve_strengths(settings.penalties, sums, samples)
         if settings.penalties.relative:
             # The second pass over the classes. Forms that were kept are not computed again.
-            eliminated, solved = sums.eliminated, []
-            work = partial(ClassStages.eliminate, settings=settings.classes, strengths=strengths)
-            results = classes.map("Schur complements (2/2)", work)
-            for summary, result in zip(summaries, results, strict=True):
-                eliminated = eliminated + result.matrix
-                solved.append(replace(summary, solver=result.solver, residual=result.residual))
-            sums, summaries = replace(sums, eliminated=eliminated), solved
+            contributions = _eliminate_classes(classes, contributions, settings.classes, strengths)
+            sums, summaries = contributions.sums, contributions.summaries
         if add_forms is not None:
             sums = add_forms(sums)
         state = FitState(sums, strengths, coordinates)
         return solve_fit(state, summaries, settings.two_stage, n_components)
+
+
+def _eliminate_classes(
+    classes: ClassPool,
+    contributions: SummedContributions,
+    settings: ClassSettings,
+    strengths: Strengths,
+) -> SummedContributions:
+    """Add the Schur complement terms of all classes to their sums."""
+    sums, summaries = contributions.sums, []
+    work = partial(ClassStages.eliminate, settings=settings, strengths=strengths)
+    results = classes.map("Schur complements (2/2)", work)
+    for summary, result in zip(contributions.summaries, results, strict=True):
+        sums = replace(sums, eliminated=sums.eliminated + result.matrix)
+        summaries.append(replace(summary, solver=result.solver, residual=result.residual))
+        del result  # the next class is computed without the matrix of this one
+    return replace(contributions, sums=sums, summaries=summaries)
 
 
 def resolve_strengths(penalties: Penalties, sums: ClassSums, samples: FitSamples) -> Strengths:
@@ -362,5 +374,6 @@ def reduced_eigenproblem(sums: ClassSums, alpha: float) -> tuple[Eigenproblem, A
     ridged : array of shape (r, r)
         S_tt + alpha I. Rounding errors of the Schur complement are relative to it.
     """
-    ridged = symmetrize(sums.within) + alpha * eye(sums.within.shape[0], sums.within)
+    ridged = symmetrize(sums.within)
+    ridged += alpha * eye(ridged.shape[0], ridged)
     return Eigenproblem(sums.between.form(), ridged - sums.eliminated), ridged

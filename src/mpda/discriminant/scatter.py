@@ -217,12 +217,14 @@ def neighbor_affinity_scatter(embedded: EmbeddedGraph) -> AffinityScatter:
     if embedded.weights is not None:
         affinity = affinity * pair_weights(embedded.weights, graph.edges)
     if embedded.sparse is not None:
-        near = 2.0 * edge_scatter(embedded.sparse, graph.edges, affinity)
+        near = edge_scatter(embedded.sparse, graph.edges, affinity)
         total = all_pairs_scatter(embedded.sparse, embedded.weights)
     else:
-        near = 2.0 * edge_scatter(embedded.Z, graph.edges, affinity)
+        near = edge_scatter(embedded.Z, graph.edges, affinity)
         total = _scatter_of_offsets(embedded.offsets, embedded.weights)
-    return AffinityScatter(near, total - near)
+    near *= 2.0
+    total -= near
+    return AffinityScatter(near, total)
 
 
 def all_pairs_scatter(Z: Array, weights: Array | None = None) -> Array:
@@ -242,7 +244,9 @@ def all_pairs_scatter(Z: Array, weights: Array | None = None) -> Array:
     """
     if is_sparse(Z):
         w = np.ones(Z.shape[0]) if weights is None else weights
-        return (2.0 * w.sum()) * _sparse_scatter(Z, (w @ Z) / w.sum(), weights)
+        scatter = _sparse_scatter(Z, (w @ Z) / w.sum(), weights)
+        scatter *= 2.0 * w.sum()
+        return scatter
     return _scatter_of_offsets(center(Z, weights), weights)
 
 
@@ -432,11 +436,17 @@ def total_scatter(X: Array, exponent: int, mean: Array, weights: Floats | None =
 
 
 def _sparse_scatter(X: Any, mean: Floats, weights: Floats | None) -> Floats:
-    """Return sum_i w_i (x_i - m)(x_i - m)' by sparse products, expanded about m = 0."""
+    """Return sum_i w_i (x_i - m)(x_i - m)' by sparse products, expanded about m = 0.
+
+    With s = sum_i w_i x_i and u = s - (sum_i w_i) m / 2 it is X'WX - u m' - m u', which needs one
+    d x d matrix at a time beside the result.
+    """
     weights = np.ones(X.shape[0]) if weights is None else weights
-    cross = np.outer(weights @ X, mean)
-    products = (X.T @ X.multiply(weights[:, None]).tocsr()).toarray()
-    return products - cross - cross.T + weights.sum() * np.outer(mean, mean)
+    scatter = (X.T @ X.multiply(weights[:, None]).tocsr()).toarray()
+    cross = np.outer(weights @ X - 0.5 * weights.sum() * mean, mean)
+    scatter -= cross
+    scatter -= cross.T
+    return scatter
 
 
 def symmetrize(S: Array) -> Array:
@@ -452,4 +462,6 @@ def symmetrize(S: Array) -> Array:
     array of shape (d, d)
         (S + S') / 2.
     """
-    return 0.5 * (S + S.T)
+    both = S + S.T
+    both *= 0.5  # in place: S may be one of the largest matrices of a fit
+    return both

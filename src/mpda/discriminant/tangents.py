@@ -18,6 +18,7 @@ from mpda._lib.arrays import (
     maximum,
     safe_divide,
     set_at,
+    small_products,
     take,
     to_device,
     to_host,
@@ -175,7 +176,8 @@ def _local_bases(
         shares = safe_divide(weights, totals, xp.zeros_like(weights))
         offsets -= xp.matrix_transpose(shares[:, :, None]) @ offsets
         offsets *= xp.sqrt(weights)[:, :, None]
-    variances, axes = _principal_axes(offsets, energy)
+    with small_products(points.shape[2]):
+        variances, axes = _principal_axes(offsets, energy)
     total = xp.sum(variances, axis=1, keepdims=True)
     shares = safe_divide(variances, total, xp.zeros_like(variances))
     energy_before = xp.cumulative_sum(shares, axis=1) - shares

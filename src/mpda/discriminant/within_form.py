@@ -30,6 +30,7 @@ from mpda._lib.arrays import (
     nbytes,
     safe_divide,
     set_at,
+    small_products,
     take,
     to_device,
     to_host,
@@ -265,7 +266,8 @@ class WithinFormBuilder:
         WithinForm
             All blocks but S_tt.
         """
-        diagonal, couplings = _coupling_blocks(self._pairs, self._weights, self._tangents)
+        with small_products(self._tangents.bases.shape[1]):
+            diagonal, couplings = _coupling_blocks(self._pairs, self._weights, self._tangents)
         return WithinForm(
             self._off_diagonal,
             self._first_order,
@@ -345,8 +347,10 @@ def _blocks_from_differences(
         if roots is not None:  # each product of two differences has the weight of their edge
             gaps *= take(roots, last)[:, :, None]
         p = to_device(piece_patch[pieces], edges)
-        projected = gaps @ take(tangents.bases, p)
-        off_diagonal = add_segments(off_diagonal, p, xp.matrix_transpose(gaps) @ projected)
+        with small_products(d):
+            projected = gaps @ take(tangents.bases, p)
+            products = xp.matrix_transpose(gaps) @ projected
+        off_diagonal = add_segments(off_diagonal, p, products)
         tangent = add_segments(tangent, p, xp.matrix_transpose(projected) @ projected)
     return off_diagonal, tangent
 
