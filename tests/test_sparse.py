@@ -9,6 +9,8 @@ from sklearn.pipeline import make_pipeline
 from cases import apart
 from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA, NeighborhoodRefinement
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.neighbors import neighbor_lists
+from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::mpda.exceptions.SmallClassWarning", "ignore::mpda.exceptions.FeatureScaleWarning"
@@ -58,6 +60,23 @@ def test_sparse_samples_give_the_map_of_dense_ones(method, n):
         return
     np.testing.assert_allclose(sparse.components_, components, atol=1e-7 * np.abs(components).max())
     np.testing.assert_allclose(sparse.transform(X), mapped, atol=1e-7 * np.abs(mapped).max())
+
+
+@pytest.mark.parametrize("kind", ["counts", "copies", "numbers"])
+def test_neighbours_by_sparse_products_are_those_of_dense_samples(monkeypatch, kind):
+    rng = np.random.default_rng(5)
+    X = rng.poisson(0.05, (300, 200)).astype(float)  # counts: most distances occur many times
+    if kind == "copies":
+        X = X[rng.integers(0, 60, len(X))]
+    if kind == "numbers":
+        X *= rng.uniform(size=X.shape)
+    expected = find_neighbors(ClassPoints(X), 9)
+    monkeypatch.setattr(neighbor_lists, "_DIRECT_SEARCH_LIMIT", 0)
+    points = ClassPoints(X, csr_array(X))
+    points.__dict__["straight"] = None  # all pairs of dense samples must not be used
+    found = find_neighbors(points, 9)
+    np.testing.assert_array_equal(found.indices, expected.indices)
+    np.testing.assert_allclose(found.distances, expected.distances, rtol=1e-12)
 
 
 def test_pca_of_sparse_samples():

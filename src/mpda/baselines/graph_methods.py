@@ -69,7 +69,7 @@ def _local_scatter(
         near = scatter.all_pairs_scatter(Z if samples.sparse is None else samples.sparse, weights)
         return scatter.class_scatter(Z, 0.0 * near, weights), near
     # Neighbours are searched among the points and not in Z, so that equal distances stay equal.
-    neighbors = build_class_graph(ClassPoints(points), n_neighbors)
+    neighbors = build_class_graph(ClassPoints(points, samples.sparse), n_neighbors)
     graph = EmbeddedGraph(Z, neighbors, weights, samples.sparse)
     if affinity == "full":
         shares = scatter.full_affinity_scatter(graph, points)

@@ -176,7 +176,8 @@ class ClassStages:
 
     def _build_geometry(self, samples: ClassSamples, settings: ClassSettings) -> _ClassGeometry:
         """Compute the graph, the patches and the tangent spaces."""
-        points, Z, weights = ClassPoints(samples.points), samples.coordinates, samples.weights
+        points = ClassPoints(samples.points, samples.sparse)
+        Z, weights = samples.coordinates, samples.weights
         lists, energy = self._find_neighbors(points, settings), settings.tangent_energy
         graph = symmetric_graph(lists.first(settings.n_neighbors))
         sample_graph = EmbeddedGraph(Z, graph, weights, samples.sparse)

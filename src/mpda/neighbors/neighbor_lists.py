@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import pdist, squareform
@@ -24,6 +25,7 @@ from mpda._lib.arrays import (
     array_namespace,
     as_contiguous,
     block_entries,
+    densify,
     is_numpy,
     iter_slices,
     maximum,
@@ -56,9 +58,12 @@ class ClassPoints:
     ----------
     X : array of shape (n, d)
         Samples, on the host or on a device.
+    sparse : csr_array of shape (n, d), default=None
+        The samples once more, if they are sparse.
     """
 
     X: Array
+    sparse: Any = None
 
     @cached_property
     def straight(self) -> Array:
@@ -156,6 +161,8 @@ def find_neighbors(points: ClassPoints, n_neighbors: int) -> NeighborLists:
     k = min(n_neighbors, n - 1)
     if n * n <= _BLOCK_ENTRIES and n * n * d <= _DIRECT_SEARCH_LIMIT:
         return _select_nearest(points.straight, arange(n, points.X), k)
+    if points.sparse is not None:
+        return _search_by_products(points.X, k, points.sparse)
     return find_neighbors_blockwise(points.X, k)
 
 
@@ -255,8 +262,8 @@ def nonzero_pairs(mask: Array) -> tuple[Array, Array]:
     return rows, positions - rows * mask.shape[1]
 
 
-def _search_by_products(X: Array, k: int) -> NeighborLists:
-    """Find neighbours by Gram products with more than k candidates.
+def _search_by_products(X: Array, k: int, sparse: Any = None) -> NeighborLists:
+    """Find neighbours by Gram products with more than k candidates, sparse ones if X is sparse.
 
     A row is settled if its squared distances are far above the rounding of the products and
     farther apart than it. The candidates of other rows are ranked from differences. If then the
@@ -264,11 +271,15 @@ def _search_by_products(X: Array, k: int) -> NeighborLists:
     """
     xp = array_namespace(X)
     n, d = X.shape
-    # Rounding of the products grows with |x|^2, which is smallest about the mean.
-    centred = X - xp.mean(X, axis=0)
     n_candidates = min(n, k + 1 + max(8, k // 2))
-    squared_norms = xp.sum(centred * centred, axis=1)
-    candidates = _nearest_by_products(centred, squared_norms, n_candidates)
+    if sparse is None:
+        # Rounding of the products grows with |x|^2, which is smallest about the mean.
+        centred = X - xp.mean(X, axis=0)
+        squared_norms = xp.sum(centred * centred, axis=1)
+        candidates = _nearest_by_products(centred, squared_norms, n_candidates)
+    else:
+        squared_norms = (sparse * sparse).sum(axis=1)
+        candidates = _nearest_by_products(sparse, squared_norms, n_candidates)
     indices, distances = candidates.indices, candidates.distances
     rounding = 8 * d * EPSILON * (squared_norms + xp.max(squared_norms))
     squares = distances[:, 1 : k + 2] ** 2
@@ -290,7 +301,7 @@ def _search_by_products(X: Array, k: int) -> NeighborLists:
 
 
 def _nearest_by_products(Z: Array, squared_norms: Array, k: int) -> NeighborLists:
-    """Find the k nearest samples, each sample included, of centred samples Z (n, d)."""
+    """Find the k nearest samples, each sample included, of samples Z (n, d), perhaps sparse."""
     n = Z.shape[0]
     if is_numpy(Z):
         search = ProductSearch(Z)
@@ -300,11 +311,11 @@ def _nearest_by_products(Z: Array, squared_norms: Array, k: int) -> NeighborList
         order = argsort_rows(squares, indices)
         distances = np.sqrt(np.maximum(np.take_along_axis(squares, order, axis=1), 0.0))
         return NeighborLists(np.take_along_axis(indices, order, axis=1), distances)
-    xp = array_namespace(Z)
+    xp = array_namespace(squared_norms)
     blocks = []
-    for block in iter_slices(n, block_entries(Z, _SEARCH_ENTRIES) // n):
+    for block in iter_slices(n, block_entries(squared_norms, _SEARCH_ENTRIES) // n):
         squares = squared_norms[block, None] + squared_norms
-        squares -= 2.0 * (Z[block, :] @ xp.matrix_transpose(Z))
+        squares -= 2.0 * densify(Z[block, :] @ Z.T)
         nearest = argsmallest(squares, k)
         squares = xp.take_along_axis(squares, nearest, axis=1)
         order = argsort_rows(squares, nearest)
