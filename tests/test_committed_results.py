@@ -1,13 +1,16 @@
 """The committed tables of the paper's experiments are those of the committed rows."""
 
 import gzip
+import json
 import os
 import re
+from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import wilcoxon
 
 from mpda.assessment import compare_errors, estimate_errors
 from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, read_rows
@@ -180,3 +183,71 @@ def test_the_page_reports_usps_as_in_the_rows(rows):
             texts = [f"{complete[name].mean:.2f}" for name in methods]
             bold = [f"**{t}**" if m == best else t for m, t in zip(methods, texts, strict=True)]
             assert numbers[column] == " / ".join(bold)
+
+
+def read_committed(name):
+    """Return the rows of an experiment beyond the paper."""
+    lines = gzip.decompress((RESULTS / f"{name}.jsonl.gz").read_bytes()).decode().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def read_table(text, first):
+    """Return the lines of the table that begins with a header entry, by their first entry."""
+    lines = text[text.index(f"| {first} |") :].split("\n\n")[0].splitlines()
+    header, *entries = [split_line(line) for line in lines if not line.startswith("| ---")]
+    return {entry[0]: dict(zip(header, entry, strict=True)) for entry in entries}
+
+
+def read_accuracies():
+    """Return the accuracies of all folds of KEEL by data set and method, in per cent."""
+    accuracies = defaultdict(list)
+    for row in read_committed("keel"):
+        accuracies[row["problem"], row["method"]].append(100.0 * row["accuracy"])
+    return accuracies
+
+
+def test_tables_beyond_the_paper_are_those_of_the_rows():
+    accuracies = read_accuracies()
+    assert {len(folds) for folds in accuracies.values()} == {10}
+    methods = {method for _, method in accuracies}
+    for name, line in read_table((RESULTS / "keel.md").read_text(), "data set").items():
+        for method in methods:
+            assert float(line[method]) == pytest.approx(np.mean(accuracies[name, method]), abs=0.06)
+    text = (RESULTS / "embeddings.md").read_text()
+    for row in read_committed("embeddings"):
+        for measure, errors in row["errors"].items():
+            line = read_table(text, f"error of {measure} in %")[row["method"]]
+            printed = [float(cell) for cell in list(line.values())[1:]]
+            assert printed == pytest.approx(errors, abs=0.006)
+
+
+def test_the_page_of_the_refinement_has_the_numbers_of_the_rows():
+    page = (ROOT / "docs" / "evidence" / "refinement.md").read_text()
+    keel = (RESULTS / "keel.md").read_text()
+    ranks = read_table(keel, "method")
+    for method, line in read_table(page, "method").items():
+        if method in ranks:
+            expected = ranks[method]
+            for column, source in (
+                ("average rank among 13", "average rank among 13"),
+                ("mean accuracy, %", "mean accuracy"),
+            ):
+                assert float(line[column]) == pytest.approx(float(expected[source]), abs=0.06)
+    means = {key: np.mean(folds) for key, folds in read_accuracies().items()}
+    names = list(read_table(keel, "data set"))
+    gains = np.round([means[name, "MPDA refined"] - means[name, "MPDA"] for name in names], 6)
+    n_better, n_worse = np.count_nonzero(gains > 0.05), np.count_nonzero(gains < -0.05)
+    assert f"better on {n_better} of the {len(names)} sets" in page
+    assert f"worse on {n_worse}:" in page
+    listed = page[page.index("and worse on") : page.index("A Wilcoxon")]
+    assert [name for name in names if name in listed] == [
+        name for name, gain in zip(names, gains, strict=True) if gain < -0.05
+    ]
+    assert f"p = {wilcoxon(gains).pvalue:.2f}" in page
+    errors = {row["method"]: row["errors"] for row in read_committed("embeddings")}
+    lines = page[page.index("| start |") :].split("\n\n")[0].splitlines()[2:]
+    for first, second in zip(lines[::2], lines[1::2], strict=True):
+        start = split_line(first)[0]
+        for name, line in ((start, first), (f"{start} refined", second)):
+            printed = [float(cell.strip("*")) for cell in split_line(line)[2:]]
+            assert printed == pytest.approx(errors[name]["1-NN Euclidean"], abs=0.06)

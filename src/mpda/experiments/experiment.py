@@ -191,7 +191,8 @@ def _describe_run(name: str, options: ExperimentOptions, rows: Sequence[Row]) ->
             command += [option, *(name.replace(" ", "-") for name in names)]
     if options.n_splits != len(SEEDS):
         command += ["--splits", str(options.n_splits)]
-    splits = f" {len({row['seed'] for row in rows})} splits." if rows else ""
+    n_splits = len({row["seed"] for row in rows})
+    splits = f" {n_splits} split{'s' * (n_splits > 1)}." if rows else ""
     day = max((row["at"][:10] for row in rows), default=date.today().isoformat())
     machines = " and ".join(sorted({row["machine"] for row in rows})) or machine()
     packages = ", ".join(f"{package} {number}" for package, number in versions().items())
