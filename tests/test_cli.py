@@ -357,7 +357,8 @@ def test_compare_measures_all_methods_on_the_same_folds(table, capsys):
     assert "3-fold nested cross-validation" in Path("comparison/report.html").read_text()
     best = min(rows[1:], key=lambda row: row["error"])["method"].lower()
     (entry,) = read_results("comparison")["next"]
-    assert entry["command"] == f"mpda fit iris.csv --label species --method {best}"
+    options = "--label species --folds 3 --jobs 2"
+    assert entry["command"] == f"mpda fit iris.csv {options} --method {best}"
 
 
 def test_comparison_continues_without_a_method_that_fails(table, capsys, monkeypatch):
@@ -659,7 +660,9 @@ def test_groups_are_never_divided(capsys, tmp_path, monkeypatch):
     frame.loc[3, "patient"] = np.nan
     frame.to_csv("missing.csv", index=False)
     assert call("fit", "missing.csv", *words[1:], "--groups", "patient") == 1
-    assert "1 rows have no group in 'patient', the first is row 4" in capsys.readouterr().err
+    assert "1 rows have no group, the first is row 4" in capsys.readouterr().err
+    assert call("fit", "missing.csv", *words[1:], "--groups", "patient", "--skip-missing") == 0
+    assert "1 of 120 rows have missing values" in capsys.readouterr().err
     np.savez("t.npz", X=X, y=kinds, patient=groups)
     assert call("fit", "t.npz", "--folds", "3", "--groups", "patient") == 0
     assert call("fit", "t.npz", "--folds", "3", "--groups", "doctor") == 1

@@ -70,7 +70,7 @@ def test_folds_adapt_to_groups(capsys):
     words = write_classes([12, 12], groups=3)
     assert call("fit", *words, "--groups", "group") == 0
     streams = capsys.readouterr()
-    assert "3 folds measure the error; there are too few samples for more" in streams.err
+    assert "3 folds measure the error; there are too few groups for more" in streams.err
     assert "3-fold nested cross-validation" in " ".join(streams.out.split())
     words = write_classes([12, 12], groups=1)
     assert call("fit", *words, "--groups", "group") == 1

@@ -10,6 +10,9 @@ from mpda._lib.arrays import iter_slices
 # of its sequence: 2^64 divided by the golden ratio, odd.
 _MULTIPLIERS = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
+# Bits of a number that are rounded away, and half of their range: 36 of 52 bits remain, eleven
+# digits. Files of some programs have 15 digits, and so may differ from others in the last bits.
+_ROUNDED, _HALF = np.uint64(2**16 - 1), np.uint64(2**15)
 # Entries that are hashed at a time: 8 MB.
 _BLOCK_ENTRIES = 1_000_000
 
@@ -20,8 +23,8 @@ def fingerprint_rows(X: ArrayLike) -> NDArray[np.uint64]:
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        Numbers. They are hashed as float64, so float32 and integers have the fingerprint of their
-        value.
+        Numbers. They are rounded to eleven digits and hashed as float64, so float32 and integers
+        have the fingerprint of their value.
 
     Returns
     -------
@@ -35,7 +38,8 @@ def fingerprint_rows(X: ArrayLike) -> NDArray[np.uint64]:
     offsets = _STEP * np.arange(1, rows.shape[1] + 1, dtype=np.uint64)
     for block in iter_slices(len(rows), max(_BLOCK_ENTRIES // max(rows.shape[1], 1), 1)):
         values = rows[block].astype(np.float64, order="C") + 0.0  # -0.0 becomes 0.0
-        hashes[block] = _mix(_mix(values.view(np.uint64) + offsets).sum(axis=1, dtype=np.uint64))
+        words = (values.view(np.uint64) + _HALF) & ~_ROUNDED
+        hashes[block] = _mix(_mix(words + offsets).sum(axis=1, dtype=np.uint64))
     return hashes
 
 

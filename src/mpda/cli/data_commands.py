@@ -72,7 +72,7 @@ def compare(
     n_folds, notes = check_classes(table, measurement.folds)
     terminal.print_notes(notes)
     n_printed = len(notes)
-    measurement = replace(measurement, folds=n_folds)
+    asked, measurement = measurement, replace(measurement, folds=n_folds)
     protocol = replace(protocol, n_folds=n_folds, encoding=features.find_encoding(table))
     total = (n_folds + 1) * sum(entry.work for entry in contenders)
     with terminal.progress(total, "measuring the error") as progress:
@@ -107,9 +107,10 @@ def compare(
         caveat = "It was selected by these errors, so its error on new samples is probably higher."
         advice = [f"{recommended.reason} {caveat}"]
         sentences = [*advice, *sentences]
-        label = ["--label", source.label] if source.label else []
+        asked = replace(asked, components=protocol.n_components)
+        words = options.list_words(source, features, asked)
         method = ["--method", best.lower().replace(" ", "-")]
-        fit = shlex.join(["mpda", "fit", str(source.data), *label, *method])
+        fit = shlex.join(["mpda", "fit", str(source.data), *words, *method])
         commands = {f"Fit {best} and keep the model:": fit}
     title = f"{table.name}: comparison of methods"
     summary = [*sentences, *map(messages.make_sentence, notes)]
@@ -156,12 +157,15 @@ def partition(
     import numpy as np
 
     from mpda import ManifoldPartition
+    from mpda.io.table_check import check_table
     from mpda.io.table_files import write_table
     from mpda.report import collect
 
     check_table_output(out)
     check_outputs([source.data], out, report)
     table = read_samples(source, terminal, features)
+    notes = messages.describe_skipped(table) if table.y is None else check_table(table)
+    terminal.print_notes(notes)
     y = table.y if table.y is not None else np.full(len(table.X), "all")
     X, reasons = _prepare_features(table, features)
     patches = ManifoldPartition(
@@ -178,7 +182,7 @@ def partition(
         f"average {excess:.1f} % longer than the straight line (0 %: the patch is flat)."
     )
     title = f"{table.name}: patches"
-    sentences = [summary, *map(messages.make_sentence, reasons)]
+    sentences = [summary, *map(messages.make_sentence, [*reasons, *notes])]
     results = collect.collect_results(title, terminal.command, sentences, sections)
     files = ResultFiles(report=report).write(results)
     if out is not None:
@@ -189,7 +193,8 @@ def partition(
     lines = [messages.describe_table(table), *(f"    {reason}" for reason in reasons), ""]
     lines += [messages.wrap(summary), "", *messages.format_table(classes)]
     lines.append("linearity: path along the samples / straight line")
-    terminal.finish({"classes": classes, "preparation": reasons}, lines, files=files)
+    found = {"classes": classes, "preparation": reasons, "notes": notes}
+    terminal.finish(found, lines, files=files)
 
 
 def _prepare_features(table: Table, features: FeatureOptions) -> tuple[Floats, list[str]]:

@@ -14,7 +14,7 @@ import typer
 from mpda.cli import options
 from mpda.cli.cluster_fit import connect
 from mpda.cli.plain_text import format_plain
-from mpda.cli.table_source import check_table_output
+from mpda.cli.table_source import check_outputs, check_table_output
 from mpda.cli.terminal import Terminal, stop
 
 if TYPE_CHECKING:
@@ -180,6 +180,7 @@ def report(
     """
     if out is None and figures is None:
         stop("mpda: report needs --out PAGE.html, --figures DIRECTORY, or both.", 2)
+    check_outputs([results, results / "results.json", results / "rows.jsonl"], out)
     from mpda.experiments.rows_report import load_results
     from mpda.report import write_figures, write_page
 

@@ -22,8 +22,8 @@ from mpda.cli.table_source import (
     TableSource,
     check_classes,
     check_outputs,
-    read_new_samples,
     read_samples,
+    read_test_samples,
 )
 from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
@@ -128,12 +128,19 @@ def fit(
     n_folds, notes = check_classes(table, measurement.folds)
     terminal.print_notes(notes)
     n_printed = len(notes)
-    measurement = replace(measurement, folds=n_folds)
+    asked, measurement = measurement, replace(measurement, folds=n_folds)
     encoding = features.find_encoding(table)
     protocol = replace(protocol, n_folds=max(n_folds, 2), encoding=encoding)
     if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
         size = f"{table.X.shape[1]} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
+    n_features = table.X.shape[1]
+    if not table.categories and (measurement.components or 0) > n_features:
+        size = f"{table.name} has {n_features} features"
+        raise TableError(f"--components {measurement.components} is more than there are: {size}.")
+    test_table = None
+    if test is not None:  # before the fit: a mistake in it should not cost the time of a fit
+        test_table = read_test_samples(replace(source, data=test), terminal, features, table)
     names = [name for name in (BASELINE, "LDA") if name != contender.name]
     others = [make_contender(name, search=False) for name in names]
     compared = [*others, contender] if n_folds else []
@@ -151,7 +158,7 @@ def fit(
         measured = replace(measured, rows=[])
     notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
     saved["feature_range"] = fitting.compute_feature_range(table)
-    tested = None if test is None else _evaluate(terminal, replace(source, data=test), selected)
+    tested = None if test_table is None else _evaluate(test_table, selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     n_choosing = protocol.count_choosing(len(table.X))
     model = MeasuredModel(
@@ -165,9 +172,11 @@ def fit(
         balanced=is_balanced,
     )
     saved |= {"label": table.label, "n_samples": len(table.X)}
-    outcome = [] if tested is None else [f"{tested[0]}: {tested[2]}"]
-    if tested is not None:
-        notes += [*messages.describe_far_values(tested[1], saved), *tested[3]]
+    outcome = []
+    if test_table is not None and tested is not None:
+        outcome = [f"{test_table.name}: {tested[0]}"]
+        skipped = [f"{test_table.name}: {note}" for note in messages.describe_skipped(test_table)]
+        notes += [*skipped, *messages.describe_far_values(test_table, saved), *tested[1]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]
@@ -179,7 +188,9 @@ def fit(
         summary = [*model.verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
         commands = _suggest_commands(out, keep_samples)
         if model.verdict:
-            commands = {**_advised_command(source, model.verdict[-1]), **commands}
+            words = options.list_words(source, features, replace(asked, components=None))
+            advised = _advise_command(source.data, words, model.verdict[-1])
+            commands = {**advised, **commands}
         title = f"{table.name}: {contender.name}"
         collected = model.collect(title, terminal.command, summary, commands)
     paths = [out, *files.write(collected)]
@@ -188,13 +199,13 @@ def fit(
     terminal.finish(results, lines, notes[n_printed:], paths)
 
 
-def _advised_command(source: TableSource, next_step: str) -> dict[str, str]:
+def _advise_command(data: Path, words: list[str], next_step: str) -> dict[str, str]:
     """Return the command with the first option that a verdict advises, none if there is none."""
     option = re.search(r"--(?:method [\w-]+|search)", next_step)
     if option is None:
         return {}
-    words = ["mpda", "fit", str(source.data), *(["--label", source.label] if source.label else [])]
-    return {"Fit as advised:": shlex.join([*words, *option.group().split()])}
+    words = [*words, *option.group().split()]
+    return {"Fit as advised:": shlex.join(["mpda", "fit", str(data), *words])}
 
 
 def _suggest_commands(out: Path, neighbors: bool) -> dict[str, str]:
@@ -210,17 +221,14 @@ def _suggest_commands(out: Path, neighbors: bool) -> dict[str, str]:
     }
 
 
-def _evaluate(
-    terminal: Terminal, source: TableSource, selected: SelectedModel
-) -> tuple[str, Table, str, list[str]]:
-    """Return name and samples of a test table, the error of the model on it, and notes."""
+def _evaluate(table: Table, selected: SelectedModel) -> tuple[str, list[str]]:
+    """Return the error of the model on a test table, and notes."""
     from mpda.assessment import evaluate_model
 
-    table = read_new_samples(source, terminal, selected.model)
     evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
     notes = messages.describe_unknown_values(table, selected.model)
     notes += messages.describe_problems(evaluation)
-    return table.name, table, messages.describe_evaluation(evaluation), notes
+    return messages.describe_evaluation(evaluation), notes
 
 
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda.assessment import Evaluation
+    from mpda.io.tables import Table
 
 
 class OnnxPrecision(StrEnum):
@@ -72,10 +73,10 @@ def transform(
     mapping = remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.to_frame()))
     Z = preprocessing.normalize(Z) if normalize else Z
-    labels = {} if table.y is None or table.label is None else {table.label: table.y}
-    write_table(out, Z, mapping.get_feature_names_out().tolist(), {**table.others, **labels})
+    write_table(out, Z, mapping.get_feature_names_out().tolist(), _list_other_columns(table))
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
+    notes += messages.describe_skipped(table)
     notes += messages.describe_far_values(table, saved)
     notes += messages.describe_unknown_values(table, pipeline)
     numbers["notes"] = notes[1:]
@@ -122,10 +123,11 @@ def predict(
         raise TableError(f"{model} {reason}.")
     table = read_new_samples(source, terminal, pipeline)
     found = classify_samples(pipeline, table.to_frame(), k, max(k, _AGREEMENT_NEIGHBORS))
-    labels = {} if table.y is None or table.label is None else {table.label: table.y}
+    others = _list_other_columns(table)
+    if "predicted" in others:
+        raise TableError("The data already have a column 'predicted': rename it.")
     numbers = np.column_stack([found.distances, found.agreement])
-    others = {**table.others, **labels, "predicted": found.labels}
-    write_table(out, numbers, ["distance", "agreement"], others)
+    write_table(out, numbers, ["distance", "agreement"], {**others, "predicted": found.labels})
     classes, counts = np.unique(found.labels, return_counts=True)
     results: dict[str, Any] = {
         "data": table.name,
@@ -133,7 +135,7 @@ def predict(
         "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
         "mean_agreement": float(found.agreement.mean()),
     }
-    warnings = messages.describe_far_values(table, saved)
+    warnings = messages.describe_skipped(table) + messages.describe_far_values(table, saved)
     results["notes"] = warnings = [*warnings, *messages.describe_unknown_values(table, pipeline)]
     notes = [messages.describe_table(table), *warnings]
     terminal.finish(results, [], notes, [] if out is None else [out])
@@ -171,9 +173,12 @@ def evaluate(
     if source.label is None and source.data.suffix.lower() not in (".npy", ".npz"):
         source = replace(source, label=saved.get("label"))
     table = read_new_samples(source, terminal, pipeline)
+    if len(table.X) < 2 and not hasattr(pipeline.steps[-1][1], "kneighbors"):
+        reason = "keeps no samples, so that samples are compared with each other"
+        raise TableError(f"{model} {reason}, and {table.name} has only one.")
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
     table, Z = replace(table, y=evaluation.y), evaluation.Z
-    notes = messages.describe_far_values(table, saved)
+    notes = messages.describe_skipped(table) + messages.describe_far_values(table, saved)
     notes += messages.describe_unknown_values(table, pipeline)
     notes += messages.describe_problems(evaluation)
     error = messages.describe_evaluation(evaluation)
@@ -217,7 +222,8 @@ def export(
     onnx : Path, default=None
         ONNX file to write.
     precision : OnnxPrecision, default="mixed"
-        Numbers of the ONNX file. mixed: float32 outside, double precision inside.
+        Numbers of the ONNX file. mixed: float32 outside, double precision inside. double or single:
+        outside and inside.
     numpy : Path, default=None
         File to write with all arrays, .npz.
     neighbors : bool, default=False
@@ -237,6 +243,7 @@ def export(
         stop("mpda: --neighbors needs --onnx or --numpy.", 2)
     if normalize and matrix is not None:
         stop("mpda: --normalize is not for --matrix, which cannot do it: use --numpy.", 2)
+    check_outputs([model], onnx, numpy, faiss, matrix)
     from mpda.assessment.column_encoding import replaces_missing
     from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx
 
@@ -260,6 +267,16 @@ def _check_table_output(terminal: Terminal, inputs: list[Path], out: Path | None
         stop("mpda: --json needs --out FILE, because standard output has one of the two only.", 2)
     check_table_output(out)
     check_outputs(inputs, out)
+
+
+def _list_other_columns(table: Table) -> dict[str, Any]:
+    """Return the columns that are copied; with row numbers where rows were left out."""
+    others = dict(table.others)
+    if table.n_skipped and "row" not in others:
+        others = {"row": table.rows, **others}
+    if table.y is not None and table.label is not None:
+        others[table.label] = table.y
+    return others
 
 
 def _append_normalizer(pipeline: Pipeline) -> Pipeline:

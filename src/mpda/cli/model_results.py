@@ -106,6 +106,17 @@ class MeasuredModel:
             f"guessing one class has {guess:.2f} %."
         ]
 
+    @property
+    def _measured_error(self) -> float:
+        """Error of the method on the outer folds in per cent, balanced if that selects."""
+        from mpda.assessment import balanced_errors
+
+        if self.balanced:
+            return balanced_errors(self.rows, self.table.labels)[self.method].error
+        rows = [row for row in self.rows if row["method"] == self.method]
+        n_wrong = sum(int(row["misclassified"].sum()) for row in rows)
+        return 100.0 * n_wrong / sum(row["n_test"] for row in rows)
+
     def _describe_choice(self) -> list[str]:
         """Say what error the saved settings have, and whether the folds chose other ones."""
         selection, sentences = self.selected.selection, []
@@ -114,7 +125,8 @@ class MeasuredModel:
             text = f"With the settings that are saved, the folds that chose them have {name} of "
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
             if self.n_choosing == len(self.table.X):
-                text += " This is optimistic."
+                is_low = 100.0 * (1.0 - selection.score) <= self._measured_error
+                text += " This is optimistic." if is_low else " It is usually too low, not here."
             else:
                 text += f" Their fits are to fewer samples: {self.n_choosing:,} chose the settings."
             sentences.append(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -225,6 +225,34 @@ class ResultFiles:
 
         files = [] if self.results is None else [write_results(collected, self.results)]
         return files if self.report is None else [*files, write_page(collected, self.report)]
+
+
+def list_words(*options: Any) -> list[str]:
+    """Return the words of a command line that set options to other values than their defaults.
+
+    Parameters
+    ----------
+    *options : dataclass
+        Options of a command, such as ``FeatureOptions``. Fields without a default are left out.
+
+    Returns
+    -------
+    list of str
+        Options and values.
+    """
+    words: list[str] = []
+    for group in options:
+        for field in fields(group):
+            value = getattr(group, field.name)
+            if field.default is MISSING or value == field.default:
+                continue
+            flag = f"--{field.name.replace('_', '-')}"
+            if value is True:
+                words.append(flag)
+            else:
+                values = value if isinstance(value, list) else [value]
+                words += [word for item in values for word in (flag, str(item))]
+    return words
 
 
 def list_method_names() -> list[str]:

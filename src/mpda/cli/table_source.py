@@ -19,6 +19,7 @@ from mpda.exceptions import TableError
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
+    from mpda._lib.array_types import Labels
     from mpda.io.tables import Table
 
 # Samples of a class with which an error can be measured: one tests, and two are divided into the
@@ -184,18 +185,64 @@ def read_new_samples(source: TableSource, terminal: Terminal, model: Pipeline) -
         If the table has another number of features than the model.
     """
     from mpda.assessment import column_encoding
-    from mpda.io.table_files import FRAME_SUFFIXES, table_suffix
 
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(names.tolist())
     texts = [features[j] for j in column_encoding.find_categories(model)] if features else []
+    keep_missing = column_encoding.replaces_missing(model)
+    return _read_features(source, terminal, features, texts, keep_missing, model.n_features_in_)
+
+
+def read_test_samples(
+    source: TableSource, terminal: Terminal, features: FeatureOptions, fitted: Table
+) -> Table:
+    """Read the samples that test a model, before the model is fitted.
+
+    Parameters
+    ----------
+    source : TableSource
+        The file. Columns of ``drop`` may be absent.
+    terminal : Terminal
+        Shows a progress bar meanwhile.
+    features : FeatureOptions
+        Whether missing values are accepted.
+    fitted : Table
+        Samples of the fit, whose features are read.
+
+    Returns
+    -------
+    Table
+        The samples.
+
+    Raises
+    ------
+    TableError
+        If the table has other features than the samples of the fit, or no labels.
+    """
+    names, keep_missing = fitted.features, features.impute is not None
+    texts = [] if names is None else [names[j] for j in fitted.categories]
+    source = replace(source, drop=None)
+    table = _read_features(source, terminal, names, texts, keep_missing, fitted.X.shape[1])
+    return replace(table, y=table.labels)  # an error without labels
+
+
+def _read_features(
+    source: TableSource,
+    terminal: Terminal,
+    features: tuple[str, ...] | None,
+    texts: Sequence[str],
+    keep_missing: bool,
+    n_features: int,
+) -> Table:
+    """Read the features of a model, in their order; ``texts`` are those that are text."""
+    from mpda.io.table_files import FRAME_SUFFIXES, table_suffix
+
     if texts and table_suffix(source.data) not in FRAME_SUFFIXES:
         raise TableError(f"{source.data} has no text, but the model has: {texts[0]!r}.")
-    keep_missing = column_encoding.replaces_missing(model)
     table = source.read(terminal, features, keep_missing=keep_missing, texts=texts)
-    if table.X.shape[1] != model.n_features_in_:
-        reason = f"{table.X.shape[1]} features, but the model was fitted with "
-        raise TableError(f"{source.data} has {reason}{model.n_features_in_}.")
+    if table.X.shape[1] != n_features:
+        reason = f"{table.X.shape[1]} features, but the model was fitted with {n_features}"
+        raise TableError(f"{source.data} has {reason}.")
     # An array has no names, and a model without names takes columns in their order.
     return replace(table, features=features)
 
@@ -277,11 +324,21 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
         raise TableError("All samples have the same features, so nothing can be learned from them.")
     n_groups = None if table.groups is None else len(np.unique(table.groups))
     requested, n_folds = n_folds, _choose_folds(n_folds, int(counts.max()), n_groups)
+    lonely = _find_classes_of_one_group(table)
+    if lonely.size == classes.size:
+        raise TableError(
+            "--groups: all samples of a class are in one group, so that no fold can train and test "
+            "with samples of the same class. Name a column whose groups divide the classes."
+        )
     notes = check_table(table)
     if requested is None and n_folds < DEFAULT_FOLDS:
-        notes.append(f"{n_folds} folds measure the error; there are too few samples for more")
+        lack = "groups" if n_groups == n_folds else "samples"
+        notes.append(f"{n_folds} folds measure the error; there are too few {lack} for more")
     if n_groups is not None:
         notes.append(f"all samples of a group are in one fold; there are {n_groups} groups")
+    if lonely.size:
+        reason = "the folds that test them have no such sample to train with, and err on all"
+        notes.append(f"classes with one group: {list_labels(lonely)}; {reason}")
     # A class needs one sample in each fold; without folds, two samples for a scatter.
     n_required = max(n_folds, 2)
     small_classes = classes[counts < n_required]
@@ -295,6 +352,18 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
         reason = "where one copy trains and another one tests, the measured error is too low"
         notes.append(f"{n_duplicates} of {n_samples} samples are duplicates of others; {reason}")
     return n_folds, notes
+
+
+def _find_classes_of_one_group(table: Table) -> Labels:
+    """Return the classes whose samples are all in one group; none without groups."""
+    import numpy as np
+
+    if table.groups is None:
+        return table.labels[:0]
+    classes, codes = np.unique(table.labels, return_inverse=True)
+    groups = np.unique(table.groups, return_inverse=True)[1]
+    pairs = np.unique(np.column_stack([codes, groups]), axis=0)
+    return classes[np.bincount(pairs[:, 0]) == 1]
 
 
 def _choose_folds(n_folds: int | None, largest: int, n_groups: int | None) -> int:

@@ -19,6 +19,8 @@ _MANY_LABELS = 100
 _SCALE_RATIO = 1000.0
 # Distinct values that a column of subjects has at least; with fewer it may be a category.
 _MIN_SUBJECTS = 8
+# The same for a column that is named after subjects; with two values it may be a yes or no.
+_MIN_NAMED_SUBJECTS = 3
 # Fewer rows may be in order by chance.
 _MIN_ROWS = 10
 # More columns with a number of its own in each row are counts or measurements.
@@ -66,7 +68,7 @@ def check_table(table: Table) -> list[str]:
     ]
     numbers = [j for j in range(X.shape[1]) if j not in table.categories]
     sentences += _check_scales(X[:, numbers], [names[j] for j in numbers], is_named)
-    sentences += _check_missing(X, names, is_named)
+    sentences += _check_missing(table)
     sentences += _check_labels(table.labels)
     if table.n_skipped:
         total = len(X) + table.n_skipped
@@ -172,10 +174,12 @@ def _find_text_kind(values: Floats, texts: Labels, codes: Ints) -> str | None:
 
 def _is_session(name: str, values: Floats, n_distinct: int) -> bool:
     """Return whether a column numbers subjects that may occur in all classes."""
-    if not _MIN_SUBJECTS <= n_distinct <= len(values) / 2:
+    if n_distinct > len(values) / 2:
         return False
     if _SUBJECT.fullmatch(name):
-        return True
+        return n_distinct >= _MIN_NAMED_SUBJECTS
+    if n_distinct < _MIN_SUBJECTS:
+        return False
     # In a feature that is not sorted, equal values do not all follow each other.
     return int(np.count_nonzero(np.diff(values))) + 1 == n_distinct
 
@@ -193,15 +197,19 @@ def _count_pairs(groups: Ints, codes: Ints) -> int:
     return len(np.unique(groups * (codes.max() + 1) + codes))
 
 
-def _check_missing(X: Floats, names: Sequence[str], is_named: bool) -> list[str]:
-    counts = np.isnan(X).sum(axis=0)
-    if not counts.any():
-        return []
-    columns = [names[j] for j in np.flatnonzero(counts).tolist()]
-    return [
-        f"{counts.sum()} values are missing and are replaced (--impute), in "
-        f"{join_names(columns, quoted=is_named)}"
-    ]
+def _check_missing(table: Table) -> list[str]:
+    names, counts = _list_names(table), np.isnan(table.X).sum(axis=0)
+    is_text = np.isin(np.arange(counts.size), list(table.categories))
+    sentences = []
+    for mask, text in (
+        (~is_text, "values are missing and are replaced (--impute)"),
+        (is_text, "texts are missing, which is a value of its own (--one-hot)"),
+    ):
+        if counts[mask].any():
+            columns = [names[j] for j in np.flatnonzero(mask & (counts > 0)).tolist()]
+            listed = join_names(columns, quoted=table.features is not None)
+            sentences.append(f"{counts[mask].sum()} {text}, in {listed}")
+    return sentences
 
 
 def _check_scales(X: Floats, names: Sequence[str], is_named: bool) -> list[str]:

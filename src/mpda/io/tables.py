@@ -189,12 +189,16 @@ def read_table(
             table = replace(table, X=columns.X, categories=columns.categories)
         else:
             table = _from_arrays(path, label, groups, text)
-        table = _skip_missing(table, keep_missing=keep_missing) if skip_missing else table
+        if skip_missing:
+            n_rows, is_empty = len(table.X), np.asarray(np.isnan(table.X).all(axis=0))
+            table = _skip_missing(table, keep_missing=keep_missing)
+            if n_rows and not len(table.X):
+                raise TableError(_describe_no_rows(table, n_rows, is_empty))
         if table.X.size == 0:
             lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
             raise TableError(f"{path} has no {lack}.")
         _check_finite(table, of_model=features is not None, keep_missing=keep_missing)
-    return table
+    return table if table.groups is None else replace(table, groups=table.groups.astype(str))
 
 
 def _read_frame(
@@ -241,9 +245,11 @@ def _from_frame(
     ):
         for name in columns:
             if name is not None and name not in names:
+                hint = suggest_name(name, names)
+                if len(names) == 1 and "," in names[0]:
+                    hint = " With --decimal , columns are separated by semicolons or tabs."
                 raise TableError(
-                    f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
-                    f"{suggest_name(name, names)}"
+                    f"{option}: {path} has no column {name!r}; it has {join_names(names)}.{hint}"
                 )
     if features is None:
         features = [name for name in names if name not in {label, groups, text, *drop}]
@@ -252,22 +258,18 @@ def _from_frame(
         others[text] = frame[text].fillna("").astype(str)
     is_text = table_files.table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
-    ids = None if groups is None else _group_labels(frame[groups], groups)
+    ids = None if groups is None else _group_labels(frame[groups])
     rows = np.arange(1, len(frame) + 1)
     return Table(path.name, np.empty((len(rows), 0)), y, label, tuple(features), rows, others, ids)
 
 
-def _group_labels(column: Any, name: str) -> Labels:
-    """Return the groups of the samples as text; a missing one is refused."""
+def _group_labels(column: Any) -> Labels:
+    """Return the groups of the samples as text; None where a group is missing."""
     import pandas as pd
 
-    missing = np.flatnonzero(pd.isna(column))
-    if missing.size:
-        raise TableError(
-            f"--groups: {missing.size} rows have no group in {name!r}, the first is row "
-            f"{missing[0] + 1}. Name their groups, or leave these rows out."
-        )
-    return np.asarray(column).astype(str)
+    labels = np.asarray(column).astype(str).astype(object)
+    labels[np.asarray(pd.isna(column))] = None
+    return labels
 
 
 def split_names(names: Iterable[str], columns: Names) -> list[str]:
@@ -324,7 +326,7 @@ def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | 
     for option, column in (("--groups", groups), ("--text", text)):
         if column is not None and (column not in arrays or arrays[column].shape != (len(X),)):
             raise TableError(f"{option}: {path} has no array {column!r} with a value per sample.")
-    ids = None if groups is None else _group_labels(arrays[groups], groups)
+    ids = None if groups is None else _group_labels(arrays[groups])
     others = {} if text is None else {text: arrays[text].astype(str)}
     return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), others, ids)
 
@@ -347,11 +349,24 @@ def _skip_missing(table: Table, *, keep_missing: bool) -> Table:
     if y is not None:
         complete &= ~_is_none(y)
         y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
+    if table.groups is not None:
+        complete &= ~_is_none(table.groups)
     others = {name: column[complete] for name, column in table.others.items()}
     groups = None if table.groups is None else table.groups[complete]
     rows, n_skipped = table.rows[complete], int((~complete).sum())
     table = replace(table, X=table.X[complete], y=y, rows=rows, others=others)
     return replace(table, groups=groups, n_skipped=n_skipped)
+
+
+def _describe_no_rows(table: Table, n_rows: int, is_empty: Bools) -> str:
+    """Say why no row is left; ``is_empty`` are the columns without a value."""
+    reason = f"all {n_rows} rows have missing values, and --skip-missing leaves them out"
+    if not is_empty.any():
+        return f"{table.name}: {reason}. Replace the values with --impute median."
+    columns = np.flatnonzero(is_empty).tolist()
+    names = [table.features[j] if table.features else f"column {j}" for j in columns]
+    listed = join_names(names, quoted=table.features is not None)
+    return f"{table.name}: {reason}. No value is in {listed}: leave it out with --drop."
 
 
 def _is_none(y: Labels) -> Bools:
@@ -366,6 +381,12 @@ def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
             f"{len(rows)} rows have no label in {table.label!r}, the first is row {rows[0]}. Add "
             "the labels, or leave out the rows with --skip-missing."
         )
+    if table.groups is not None and _is_none(table.groups).any():
+        rows = table.rows[_is_none(table.groups)]
+        raise TableError(
+            f"--groups: {len(rows)} rows have no group, the first is row {rows[0]}. Name their "
+            "groups, or leave out the rows with --skip-missing."
+        )
     missing, infinite = np.isnan(table.X), np.isinf(table.X)
     can_drop = table.features is not None and not of_model
     drop = ["leave out the column with --drop"] if can_drop else []
@@ -375,7 +396,10 @@ def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
     if keep_missing:
         # A new sample may lack a feature. A feature that all samples of a fit lack has no median.
         if not of_model and (is_empty := missing.all(axis=0)).any():
-            raise TableError(f"All values are missing in {_locate(table, missing & is_empty)}.")
+            advice = ", or ".join(["Add values", *drop])
+            raise TableError(
+                f"All values are missing in {_locate(table, missing & is_empty)}. {advice}."
+            )
     elif missing.any():
         median = [] if of_model else ["replace them with --impute median"]
         advice = ", ".join(["Correct them", *median, *drop])
