@@ -9,9 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn.cluster import KMeans
 
 from cases import bent_classes, same_rows, unequal_classes
-from mpda import MPDA, PMPDA, FitSummary
+from mpda import MPDA, PMPDA, FitSummary, load, save
 from mpda.exceptions import SmallClassWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
@@ -137,3 +138,52 @@ def test_function_of_the_spark_sketch_summarizes_a_partition():
     frames = [frame for batch in batches for frame in scope["summarize"](iter(batch))]
     total = sum(pickle.loads(frame["summary"][0]) for frame in frames)
     same_rows(MPDA(**ABSOLUTE).fit(X, y), MPDA.from_summary(total), 1e-9)
+
+
+@pytest.mark.parametrize("method", [MPDA, PMPDA])
+@pytest.mark.parametrize("n", [1, 3])
+def test_classes_without_extent_are_summarized(method, n):
+    X, y = bent_classes()
+    X, y = np.vstack([X, np.repeat(X[:1] + 9.0, n, axis=0)]), np.append(y, [7] * n)
+    found = method.from_summary(sum(summaries(method(**ABSOLUTE), X, y, np.unique(y))))
+    expected = method(**ABSOLUTE).fit(X, y).components_
+    np.testing.assert_allclose(found.components_, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_summaries_with_a_clusterer_are_merged_after_a_journey():
+    X, y = bent_classes()
+    made = []
+    for label in np.unique(y):
+        model = MPDA(**ABSOLUTE, partition=KMeans(3, n_init=1, random_state=0))
+        made.append(pickle.loads(pickle.dumps(model.summarize(X[y == label], y[y == label]))))
+    merged = MPDA.from_summary(sum(made))
+    np.testing.assert_allclose(merged.components_, model.fit(X, y).components_, atol=1e-9)
+    other = MPDA(**ABSOLUTE, partition=KMeans(4, n_init=1, random_state=0))
+    with pytest.raises(ValueError, match="different parameters"):
+        made[0] + other.summarize(X[y == 1], y[y == 1])
+
+
+def test_loaded_model_with_a_clusterer_takes_more_classes(tmp_path):
+    X, y = bent_classes()
+    model = MPDA(**ABSOLUTE, partition=KMeans(3, n_init=1, random_state=0))
+    model.fit(X[y < 2], y[y < 2])
+    save(model, tmp_path / "m.mpda")
+    loaded = load(tmp_path / "m.mpda").partial_fit(X[y == 2], y[y == 2])
+    expected = model.partial_fit(X[y == 2], y[y == 2])
+    np.testing.assert_allclose(loaded.components_, expected.components_, atol=1e-9)
+
+
+def test_labels_of_different_kinds_are_not_merged():
+    X, y = bent_classes()
+    model = MPDA(**ABSOLUTE)
+    first, second = model.summarize(X[y == 0], [0] * sum(y == 0)), X[y == 1]
+    with pytest.raises(ValueError, match="different kinds"):
+        first + model.summarize(second, ["1"] * len(second))
+
+
+@pytest.mark.parametrize("parameters", [{"class_weight": "balanced"}, {"unlabeled": -1}])
+def test_parameters_without_effect_are_refused(parameters):
+    X, y = bent_classes()
+    summary = MPDA(**ABSOLUTE).summarize(X, y)
+    with pytest.raises(ValueError, match="may differ"):
+        MPDA.from_summary(summary, **parameters)

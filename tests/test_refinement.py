@@ -2,19 +2,22 @@
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, MPDA, NeighborhoodRefinement
+from mpda import LFDA, MPDA, NeighborhoodRefinement, load, save
 from mpda._lib.arrays import to_host
+from mpda.io import affine_map
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.refinement.candidates import merge_candidates, search_candidates
 from mpda.refinement.loss import CandidateSets, RefinementLoss
@@ -305,3 +308,60 @@ def test_invalid_parameters_are_named(name, value):
     X, y, _ = problem()
     with pytest.raises((ValueError, TypeError), match=name):
         NeighborhoodRefinement(LFDA(alpha=0.1), **{name: value}).fit(X[:-1], y[:-1])
+
+
+def pairs_and_more():
+    """Return the samples of the three classes of the problem that have several."""
+    X, y, _ = problem()
+    return X[y < 3], y[y < 3]
+
+
+def test_copies_of_all_samples_do_not_stop_the_refinement():
+    X, y = pairs_and_more()
+    single = NeighborhoodRefinement(LFDA(2, n_neighbors=3), penalty=30.0).fit(X, y)
+    twice = NeighborhoodRefinement(LFDA(2, n_neighbors=3), penalty=30.0)
+    twice.fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    assert single.n_iter_ > 0
+    assert twice.n_iter_ > 0
+    assert np.abs(twice.components_ - twice.start_components_).max() > 1e-6
+
+
+def test_samples_without_a_label_have_a_part_in_the_first_map_only():
+    X, y = pairs_and_more()
+    y[::4] = -1
+    start = MPDA(2, n_neighbors=5, unlabeled=-1, unlabeled_weight=0.0)
+    found = NeighborhoodRefinement(start).fit(X, y)
+    supervised = NeighborhoodRefinement(MPDA(2, n_neighbors=5)).fit(X[y >= 0], y[y >= 0])
+    scale = np.abs(supervised.components_).max()
+    np.testing.assert_allclose(found.components_, supervised.components_, atol=1e-6 * scale)
+
+
+def test_frozen_model_cannot_give_more_components_than_it_has():
+    X, y = pairs_and_more()
+    frozen = FrozenEstimator(LFDA(2, n_neighbors=3).fit(X, y))
+    with pytest.raises(ValueError, match="first map has 2 components"):
+        NeighborhoodRefinement(frozen, n_components=5).fit(X, y)
+
+
+def test_weights_reach_the_last_step_with_metadata_routing():
+    X, y = pairs_and_more()
+    w = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    model = NeighborhoodRefinement(make_pipeline(StandardScaler(), MPDA(2, n_neighbors=5)))
+    expected = clone(model).fit(X, y, sample_weight=w).components_
+    with sklearn.config_context(enable_metadata_routing=True):
+        found = model.fit(X, y, sample_weight=w).components_
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_truncated_svd_and_empty_steps_can_be_refined_and_exported(tmp_path):
+    X, y = pairs_and_more()
+    for start in (TruncatedSVD(2), Pipeline([("a", "passthrough"), ("m", MPDA(2, n_neighbors=5))])):
+        model = NeighborhoodRefinement(start).fit(X, y)
+        linear = affine_map(model)
+        np.testing.assert_allclose(linear(X), model.transform(X), atol=1e-9)
+        save(model, tmp_path / "m.mpda")
+        np.testing.assert_allclose(load(tmp_path / "m.mpda").transform(X), model.transform(X))
+    remedy = make_pipeline(TruncatedSVD(4), MPDA(2, n_neighbors=5)).fit(X, y)
+    np.testing.assert_allclose(affine_map(remedy)(X), remedy.transform(X), atol=1e-9)
+    save(remedy, tmp_path / "r.mpda")
+    np.testing.assert_allclose(load(tmp_path / "r.mpda").transform(X), remedy.transform(X))

@@ -53,8 +53,8 @@ def overlapping_classes(**options):
 
 
 def class_edge_weights(w, y):
-    """Return w_i w_j / m_c inside class c, m_c the mean of its positive weights."""
-    mean = {c: w[(y == c) & (w > 0.0)].mean() for c in np.unique(y)}
+    """Return w_i w_j / m_c inside class c, m_c = sum w^2 / sum w of the class."""
+    mean = {c: (w[y == c] ** 2).sum() / w[y == c].sum() for c in np.unique(y)}
     return np.outer(w, w) / np.array([mean[c] for c in y])
 
 
@@ -171,9 +171,21 @@ def test_within_form_is_linear_in_class_weights_and_in_single_weights():
     steps = []
     for value in (1.0, 2.0, 3.0):
         w[4] = value
-        steps.append([w.mean() * block for block in blocks(w)])
+        steps.append([(w @ w) / w.sum() * block for block in blocks(w)])
     for first, middle, last in zip(*steps, strict=True):
         np.testing.assert_allclose(0.5 * (first + last), middle, atol=1e-9 * np.abs(middle).max())
+
+
+@pytest.mark.parametrize(
+    "method", [m for m in METHODS if not isinstance(m, NeighborhoodRefinement)], ids=name
+)
+def test_small_weights_tend_to_weights_of_zero(method):
+    X, y = overlapping_classes()
+    w = np.where(np.random.default_rng(8).uniform(size=len(X)) < 0.4, 0.0, 1.0)
+    zero = method.fit(X, y, w).components_
+    small = method.fit(X, y, np.maximum(w, 1e-9)).components_
+    cosines = np.linalg.svd(np.linalg.qr(zero.T)[0].T @ np.linalg.qr(small.T)[0])[1]
+    assert cosines.min() > 1.0 - 1e-6
 
 
 @pytest.mark.parametrize("method", METHODS, ids=name)
@@ -291,8 +303,10 @@ def test_refinement_minimises_the_weighted_loss():
     squares = ((X[:, None] - X[None]) @ T0.T) ** 2
     squares = squares.sum(axis=2)
     own = np.equal.outer(y, y) & ~np.eye(len(X), dtype=bool) & (w > 0.0)
-    nearest = np.where(own, squares, np.inf).min(axis=1)[w > 0.0]
-    temperature = 2.0 * np.median(nearest)
+    nearest = np.where(own, squares, np.inf).min(axis=1)
+    # The least distance that half of the weight does not exceed.
+    temperature = 2.0 * min(t for t in nearest if w[nearest <= t].sum() >= 0.5 * w.sum())
+    w = w * w.sum() / (w @ w)  # the sum is the effective number of samples
     sets = [set(range(len(X))) - {i} for i in range(len(X))]
     losses = [
         refinement_loss(T, X, y, w, sets, T0, temperature, 300.0) for T in (T0, refine.components_)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.sparse import csc_array, csr_array, csr_matrix, random_array
+from sklearn.base import clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.pipeline import make_pipeline
 
@@ -79,6 +80,32 @@ def test_neighbours_by_sparse_products_are_those_of_dense_samples(monkeypatch, k
     np.testing.assert_allclose(found.distances, expected.distances, rtol=1e-12)
 
 
+@pytest.mark.parametrize("method", METHODS, ids=name)
+@pytest.mark.parametrize("constant", [2e3, 1e6])
+def test_column_with_an_offset_loses_no_digits(method, constant):
+    X, y = word_counts()
+    X = X.toarray()
+    X[:, 3] += constant
+    dense = clone(method).fit(X, y)
+    sparse = clone(method).fit(csr_array(X), y)
+    # Coordinates of 1e6 have a rounding of 1e-10, which both fits have.
+    scale = np.abs(dense.components_).max()
+    np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7 * scale)
+
+
+def test_entries_may_be_stored_in_summands():
+    X, y = word_counts()
+    once = csr_array(X)
+    twice = csr_array(
+        (np.repeat(once.data / 2, 2), np.repeat(once.indices, 2), 2 * once.indptr), once.shape
+    )
+    stored = twice.data.copy()
+    found = MPDA(3, n_neighbors=5).fit(twice, y)
+    expected = MPDA(3, n_neighbors=5).fit(once, y)
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-10)
+    np.testing.assert_array_equal(twice.data, stored)
+
+
 def test_pca_of_sparse_samples():
     X, y = word_counts()
     weights = np.random.default_rng(1).uniform(size=len(y))
@@ -127,6 +154,14 @@ def test_classes_can_be_added():
     dense = X.toarray()
     expected = MPDA(n_neighbors=5).fit(dense[first], y[first]).partial_fit(dense[~first], y[~first])
     assert_same_map(added, expected)
+
+
+@pytest.mark.parametrize("start", [GramPCA(), NeighborhoodRefinement(GramPCA())], ids=name)
+def test_search_over_components_of_sparse_pca(start):
+    X, y = word_counts()
+    search = DiscriminantSearchCV(start, {}, n_components=[2, 3], cv=3)
+    scores = search.fit(X.toarray(), y).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(search.fit(X, y).cv_results_["mean_test_score"], scores, atol=0.03)
 
 
 @pytest.mark.parametrize("method", [MPDA(), LFDA(), NeighborhoodRefinement()], ids=name)

@@ -3,7 +3,7 @@
 A weight is a multiplicity in sums: a sample of weight 2 counts twice in means, scatters and forms,
 and one of weight 0 is left out of them. Neighbour lists and patches do not depend on weights. A
 pair of samples counts w_i w_j times; a graph inside a class, whose number of edges grows with the
-number of samples and not of pairs, is divided by the mean weight of the class (``edge_weights``).
+number of samples and not of pairs, is divided by a mean weight of the class (``edge_weights``).
 """
 
 from __future__ import annotations
@@ -109,13 +109,21 @@ def edge_weights(weights: Array, edges: Array) -> Array:
     Returns
     -------
     array of shape (e,)
-        w_i w_j / m, with m the mean of the weights that are not 0. If all weights of a class are w,
-        every edge has the weight w.
+        w_i w_j / m, with m the mean of the weights, each of which counts as often as it says. If
+        all weights of a class are w, or 0, every edge has the weight w, or 0.
+    """
+    return pair_weights(weights, edges) / self_weighted_mean(weights)
+
+
+def self_weighted_mean(weights: Array) -> float:
+    """Return the mean of weights (n,) in which each counts as often as it says.
+
+    It is sum w^2 / sum w: the mean of the weights that are not 0 where these are equal, and unlike
+    that mean continuous at 0.
     """
     xp = array_namespace(weights)
-    n_positive = float(xp.count_nonzero(weights))
-    mean = float(xp.sum(weights)) / max(1.0, n_positive)
-    return pair_weights(weights, edges) / mean
+    total = float(xp.sum(weights))
+    return float(xp.sum(weights * weights)) / total if total > 0.0 else 1.0
 
 
 def pair_weights(weights: Array, pairs: Array) -> Array:

@@ -206,7 +206,11 @@ def _check_sparse(estimator: Any, X: Any) -> Any:
             f"{MAX_SPARSE_FEATURES:,} are allowed. Reduce them first: "
             f"make_pipeline(TruncatedSVD(300), {type(estimator).__name__}())."
         )
-    return csr_array(X)
+    X = csr_array(X)
+    if not X.has_canonical_format:  # an entry may be stored in several summands
+        X = X.copy()
+        X.sum_duplicates()
+    return X
 
 
 def _put_into_coordinates(
@@ -217,14 +221,15 @@ def _put_into_coordinates(
     exponent = scale_exponent(low, high)
     if exponent:
         X = arrays.ldexp(arrays.as_float(X), -exponent)
+    n_varying = int(_namespace(low).count_nonzero(low != high))
+    # Samples without extent, as a class of one sample for a sum, have no span.
+    is_rotated = X.shape[0] <= X.shape[1] and n_varying > 0
     # A copy: a view of the first row would keep all of X alive in a fitted model.
-    is_rotated = X.shape[0] <= X.shape[1]
     # Sparse samples lie about zero. Not shifted, the coordinates of a class are its points.
     origin = np.zeros(X.shape[1]) if issparse(X) and not is_rotated else _first_row(X)
     basis = rotated = None
     if is_rotated:
         basis, rotated = rotate_into_span(arrays.as_float(arrays.densify(X)), origin)
-    n_varying = int(_namespace(low).count_nonzero(low != high))
     coordinates = Coordinates(exponent, origin, basis)
     return LabelledSamples(X, y, classes, members, n_varying, dtype, coordinates, rotated)
 

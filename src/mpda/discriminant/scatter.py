@@ -306,7 +306,8 @@ def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinitySca
 
 def _sparse_full_scatter(embedded: EmbeddedGraph, points: Floats) -> AffinityScatter:
     """Return both scatters of sparse samples: near = 2 Z'(D - A)Z, distant = all pairs - near."""
-    Z, weights, n = embedded.sparse, embedded.weights, len(points)
+    weights, n = embedded.weights, len(points)
+    Z = centre_full_columns(embedded.sparse, embedded.sparse.mean(axis=0))[0]
     w = np.ones(n) if weights is None else weights
     sigma, degrees = local_scale(embedded.graph.neighbors), np.empty(n)
     mixed = np.zeros((Z.shape[1], Z.shape[1]))
@@ -382,6 +383,7 @@ def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
     """
     if is_sparse(Z):
         laplacian = csr_array(graph_laplacian(edges, weights, Z.shape[0]))
+        Z = centre_full_columns(Z, Z.mean(axis=0))[0]
         return symmetrize((Z.T @ (laplacian @ Z)).toarray())
     if not is_numpy(Z):
         return symmetrize(_difference_scatter(Z, edges, weights))
@@ -442,11 +444,39 @@ def _sparse_scatter(X: Any, mean: Floats, weights: Floats | None) -> Floats:
     d x d matrix at a time beside the result.
     """
     weights = np.ones(X.shape[0]) if weights is None else weights
+    X, mean = centre_full_columns(X, mean)
     scatter = (X.T @ X.multiply(weights[:, None]).tocsr()).toarray()
     cross = np.outer(weights @ X - 0.5 * weights.sum() * mean, mean)
     scatter -= cross
     scatter -= cross.T
     return scatter
+
+
+def centre_full_columns(X: Any, mean: Floats) -> tuple[Any, Floats]:
+    """Subtract the mean from the columns of sparse samples that have no zeros.
+
+    Only such columns can have a mean that is large beside their spread, and lose digits in products
+    about 0.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n, d)
+        Samples.
+    mean : ndarray of shape (d,)
+        Their mean.
+
+    Returns
+    -------
+    X : csr_array of shape (n, d)
+        Samples, equally sparse.
+    mean : ndarray of shape (d,)
+        What is left of the mean.
+    """
+    is_full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
+    if not is_full.any():
+        return X, mean
+    shift = np.where(is_full, mean, 0.0).astype(X.dtype)
+    return csr_array((X.data - shift[X.indices], X.indices, X.indptr), X.shape), mean - shift
 
 
 def symmetrize(S: Array) -> Array:

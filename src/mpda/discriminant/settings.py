@@ -4,9 +4,11 @@ A user sets penalties. Units follow from the samples, or are 1. Strengths = pena
 the formulas: gamma weights the second term of S, alpha and beta are the ridges on t and v.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Number
 from typing import Any
+
+import numpy as np
 
 from mpda.partition.rules import PartitionRule
 
@@ -31,6 +33,24 @@ class UserObject:
 
     def __hash__(self) -> int:
         return id(self.value)
+
+    def works_like(self, other: object) -> bool:
+        """Return whether another object does the same: itself, or an estimator of equal parameters.
+
+        Sums that were computed elsewhere, or loaded from a file, have copies of the object.
+        """
+        if self == other:
+            return True
+        if not isinstance(other, UserObject) or type(self.value) is not type(other.value):
+            return False
+        if not hasattr(self.value, "get_params"):
+            return False
+        mine, theirs = self.value.get_params(), other.value.get_params()
+        return mine.keys() == theirs.keys() and all(
+            type(value) is type(theirs[name])
+            and (hasattr(value, "get_params") or np.array_equal(value, theirs[name]))
+            for name, value in mine.items()
+        )
 
 
 def parameter_key(value: Any) -> tuple[type, Any]:
@@ -150,3 +170,12 @@ class DiscriminantSettings:
     classes: ClassSettings
     penalties: Penalties
     two_stage: bool
+
+    def give_sums_of(self, other: "DiscriminantSettings") -> bool:
+        """Return whether sums over classes that were computed with either can be added."""
+        for field in fields(self.classes):
+            mine, theirs = (getattr(settings.classes, field.name) for settings in (self, other))
+            is_equal = mine.works_like(theirs) if isinstance(mine, UserObject) else mine == theirs
+            if not is_equal:
+                return False
+        return self.penalties == other.penalties

@@ -100,7 +100,7 @@ def patch_tangents(
     for octave in np.unique(octaves):
         octave_patches = np.flatnonzero(octaves == octave)
         offsets = np.arange(sizes[octave_patches].max())
-        step = block_entries(Z, _LARGEST_BATCH) // (offsets.size * Z.shape[1])
+        step = block_entries(Z, _LARGEST_BATCH) // max(1, offsets.size * Z.shape[1])
         for block in iter_slices(octave_patches.size, step):
             patches = octave_patches[block]
             present = offsets < sizes[patches, None]

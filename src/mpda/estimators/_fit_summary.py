@@ -26,7 +26,12 @@ from mpda.discriminant.class_contribution import ClassSummary
 from mpda.discriminant.class_stages import build_class_pool, sum_contributions
 from mpda.discriminant.fit import FitState, absolute_strengths, resolve_strengths, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, Strengths
-from mpda.estimators._tangent_fit import gather_classes, refuse_class_weight, set_fit_attributes
+from mpda.estimators._tangent_fit import (
+    gather_classes,
+    label_kind,
+    refuse_class_weight,
+    set_fit_attributes,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +144,7 @@ class FitSummary:
             low=np.minimum(self.low, other.low),
             high=np.maximum(self.high, other.high),
             dtype=np.result_type(self.dtype, other.dtype),
+            feature_names=other.feature_names if self.feature_names is None else self.feature_names,
         )
 
     def __radd__(self, other: object) -> FitSummary:
@@ -151,8 +157,12 @@ class FitSummary:
                 f"Summaries of {self.method} with {self.low.size} features and of {other.method} "
                 f"with {other.low.size} features cannot be merged."
             )
-        mine, theirs = self.settings, other.settings
-        if (mine.classes, mine.penalties) != (theirs.classes, theirs.penalties):
+        if label_kind(self.classes) != label_kind(other.classes):
+            raise ValueError(
+                f"Summaries with labels of different kinds cannot be merged: "
+                f"{self.classes[:1].tolist()} and {other.classes[:1].tolist()}."
+            )
+        if not self.settings.give_sums_of(other.settings):
             raise ValueError(
                 "Summaries with different parameters cannot be merged: "
                 f"{self.parameters} and {other.parameters}."
@@ -200,7 +210,7 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
         low, high = samples.low, samples.high
     return FitSummary(
         type(estimator).__name__,
-        estimator.get_params(),
+        estimator.get_params(deep=False),
         settings,
         samples.classes,
         state.without_rotation(),
@@ -234,8 +244,8 @@ def from_summary(cls: Any, /, summary: FitSummary, **parameters: Any) -> Any:
         raise ValueError(f"The summary is one of {summary.method}, not of {cls.__name__}.")
     estimator = cls(**{**summary.parameters, **parameters})
     settings = estimator.check_parameters()
-    mine = settings.classes, settings.penalties
-    if mine != (summary.settings.classes, summary.settings.penalties):
+    unused = {"class_weight", "unlabeled", "unlabeled_weight"} & parameters.keys()
+    if unused or not settings.give_sums_of(summary.settings):
         raise ValueError(
             "Only n_components, solver, eigenvalue_power, n_jobs and verbose may differ from the "
             f"parameters of the summary, {summary.parameters}."

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Array, ArrayLike
@@ -22,7 +24,7 @@ from mpda._lib.validation import (
 )
 from mpda.discriminant.eigenproblem import fix_signs
 from mpda.discriminant.scatter import total_scatter
-from mpda.estimators._base import LinearMap
+from mpda.estimators._base import ComponentPath, LinearMap
 from mpda.parallel import import_dask_cluster
 
 
@@ -126,6 +128,36 @@ class GramPCA(LinearMap):
         self.explained_variance_ratio_ = ratios[:r]
         self.mean_ = astype(moments.mean, moments.dtype)
         return self
+
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
+    ) -> Iterator[ComponentPath]:
+        """Fit the method with each of several parameter sets; components are nested.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Not used.
+        parameter_sets : sequence of dict
+            Parameters and their values. They must not contain ``n_components``.
+        n_components : sequence of int, default=None
+            Numbers of components that are needed. None stands for all.
+
+        Yields
+        ------
+        ComponentPath
+            One for each parameter set.
+        """
+        n_rows = None if n_components is None else max(n_components)
+        for index, parameters in enumerate(parameter_sets):
+            fitted = clone(self).set_params(**parameters, n_components=None).fit(X)
+            yield ComponentPath(index, fitted.components_[:n_rows])
 
     def _moments(self, X: ArrayLike, sample_weight: ArrayLike | None) -> _Moments:
         samples = validate_unlabelled(self, X, sample_weight=sample_weight, devices=True)

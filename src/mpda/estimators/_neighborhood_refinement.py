@@ -14,11 +14,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
 from mpda._lib.arrays import astype, is_device_array, is_sparse, ldexp, to_device
+from mpda._lib.sample_weights import self_weighted_mean
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import (
     check_count,
@@ -29,6 +30,7 @@ from mpda._lib.validation import (
     resolve_seed,
     validate_labelled,
 )
+from mpda.discriminant.scatter import centre_full_columns
 from mpda.estimators._base import ComponentPath, LinearMap, apply_map, split_by_class_weight
 from mpda.estimators._mpda import MPDA
 from mpda.parallel import import_dask_cluster
@@ -163,15 +165,24 @@ class NeighborhoodRefinement(LinearMap):
         """
         settings = self._check_parameters()
         start = self._make_start(self.n_components)
-        self.estimator_ = start.fit(X, y, **_weight_arguments(start, sample_weight))
+        self.estimator_ = _fit_start(start, X, y, sample_weight)
         if is_dask_collection(X):
             refuse_cluster_weights(sample_weight, self.class_weight)
             X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
         earlier, last = _split_pipeline(self.estimator_)
         features = X if earlier is None else earlier.transform(X)
+        unlabeled = getattr(last, "unlabeled", None)
+        if unlabeled is not None:  # they have a part in the first map only
+            labelled = np.flatnonzero(np.asarray(y) != unlabeled)
+            features, y = _safe_indexing(features, labelled), np.asarray(y)[labelled]
         samples = validate_labelled(self, features, y, sample_weight=sample_weight, devices=True)
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
         matrix, mean = _read_map(last)
+        if self.n_components is not None and self.n_components > len(matrix):
+            raise ValueError(
+                f"n_components={self.n_components} is more than there is: the first map has "
+                f"{len(matrix)} components."
+            )
         matrix = matrix[: self.n_components]  # a frozen model may have more
         components, refined = self._refine(samples, matrix, settings)
         if not refined.is_usable:
@@ -354,7 +365,10 @@ class NeighborhoodRefinement(LinearMap):
         start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
         codes = np.searchsorted(samples.classes, samples.y)
         queries = self._draw_queries(len(samples.y))
-        refined = refine_map(_centre(samples), codes, queries, start, settings, samples.weights)
+        weights = samples.weights
+        if weights is not None:  # their sum is the effective number of samples
+            weights = weights / self_weighted_mean(weights)
+        refined = refine_map(_centre(samples), codes, queries, start, settings, weights)
         return astype(size * refined.components, samples.dtype), refined
 
     def _draw_queries(self, n: int) -> Ints:
@@ -385,13 +399,18 @@ def _read_map(model: Any) -> tuple[Floats, Floats]:
     return linear.matrix, linear.mean
 
 
-def _weight_arguments(start: Any, sample_weight: ArrayLike | None) -> dict[str, Any]:
-    """Return the arguments that hand weights to ``fit`` of the last step of an estimator."""
-    last = _split_pipeline(start)[1]
-    if sample_weight is None or not has_fit_parameter(last, "sample_weight"):
-        return {}
-    prefix = f"{start.steps[-1][0]}__" if hasattr(start, "steps") else ""
-    return {f"{prefix}sample_weight": sample_weight}
+def _fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Any:
+    """Return the first method, fitted; the last step of a pipeline gets the weights, if it can."""
+    from sklearn.frozen import FrozenEstimator
+
+    earlier, last = _split_pipeline(start)
+    takes_weights = has_fit_parameter(last, "sample_weight")
+    if sample_weight is None or not takes_weights or isinstance(start, FrozenEstimator):
+        return start.fit(X, y)
+    # Step by step, because a pipeline hands weights on in two ways, with metadata routing or not.
+    features = X if earlier is None else earlier.fit_transform(X, y)
+    last.fit(features, y, sample_weight=sample_weight)
+    return start
 
 
 def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
@@ -440,8 +459,8 @@ def _fit_starts(
 
 
 def _centre(samples: LabelledSamples) -> Array:
-    """Return the scaled samples minus their mean, in their precision; sparse ones as they are."""
-    if is_sparse(samples.X):
-        return samples.X
+    """Return the scaled samples minus their mean, in their precision; sparse ones stay sparse."""
     mean = ldexp(samples.mean, -samples.coordinates.exponent)
+    if is_sparse(samples.X):
+        return centre_full_columns(samples.X, mean)[0]
     return samples.X - astype(mean, samples.X.dtype)

@@ -119,7 +119,7 @@ def add_classes(
         Patches given by the user.
     """
     settings, fitted = estimator.check_parameters(), estimator._settings
-    if (settings.classes, settings.penalties) != (fitted.classes, fitted.penalties):
+    if not settings.give_sums_of(fitted):
         raise ValueError(
             "partial_fit adds to sums over classes that were computed with other parameters. Only "
             "n_components, solver, eigenvalue_power, n_jobs and verbose may change between calls; "
@@ -239,7 +239,7 @@ def _check_addition(estimator: Any, samples: LabelledSamples | ClusterSamples) -
             "over classes are kept there."
         )
     fitted = to_host(estimator.classes_)
-    if _label_kind(samples.classes) != _label_kind(fitted):
+    if label_kind(samples.classes) != label_kind(fitted):
         raise TypeError(
             f"y must hold labels of one kind in all calls, got {samples.classes[:1].tolist()} "
             f"after {fitted[:1].tolist()}."
@@ -280,7 +280,7 @@ def _is_repeated_call(
     )
 
 
-def _label_kind(labels: Labels) -> str:
+def label_kind(labels: Labels) -> str:
     """Return the kind of labels; small unsigned integers count as signed, objects as strings.
 
     Unsigned integers of 64 bits are a kind of their own: with signed ones they become floats.

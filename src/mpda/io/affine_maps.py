@@ -112,11 +112,11 @@ def affine_map(model: Any) -> AffineMap:
     Parameters
     ----------
     model : estimator
-        Linear method of mpda, PCA, LinearDiscriminantAnalysis, NeighborhoodComponentsAnalysis,
-        StandardScaler, RobustScaler, MinMaxScaler, SimpleImputer, a Pipeline of such steps, or a
-        DiscriminantSearchCV. A KNeighborsClassifier at the end of a pipeline is left out. A
-        Normalizer at the end, or before this classifier, sets ``unit_length``. With an imputer the
-        map is that of samples without missing values.
+        Linear method of mpda, PCA, TruncatedSVD, LinearDiscriminantAnalysis,
+        NeighborhoodComponentsAnalysis, StandardScaler, RobustScaler, MinMaxScaler, SimpleImputer, a
+        Pipeline of such steps, or a DiscriminantSearchCV. A KNeighborsClassifier at the end of a
+        pipeline is left out. A Normalizer at the end, or before this classifier, sets
+        ``unit_length``. With an imputer the map is that of samples without missing values.
 
     Returns
     -------
@@ -201,7 +201,9 @@ def _mpda_map(model: Any) -> AffineMap | None:
         return None
     linear = _build(model.components_, model.mean_)
     earlier = getattr(model, "earlier_steps", None)  # of a refined pipeline
-    return linear if earlier is None else _compose(earlier, "Pipeline").then(linear)
+    if earlier is None or all(step in (None, "passthrough") for _, step in earlier.steps):
+        return linear
+    return _compose(earlier, "Pipeline").then(linear)
 
 
 def _pca_map(pca: Any) -> AffineMap:
@@ -250,6 +252,7 @@ def _build(matrix: Array, mean: Array | None, offset: float = 0.0) -> AffineMap:
 _RULES: dict[str, Callable[[Any], AffineMap | None]] = {
     "mpda": _mpda_map,
     "sklearn.decomposition:PCA": _pca_map,
+    "sklearn.decomposition:TruncatedSVD": lambda m: _build(m.components_, None),
     "sklearn.discriminant_analysis:LinearDiscriminantAnalysis": _lda_map,
     "sklearn.impute:SimpleImputer": _imputer_map,
     "sklearn.neighbors:NeighborhoodComponentsAnalysis": lambda m: _build(m.components_, None),

@@ -18,7 +18,7 @@ _ESTIMATORS = {
     "sklearn.cluster": "AgglomerativeClustering Birch BisectingKMeans DBSCAN HDBSCAN KMeans "
     "MeanShift MiniBatchKMeans SpectralClustering",
     "sklearn.compose": "ColumnTransformer",
-    "sklearn.decomposition": "PCA",
+    "sklearn.decomposition": "PCA TruncatedSVD",
     "sklearn.discriminant_analysis": "LinearDiscriminantAnalysis",
     "sklearn.frozen": "FrozenEstimator",
     "sklearn.impute": "SimpleImputer",

@@ -34,6 +34,8 @@ from mpda._lib.threads import BlockMap, map_serially
 
 # Coordinates of candidates that are compared at a time: 2 MB, which stay in the cache.
 _BLOCK_ENTRIES = 250_000
+# Differences of mapped coordinates below this many roundings of the largest are those of copies.
+_COPY_ROUNDING = 64.0
 # Parts of the columns of a product with a sparse matrix, which SciPy computes in one thread.
 _N_COLUMN_PARTS = 4
 # Below this share of the own class the exponentials of its candidates lose digits.
@@ -188,6 +190,8 @@ class RefinementLoss:
 def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
     """Return the squared distance of each query to its nearest candidate of the own class.
 
+    Copies of a query are not its candidates here. Their mapped coordinates may differ by rounding.
+
     Parameters
     ----------
     Z : array of shape (n, r)
@@ -201,11 +205,13 @@ def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
         inf for a query without such a candidate.
     """
     xp = array_namespace(Z)
+    rounding = _COPY_ROUNDING * float(xp.finfo(Z.dtype).eps)
+    least = rounding**2 * float(xp.max(xp.sum(Z * Z, axis=1)))
     squares = []
     for block in _iter_blocks(Z, sets):
-        gaps = _gaps(Z, sets, block)
-        distances = xp.where(sets.is_own[block, :], _squares(gaps), xp.inf)
-        squares.append(xp.min(distances, axis=1))
+        distances = _squares(_gaps(Z, sets, block))
+        is_apart = sets.is_own[block, :] & (distances > least)
+        squares.append(xp.min(xp.where(is_apart, distances, xp.inf), axis=1))
     return xp.concat(squares)
 
 

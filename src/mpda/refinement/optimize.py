@@ -20,6 +20,8 @@ from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squa
 
 # Pairs of steps and gradients from which L-BFGS estimates the curvature. It is SciPy's default.
 _N_CORRECTIONS = 10
+# Rounding of shares of weight.
+_HALF_TOLERANCE = 1e-9
 
 
 # Default of the penalty for each coefficient of the map (benchmarks/defaults.py).
@@ -177,16 +179,22 @@ def _group_by_class(samples: Ints, codes: Labels) -> list[Ints]:
 
 
 def _typical_square(Z: Array, sets: CandidateSets, weights: Array | None) -> float:
-    """Return the median squared distance to the nearest sample of the own class.
+    """Return the median squared distance to the nearest sample of the own class that is no copy.
 
-    Copies (distance 0), samples of weight 0 and samples without another one in their class are left
-    out; nan if none is left.
+    Samples without such a sample are left out; nan if none is left. The median is weighted.
     """
     squares = to_host(nearest_own_squares(Z, sets))
-    if weights is not None:
-        squares = squares[to_host(take(weights, sets.queries)) > 0.0]
-    squares = squares[np.isfinite(squares) & (squares > 0.0)]
-    return float(np.median(squares)) if squares.size else math.nan
+    is_finite = np.isfinite(squares)
+    if not is_finite.any():
+        return math.nan
+    if weights is None:
+        return float(np.median(squares[is_finite]))
+    counts = to_host(take(weights, sets.queries))[is_finite]
+    order = np.argsort(squares[is_finite], kind="stable")
+    shares = np.cumsum(counts[order], dtype=np.float64) / counts.sum(dtype=np.float64)
+    # As np.median, the mean of two numbers where half of the weight is on either side.
+    middle = np.searchsorted(shares, [0.5 - _HALF_TOLERANCE, 0.5 + _HALF_TOLERANCE])
+    return float(squares[is_finite][order][middle].mean())
 
 
 def _minimize(
