@@ -33,7 +33,6 @@ def _extended(title: str, name: str, *unchanged: str, **options: Any) -> Contend
 
 
 _SHARED_NOTE = "its inner folds share the PCA of all training samples"
-_SHARED: dict[str, Any] = {"shares_pca": True, "note": _SHARED_NOTE}
 _RIDGE_NOTE = "has a ridge, tuned as MPDA's alpha is"
 # Every tuned method has these ridges, these powers and this many components, so that a comparison
 # of tuned methods is not one of searches.
@@ -96,7 +95,7 @@ _CONTENDERS = (
         f"{_SHARED_NOTE}",
     ),
     _published("LPFE"),
-    _published("PMPDA", **_SHARED),
+    _published("PMPDA"),
     _published("MPDA"),
     _extended(
         "NCA",

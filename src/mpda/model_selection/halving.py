@@ -24,7 +24,7 @@ FACTOR = 4
 # Samples of the first round: at least this number for each class, because graphs have up to 30
 # neighbours, and this number in all.
 _CLASS_SAMPLES, _FIRST_SAMPLES = 30, 300
-# Test samples of a fold: their number decides how exact a score is, and 1000 in each of 4 folds
+# Test samples of a fold: their number decides how exact a score is, and 500 in each of 4 folds
 # give a standard error of half a point at an error of 10 %.
 _MAX_TESTS = 500
 
@@ -120,7 +120,7 @@ class FoldSubsets:
         Returns
         -------
         list of (train, test)
-            Indices in increasing order; at most 1000 test samples in a fold.
+            Indices in increasing order; at most 500 test samples in a fold.
         """
         share = n_samples / self._n_samples
         return [

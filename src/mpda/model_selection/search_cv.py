@@ -142,8 +142,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         A callable takes true and predicted labels and returns a number, larger is better.
     halving : bool or "auto", default="auto"
         True searches by successive halving, as ``HalvingGridSearchCV`` does: all grid points on a
-        stratified subset of the samples, then a third of the points on three times the samples,
-        and so on, the last round on all. A fold then tests at most 1000 samples. "auto" does so
+        stratified subset of the samples, then a quarter of the points on four times the samples,
+        and so on, the last round on all. A fold then tests at most 500 samples. "auto" does so
         for more than 5000 samples.
     max_samples : int, default=None
         Number of samples in the last round, a stratified subset. None takes all.

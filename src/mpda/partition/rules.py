@@ -28,7 +28,7 @@ MAX_GEODESIC_SIZE = 1000
 # Matrices (n, n) of 8 bytes that exist at the same time: paths, tortuosity, blocks of them, masks.
 # Measured with tracemalloc for n = 4000: 2.9 with geodesics and 1.7 without.
 _N_GEODESIC_MATRICES, _N_EUCLIDEAN_MATRICES = 4, 2
-# Smaller classes are not compared with the available memory: they take less than 160 MB.
+# Smaller classes are not compared with the available memory: they take less than 128 MB.
 _UNGUARDED_SIZE = 2000
 # Classes above this size have no linearity for given patches: all shortest paths would take longer
 # than the fit.

@@ -170,7 +170,7 @@ def _grow_sides(patch: ClassDistances, seeds: tuple[int, int]) -> Bools:
             # Neighbours of both sides go to the one with the smaller R^p N_p.
             near_left ^= joint
             near_right ^= joint
-            # Equal priorities go to the left side, whose seed has the lower index.
+            # Equal priorities go to the left side, whose seed has the smaller sum of distances.
             if left.priority(near_left) > right.priority(near_right):
                 near_right |= joint
             else:
