@@ -126,7 +126,9 @@ class MeasuredModel:
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
             if self.n_choosing == len(self.table.X):
                 is_low = 100.0 * (1.0 - selection.score) <= self._measured_error
-                text += " This is optimistic." if is_low else " It is usually too low, not here."
+                text += (
+                    " This is optimistic." if is_low else " Often it is too low; here it is not."
+                )
             else:
                 text += f" Their fits are to fewer samples: {self.n_choosing:,} chose the settings."
             sentences.append(text)
