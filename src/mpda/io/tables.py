@@ -346,11 +346,11 @@ def _skip_missing(table: Table, *, keep_missing: bool) -> Table:
     n_missing = np.isnan(table.X).sum(axis=1)
     complete = np.full(len(table.X), True) if keep_missing else n_missing == 0
     y = table.y
+    for values in (y, table.groups):
+        if values is not None:
+            complete &= ~_is_none(values)
     if y is not None:
-        complete &= ~_is_none(y)
         y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
-    if table.groups is not None:
-        complete &= ~_is_none(table.groups)
     others = {name: column[complete] for name, column in table.others.items()}
     groups = None if table.groups is None else table.groups[complete]
     rows, n_skipped = table.rows[complete], int((~complete).sum())
