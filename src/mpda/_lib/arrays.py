@@ -38,9 +38,9 @@ _LARGEST_EXPONENT = 1000
 def small_products(d: int) -> Any:
     """Return a context manager for products of many small matrices in a fit of d features.
 
-    BLAS has one thread in it. More gain nothing there, and where other programs are at work their
-    waiting makes such products up to thirty times slower (two threads on two busy cores). Fits of
-    few features have one thread throughout.
+    BLAS has one thread in it. More gain nothing there, and where other programs are at work the
+    threads wait for each other longer than they compute. Fits of few features have one thread
+    throughout.
     """
     return THREADS.limit(limits=1, user_api="blas") if d > SMALL else nullcontext()
 

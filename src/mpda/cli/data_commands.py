@@ -164,7 +164,7 @@ def partition(
     check_table_output(out)
     check_outputs([source.data], out, report)
     table = read_samples(source, terminal, features)
-    notes = messages.describe_skipped(table) if table.y is None else check_table(table)
+    notes = table.describe_skipped() if table.y is None else check_table(table)
     terminal.print_notes(notes)
     y = table.y if table.y is not None else np.full(len(table.X), "all")
     X, reasons = _prepare_features(table, features)

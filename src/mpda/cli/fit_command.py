@@ -175,7 +175,7 @@ def fit(
     outcome = []
     if test_table is not None and tested is not None:
         outcome = [f"{test_table.name}: {tested[0]}"]
-        skipped = [f"{test_table.name}: {note}" for note in messages.describe_skipped(test_table)]
+        skipped = [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
         notes += [*skipped, *messages.describe_far_values(test_table, saved), *tested[1]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)

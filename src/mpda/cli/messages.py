@@ -116,25 +116,6 @@ def list_labels(labels: Labels) -> str:
     return join_names([shorten_label(label) for label in labels.tolist()], quoted=False)
 
 
-def describe_skipped(table: Table) -> list[str]:
-    """Say how many rows were left out because of missing values.
-
-    Parameters
-    ----------
-    table : Table
-        The samples.
-
-    Returns
-    -------
-    list of str
-        One note, none if no row was left out.
-    """
-    if not table.n_skipped:
-        return []
-    total = len(table.X) + table.n_skipped
-    return [f"{table.n_skipped} of {total} rows have missing values and are left out"]
-
-
 def describe_table(table: Table) -> str:
     """Describe the samples of a table in one line.
 

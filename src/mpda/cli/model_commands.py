@@ -76,7 +76,7 @@ def transform(
     write_table(out, Z, mapping.get_feature_names_out().tolist(), _list_other_columns(table))
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
-    notes += messages.describe_skipped(table)
+    notes += table.describe_skipped()
     notes += messages.describe_far_values(table, saved)
     notes += messages.describe_unknown_values(table, pipeline)
     numbers["notes"] = notes[1:]
@@ -135,7 +135,7 @@ def predict(
         "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
         "mean_agreement": float(found.agreement.mean()),
     }
-    warnings = messages.describe_skipped(table) + messages.describe_far_values(table, saved)
+    warnings = table.describe_skipped() + messages.describe_far_values(table, saved)
     results["notes"] = warnings = [*warnings, *messages.describe_unknown_values(table, pipeline)]
     notes = [messages.describe_table(table), *warnings]
     terminal.finish(results, [], notes, [] if out is None else [out])
@@ -178,7 +178,7 @@ def evaluate(
         raise TableError(f"{model} {reason}, and {table.name} has only one.")
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
     table, Z = replace(table, y=evaluation.y), evaluation.Z
-    notes = messages.describe_skipped(table) + messages.describe_far_values(table, saved)
+    notes = table.describe_skipped() + messages.describe_far_values(table, saved)
     notes += messages.describe_unknown_values(table, pipeline)
     notes += messages.describe_problems(evaluation)
     error = messages.describe_evaluation(evaluation)

@@ -70,10 +70,7 @@ def check_table(table: Table) -> list[str]:
     sentences += _check_scales(X[:, numbers], [names[j] for j in numbers], is_named)
     sentences += _check_missing(table)
     sentences += _check_labels(table.labels)
-    if table.n_skipped:
-        total = len(X) + table.n_skipped
-        sentences.append(f"{table.n_skipped} of {total} rows have missing values and are left out")
-    return sentences
+    return [*sentences, *table.describe_skipped()]
 
 
 def find_label_copies(table: Table) -> list[str]:

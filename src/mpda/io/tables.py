@@ -93,6 +93,19 @@ class Table:
             raise TableError(f"{self.name} has no labels; --label names them.")
         return self.y
 
+    def describe_skipped(self) -> list[str]:
+        """Say how many rows were left out because of missing values.
+
+        Returns
+        -------
+        list of str
+            One note, none if no row was left out.
+        """
+        if not self.n_skipped:
+            return []
+        total = len(self.X) + self.n_skipped
+        return [f"{self.n_skipped} of {total} rows have missing values and are left out"]
+
     def to_frame(self) -> Any:
         """Return the samples with the names of their features.
 
