@@ -200,7 +200,7 @@ def test_pipeline_keeps_its_earlier_steps():
     np.testing.assert_allclose(model.transform(model.inverse_transform(Z)), Z, atol=1e-8)
 
 
-def test_search_has_two_stages():
+def test_search_has_three_stages():
     X, y = load_digits(return_X_y=True)
     X, y = X[:500], y[:500]
     grid = {"estimator__alpha": [0.1, 1.0], "penalty": [100.0, 300.0], "temperature": [2.0]}
@@ -209,12 +209,19 @@ def test_search_has_two_stages():
     is_refined = np.array(["penalty" in point for point in results["params"]])
     # First every start without refinement, then the best start without it and with each penalty.
     assert not is_refined[: 2 * 16].any()
+    assert np.array_equal(np.bincount(results["stage"])[1:3], [2 * 16, 3])
     starts = {point["estimator__alpha"] for point in results["params"][32:]}
     assert len(starts) == 1
-    numbers = {point["n_components"] for point in results["params"][32:]}
-    assert len(numbers) <= 4
-    assert is_refined.sum() == 2 * len(numbers)
+    numbers = {point["n_components"] for point in results["params"][32:35]}
+    assert len(numbers) == 1
+    # Then this start and the best penalty with a few numbers of components.
+    last = results["params"][35:]
+    assert 1 < len({point["n_components"] for point in last}) <= 4
+    penalties = [point.get("penalty") for point in last]
+    best = results["params"][32:35][np.argmax(results["mean_test_score"][32:35])]
+    assert penalties.count(None) == penalties.count(best["penalty"]) == len(last) / 2
     assert search.best_params_ == results["params"][search.best_index_]
+    assert search.best_index_ >= 35
     assert search.best_estimator_.n_components == search.best_params_["n_components"]
     assert search.predict(X[:5]).shape == (5,)
     row = int(np.flatnonzero(is_refined)[0])
@@ -227,6 +234,18 @@ def test_search_has_two_stages():
         knn = KNeighborsClassifier(1).fit(model.transform(X[train]), y[train])
         expected = knn.score(model.transform(X[test]), y[test])
         assert results[f"split{number}_test_score"][row] == pytest.approx(expected, abs=0.013)
+
+
+def test_search_ends_with_the_start_where_no_refinement_is_better():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400], y[:400]
+    # Many steps at a very low temperature and without a penalty overfit.
+    grid = {"penalty": [0.0], "temperature": [1e-3]}
+    method = NeighborhoodRefinement(MPDA(alpha=1.0), n_rounds=2, max_iter=100)
+    search = DiscriminantSearchCV(method, grid, n_components=(10,), cv=3).fit(X, y)
+    assert search.cv_results_["stage"].tolist() == [1, 2, 2]
+    assert search.best_params_ == {"n_rounds": 0, "n_components": 10}
+    assert search.best_index_ == 1
 
 
 @pytest.mark.parametrize(

@@ -182,7 +182,7 @@ def _compare_with_start(search: DiscriminantSearchCV, prefix: str) -> tuple[floa
         return ()
     number, rounds = f"{prefix}n_components", f"{prefix}n_rounds"
     is_start = np.array([point.get(rounds) == 0 for point in table["params"]])
-    is_last = table["stage"] == 2
+    is_last = table["stage"] == table["stage"].max()
     if "iter" in table:
         is_last &= table["iter"] == table["iter"][search.best_index_]
     has_number = is_last & (table[f"param_{number}"] == best[number])

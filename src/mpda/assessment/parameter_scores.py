@@ -328,7 +328,7 @@ def select_minimum(
     Returns
     -------
     Selection
-        Of a refinement, that of the two stages of `DiscriminantSearchCV`, unless there are only
+        Of a refinement, that of the stages of `DiscriminantSearchCV`, unless there are only
         numbers of components to select from.
     """
     assert contender.method is not None

@@ -106,14 +106,14 @@ def _find_defaults(method: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @dataclass(frozen=True)
 class StagedGrid:
-    """Grids of the two stages in which a refinement is searched.
+    """Grids of the stages in which a refinement is searched.
 
     Attributes
     ----------
     start : list of dict
         Grids of the first stage: parameters of the start, without refinement.
     refined : list of dict
-        Grids of the second stage: parameters of the refinement.
+        Grids of the second stage: parameters of the refinement at the selected start.
     prefix : str
         Prefix of all names in a pipeline.
     """
@@ -128,15 +128,44 @@ class StagedGrid:
         Parameters
         ----------
         best : mapping
-            Parameters of the start, with "no refinement" (``n_rounds=0``) among them.
+            Selected parameters, with "no refinement" (``n_rounds=0``) among them.
         """
-        fixed = {name: [value] for name, value in best.items()}
+        fixed = self._fix(best)
         start = {name: value for name, value in fixed.items() if not name.endswith("n_rounds")}
         return [fixed, *({**start, **grid} for grid in self.refined)]
 
+    def third_stage(
+        self, start: Mapping[str, Any], refined: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the grids of the third stage, which searches the number of components.
+
+        Parameters
+        ----------
+        start : mapping
+            Parameters that the first stage selected.
+        refined : mapping
+            Parameters that the second stage selected.
+        """
+        return [self._fix(start), self._fix(refined)]
+
+    def is_start(self, parameters: Mapping[str, Any]) -> bool:
+        """Whether parameters stand for the start without a refinement.
+
+        Parameters
+        ----------
+        parameters : mapping
+            Parameters of a row of the search.
+        """
+        return bool(parameters.get(f"{self.prefix}n_rounds") == 0)
+
+    def _fix(self, parameters: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Return a grid with one point; the number of components is left out."""
+        number = f"{self.prefix}n_components"
+        return {name: [value] for name, value in parameters.items() if name != number}
+
 
 def build_stages(estimator: Any, param_grid: Any) -> StagedGrid | None:
-    """Split the grid of a refinement into the grids of its two stages.
+    """Split the grid of a refinement into the grids of its stages.
 
     Parameters
     ----------

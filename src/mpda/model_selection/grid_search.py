@@ -50,6 +50,11 @@ class SearchResult:
     best_row: int
     rounds: list[Round]
 
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """Parameters of the selected row, with the number of components."""
+        return dict(self.table["params"][self.best_row])
+
 
 @dataclass(frozen=True)
 class GridSearch:

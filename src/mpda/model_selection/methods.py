@@ -26,7 +26,7 @@ _TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_pow
 # Prefix of the parameters of the start, as in every meta-estimator of scikit-learn.
 START_PREFIX = "estimator__"
 # The refinement of a map: the values that a search tries, and those it leaves only for a gain.
-REFINEMENT_GRID = {"penalty": (None, 30.0, 100.0, 300.0), "temperature": (1.0, 2.0, 4.0)}
+REFINEMENT_GRID = {"penalty": (None, 30.0, 300.0), "temperature": (1.0, 4.0)}
 REFINEMENT_USUAL = {"penalty": None, "temperature": 4.0}
 
 

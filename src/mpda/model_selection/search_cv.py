@@ -34,14 +34,20 @@ from mpda.estimators._mpda import MPDA
 from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
 from mpda.model_selection.fold_scores import Scorer
 from mpda.model_selection.folds import Folds, check_groups, draw_folds
-from mpda.model_selection.grid import build_grid, build_stages, check_n_components, last_step
-from mpda.model_selection.grid_search import GridSearch
+from mpda.model_selection.grid import (
+    StagedGrid,
+    build_grid,
+    build_stages,
+    check_n_components,
+    last_step,
+)
+from mpda.model_selection.grid_search import GridSearch, SearchResult
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 from mpda.model_selection.results_table import concatenate_tables
 from mpda.model_selection.selection_rules import RULES, SelectionRule
 
-# Share of the work of a refinement's search that goes into the choice of its start.
-_FIRST_STAGE_SHARE = 0.3
+# Shares of the work of a refinement's search after its first and its second stage.
+_STAGE_SHARES = (0.3, 0.7)
 SCORERS: dict[str, Scorer | None] = {
     "accuracy": None,  # computed for all numbers of components at once
     "balanced_accuracy": balanced_accuracy_score,
@@ -288,25 +294,19 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             progress=self.verbose if callable(self.verbose) else bool(self.verbose),
             warn_of_small_classes=self.param_grid is not None,
         )
-        shares = (0.0, 1.0) if stages is None else (0.0, _FIRST_STAGE_SHARE)
-        result = search.run(folds, grid, n_components, shares)
-        rounds, table = result.rounds, result.table
-        self.best_index_ = result.best_row
+        shares = (0.0, 1.0) if stages is None else (0.0, _STAGE_SHARES[0])
+        results = [search.run(folds, grid, n_components, shares)]
         if stages is not None:
-            best = dict(table["params"][self.best_index_])
-            chosen = best.pop(f"{grid.prefix}n_components")
-            numbers = nearby_numbers(chosen, _scored_numbers(table, grid.prefix))
             # The start was selected for its scores on the first folds, which are therefore too
             # good to compare refined maps with.
             folds = self._folds(X, labels, groups, stage=1)
-            grid = build_grid(estimator, stages.second_stage(best))
-            second = search.run(folds, grid, numbers, (_FIRST_STAGE_SHARE, 1.0))
-            rounds = [*rounds, *second.rounds]
-            self.best_index_ = len(table["params"]) + second.best_row
-            for number, part in enumerate((table, second.table), start=1):
-                part["stage"] = np.full(len(part["params"]), number)
-            table = concatenate_tables([table, second.table])
-        self.cv_results_ = table
+            results += _search_refinement(search, folds, stages, results[0])
+            for number, result in enumerate(results, start=1):
+                result.table["stage"] = np.full(len(result.table["params"]), number)
+        rounds = [plan for result in results for plan in result.rounds]
+        n_earlier = sum(len(result.table["params"]) for result in results[:-1])
+        self.best_index_ = n_earlier + results[-1].best_row
+        self.cv_results_ = concatenate_tables([result.table for result in results])
         self.n_resources_ = [plan.n_samples for plan in rounds]
         self.n_candidates_ = [plan.n_points for plan in rounds]
         self.best_params_ = self.cv_results_["params"][self.best_index_]
@@ -460,6 +460,25 @@ def _with_start(estimator: Any) -> Any:
     return estimator
 
 
+def _search_refinement(
+    search: GridSearch, folds: Folds, stages: StagedGrid, first: SearchResult
+) -> list[SearchResult]:
+    """Search the parameters of a refinement at the selected start, then the number of components.
+
+    Each number of components needs refinements of its own. They are therefore computed for the
+    selected parameters only, and not at all if the start is better without a refinement.
+    """
+    name = f"{stages.prefix}n_components"
+    best = first.best_params
+    numbers = nearby_numbers(best[name], _scored_numbers(first.table, name))
+    grid = build_grid(search.estimator, stages.second_stage(best))
+    second = search.run(folds, grid, (best[name],), _STAGE_SHARES)
+    if stages.is_start(second.best_params):
+        return [second]
+    grid = build_grid(search.estimator, stages.third_stage(best, second.best_params))
+    return [second, search.run(folds, grid, numbers, (_STAGE_SHARES[1], 1.0))]
+
+
 def nearby_numbers(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
     """Return a few numbers of components about one, by powers of two.
 
@@ -481,7 +500,7 @@ def nearby_numbers(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...
     return tuple(sorted({int(number) for number in nearest}))
 
 
-def _scored_numbers(table: dict[str, Any], prefix: str) -> Ints:
+def _scored_numbers(table: dict[str, Any], name: str) -> Ints:
     """Return the numbers of components for which a table has scores."""
     has_score = np.isfinite(table["mean_test_score"])
-    return np.unique(table[f"param_{prefix}n_components"][has_score].astype(int))
+    return np.unique(table[f"param_{name}"][has_score].astype(int))
