@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import is_sparse
+from mpda._lib.threads import one_blas_thread
 from mpda.estimators._base import LinearMap
 from mpda.model_selection.grid import last_step
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
@@ -124,10 +125,12 @@ def score_fold(task: FoldTask) -> FoldScores:
             width = max(width, components.shape[1])
             numbers = _numbers_to_score(task, path.first, components.shape[1])
             Z, Z_test = X_train @ components, X_test @ components
-            if numbers.size == components.shape[1]:
-                nearest = nearest_by_dimension(Z, Z_test)
-            else:
-                nearest = nearest_by_numbers(Z, Z_test, numbers)
+            # More threads gain little in small products and, on busy machines, wait for each other.
+            with one_blas_thread():
+                if numbers.size == components.shape[1]:
+                    nearest = nearest_by_dimension(Z, Z_test)
+                else:
+                    nearest = nearest_by_numbers(Z, Z_test, numbers)
             scores = score_predictions(y_test, y_train[nearest], task.scorer)
             curves.append((path.index, numbers, scores))
         now = time.perf_counter()
