@@ -93,6 +93,20 @@ def test_column_with_an_offset_loses_no_digits(method, constant):
     np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7 * scale)
 
 
+@pytest.mark.parametrize("method", METHODS, ids=name)
+def test_zeros_of_samples_without_weight_cost_no_digits(method):
+    X, y = word_counts()
+    X = X.toarray()
+    X[:, 3] += 2e5
+    X[4] = 0.0
+    weights = np.ones(len(X))
+    weights[4] = 0.0
+    dense = clone(method).fit(X, y, sample_weight=weights)
+    sparse = clone(method).fit(csr_array(X), y, sample_weight=weights)
+    scale = np.abs(dense.components_).max()
+    np.testing.assert_allclose(sparse.components_, dense.components_, atol=1e-7 * scale)
+
+
 def test_entries_may_be_stored_in_summands():
     X, y = word_counts()
     once = csr_array(X)

@@ -5,7 +5,7 @@ import pytest
 from scipy.linalg import eigh
 
 import oracles
-from cases import bent_classes, same_rows
+from cases import bent_classes, largest_angle, same_rows
 from mpda import MPDA, ManifoldPartition
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -95,7 +95,36 @@ def test_what_does_not_go_together_is_refused():
         method.partial_fit(X, labels)
     with pytest.raises(ValueError, match="unlabeled must be None in a search"):
         DiscriminantSearchCV(method, {"n_neighbors": [3]}).fit(X, labels)
+    for name in ("unlabeled", "unlabeled_weight"):
+        grid = {"unlabeled": [-1], "unlabeled_weight": [0.0, 10.0]}
+        with pytest.raises(ValueError, match="unlabeled must be None in a search"):
+            DiscriminantSearchCV(MPDA(), {"unlabeled": [-1], name: grid[name]}).fit(X, labels)
+    with pytest.raises(ValueError, match="computed with other parameters"):
+        MPDA(unlabeled=-1).fit(X, labels).set_params(unlabeled=None).partial_fit(X[:9], [7] * 9)
     with pytest.raises(ValueError, match="only 1 class"):
         method.fit(X, np.where(labels == 0, 0, -1))
     with pytest.raises(ValueError, match="unlabeled_weight must be"):
         MPDA(unlabeled=-1, unlabeled_weight=-1.0).fit(X, labels)
+
+
+def test_form_counts_with_one_labelled_sample_in_each_class():
+    X, labels = partly_labelled()
+    first = [np.flatnonzero(labels == c)[0] for c in np.unique(labels[labels >= 0])]
+    few = np.full(len(X), -1)
+    few[first] = labels[first]
+    maps = [MPDA(2, unlabeled=-1, unlabeled_weight=w).fit(X, few).components_ for w in (0, 1.0)]
+    assert largest_angle(maps[0].T, maps[1].T) > 0.1
+    scaled = MPDA(2, unlabeled=-1, unlabeled_weight=1.0).fit(1000.0 * X, few).components_
+    assert largest_angle(maps[1].T, scaled.T) < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("label", "kind"), [(-1, str), (-1, np.uint8), ([-1, 0], int), (True, int), ("-1", int)]
+)
+def test_label_of_another_kind_is_refused(label, kind):
+    X, labels = partly_labelled()
+    with pytest.raises(ValueError, match=r"cannot be a label of y|must be one label"):
+        MPDA(unlabeled=label).fit(X, labels.astype(kind))
+    objects = np.where(labels < 0, "?", labels.astype(str)).astype(object)
+    assert MPDA(unlabeled="?").fit(X, objects).classes_.tolist() == ["0", "1", "2"]
+    assert MPDA(unlabeled=-1.0).fit(X, labels).classes_.tolist() == [0, 1, 2]

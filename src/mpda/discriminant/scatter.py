@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from mpda._lib.array_types import Array, Floats
+from mpda._lib.array_types import Array, Bools, Floats
 from mpda._lib.arrays import (
     array_namespace,
     as_float,
@@ -307,8 +307,8 @@ def full_affinity_scatter(embedded: EmbeddedGraph, points: Array) -> AffinitySca
 def _sparse_full_scatter(embedded: EmbeddedGraph, points: Floats) -> AffinityScatter:
     """Return both scatters of sparse samples: near = 2 Z'(D - A)Z, distant = all pairs - near."""
     weights, n = embedded.weights, len(points)
-    Z = centre_full_columns(embedded.sparse, embedded.sparse.mean(axis=0))[0]
     w = np.ones(n) if weights is None else weights
+    Z = _centre_for_differences(embedded.sparse, w > 0.0)
     sigma, degrees = local_scale(embedded.graph.neighbors), np.empty(n)
     mixed = np.zeros((Z.shape[1], Z.shape[1]))
     for block in iter_slices(n, _BLOCK_ENTRIES // n):
@@ -383,7 +383,7 @@ def edge_scatter(Z: Array, edges: Array, weights: Array) -> Array:
     """
     if is_sparse(Z):
         laplacian = csr_array(graph_laplacian(edges, weights, Z.shape[0]))
-        Z = centre_full_columns(Z, Z.mean(axis=0))[0]
+        Z = _centre_for_differences(Z, laplacian.diagonal() != 0.0)
         return symmetrize((Z.T @ (laplacian @ Z)).toarray())
     if not is_numpy(Z):
         return symmetrize(_difference_scatter(Z, edges, weights))
@@ -444,7 +444,7 @@ def _sparse_scatter(X: Any, mean: Floats, weights: Floats | None) -> Floats:
     d x d matrix at a time beside the result.
     """
     weights = np.ones(X.shape[0]) if weights is None else weights
-    X, mean = centre_full_columns(X, mean)
+    X, mean = centre_full_columns(X, mean, weights > 0.0)
     scatter = (X.T @ X.multiply(weights[:, None]).tocsr()).toarray()
     cross = np.outer(weights @ X - 0.5 * weights.sum() * mean, mean)
     scatter -= cross
@@ -452,7 +452,12 @@ def _sparse_scatter(X: Any, mean: Floats, weights: Floats | None) -> Floats:
     return scatter
 
 
-def centre_full_columns(X: Any, mean: Floats) -> tuple[Any, Floats]:
+def _centre_for_differences(Z: Any, counts: Bools) -> Any:
+    """Centre sparse samples (n, d) for sums over differences of those that count (n,)."""
+    return centre_full_columns(Z, counts @ Z / max(1, np.count_nonzero(counts)), counts)[0]
+
+
+def centre_full_columns(X: Any, mean: Floats, counts: Bools | None = None) -> tuple[Any, Floats]:
     """Subtract the mean from the columns of sparse samples that have no zeros.
 
     Only such columns can have a mean that is large beside their spread, and lose digits in products
@@ -464,19 +469,29 @@ def centre_full_columns(X: Any, mean: Floats) -> tuple[Any, Floats]:
         Samples.
     mean : ndarray of shape (d,)
         Their mean.
+    counts : ndarray of bool of shape (n,), default=None
+        False for samples of weight 0, whose zeros do not matter here. None is True for all.
 
     Returns
     -------
     X : csr_array of shape (n, d)
-        Samples, equally sparse.
+        Samples, equally sparse; those of weight 0 have entries in all shifted columns.
     mean : ndarray of shape (d,)
         What is left of the mean.
     """
-    is_full = np.bincount(X.indices, minlength=X.shape[1]) == X.shape[0]
+    counted = X if counts is None else X[counts]
+    is_full = np.bincount(counted.indices, minlength=X.shape[1]) == counted.shape[0]
     if not is_full.any():
         return X, mean
     shift = np.where(is_full, mean, 0.0).astype(X.dtype)
-    return csr_array((X.data - shift[X.indices], X.indices, X.indptr), X.shape), mean - shift
+    shifted = csr_array((X.data - shift[X.indices], X.indices, X.indptr), X.shape)
+    if counts is not None and not counts.all():
+        rows, columns = np.flatnonzero(~counts), np.flatnonzero(is_full)
+        stored = csr_array((np.ones(X.nnz), X.indices, X.indptr), X.shape)[rows][:, columns]
+        zero_rows, zero_columns = np.nonzero(stored.toarray() == 0.0)
+        places = rows[zero_rows], columns[zero_columns]
+        shifted = csr_array(shifted + csr_array((-shift[places[1]], places), X.shape))
+    return shifted, mean - shift
 
 
 def symmetrize(S: Array) -> Array:

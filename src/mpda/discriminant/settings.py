@@ -165,11 +165,14 @@ class DiscriminantSettings:
         Weight and ridges.
     two_stage : bool
         True if t is restricted to the range of S'.
+    has_unlabeled : bool, default=False
+        True if the form over all samples, labelled or not, is added.
     """
 
     classes: ClassSettings
     penalties: Penalties
     two_stage: bool
+    has_unlabeled: bool = False
 
     def give_sums_of(self, other: "DiscriminantSettings") -> bool:
         """Return whether sums over classes that were computed with either can be added."""
@@ -178,4 +181,5 @@ class DiscriminantSettings:
             is_equal = mine.works_like(theirs) if isinstance(mine, UserObject) else mine == theirs
             if not is_equal:
                 return False
-        return self.penalties == other.penalties
+        same_form = self.has_unlabeled == other.has_unlabeled
+        return same_form and self.penalties == other.penalties

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Array
+from mpda._lib.array_types import Array, Labels
 from mpda._lib.arrays import array_namespace, take, to_device
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_number_of_classes, feature_range
@@ -43,14 +43,15 @@ class FormOfAll:
         Term that the elimination of u subtracts.
     weight : float
         Weight w.
-    relative : bool
-        True if w is in units of trace(S_tt) / trace of the block of S_all.
+    unit : float or None
+        With relative units w is in units of trace(S_tt) / trace of the block of S_all, and this
+        number takes the place of trace(S_tt) if no class has two samples. None is absolute units.
     """
 
     within: Array
     eliminated: Array
     weight: float
-    relative: bool
+    unit: float | None
 
     def add_to(self, sums: ClassSums) -> ClassSums:
         """Return the sums over classes with the weighted form.
@@ -68,8 +69,8 @@ class FormOfAll:
         trace = array_namespace(self.within).linalg.trace
         own = float(trace(self.within))
         factor = self.weight
-        if self.relative and own > 0.0:
-            factor *= float(trace(sums.within)) / own
+        if self.unit is not None and own > 0.0:
+            factor *= (float(trace(sums.within)) or self.unit) / own
         return replace(
             sums,
             within=sums.within + factor * self.within,
@@ -104,7 +105,10 @@ def compute_form_of_all(
     strengths = resolve_strengths(settings.penalties, sums, everything)
     work = partial(ClassStages.eliminate, settings=settings.classes, strengths=strengths)
     (result,) = classes.map("Schur complement of all samples", work)
-    return FormOfAll(sums.within, result.matrix, weight, settings.penalties.relative)
+    # The ridge of S_tt has the same unit where S_tt is 0, so w compares S_all with it.
+    one = samples.coordinates.from_squared_units(1.0)
+    unit = one * samples.n_varying if settings.penalties.relative else None
+    return FormOfAll(sums.within, result.matrix, weight, unit)
 
 
 def remove_label(estimator: Any, samples: LabelledSamples, label: Any) -> LabelledSamples:
@@ -117,13 +121,14 @@ def remove_label(estimator: Any, samples: LabelledSamples, label: Any) -> Labell
     samples : LabelledSamples
         Samples in which this label is a class.
     label : object
-        Label of the unlabelled samples. It may be absent.
+        Label of the unlabelled samples, of the kind of the others. It may be absent.
 
     Returns
     -------
     LabelledSamples
         Classes, members and the number of varying features are those of labelled samples.
     """
+    _check_kind(label, samples.classes)
     labels = samples.classes.tolist()
     labelled = [index for index, value in enumerate(labels) if value != label]
     members = [samples.members[index] for index in labelled]
@@ -133,3 +138,18 @@ def remove_label(estimator: Any, samples: LabelledSamples, label: Any) -> Labell
     low, high = feature_range(take(samples.X, to_device(rows, samples.X)))
     n_varying = int(array_namespace(low).count_nonzero(low != high))
     return replace(samples, classes=classes, members=members, n_varying=n_varying)
+
+
+def _check_kind(label: Any, classes: Labels) -> None:
+    """Raise an error if a label cannot be one of y."""
+    value, kind = np.asarray(label), classes.dtype.kind
+    if value.ndim:
+        raise ValueError(f"unlabeled must be one label, got {label!r}.")
+    numbers = "iuf"
+    same_kind = value.dtype.kind in (numbers if kind in numbers else {"O": "OUS"}.get(kind, kind))
+    if not same_kind or (kind == "u" and value < 0):
+        raise ValueError(
+            f"unlabeled={label!r} cannot be a label of y, which has labels such as "
+            f"{classes.tolist()[0]!r} ({classes.dtype}): samples without a class need a label of "
+            "this type."
+        )

@@ -411,4 +411,9 @@ def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> Discr
         relative=check_option("units", estimator.units, ("relative", "absolute")) == "relative",
     )
     solver = check_option("solver", estimator.solver, ("reduced", "two-stage"))
-    return DiscriminantSettings(classes, penalties, two_stage=solver == "two-stage")
+    return DiscriminantSettings(
+        classes,
+        penalties,
+        two_stage=solver == "two-stage",
+        has_unlabeled=getattr(estimator, "unlabeled", None) is not None,
+    )

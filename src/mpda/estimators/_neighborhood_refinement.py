@@ -462,5 +462,6 @@ def _centre(samples: LabelledSamples) -> Array:
     """Return the scaled samples minus their mean, in their precision; sparse ones stay sparse."""
     mean = ldexp(samples.mean, -samples.coordinates.exponent)
     if is_sparse(samples.X):
-        return centre_full_columns(samples.X, mean)[0]
+        counts = None if samples.weights is None else samples.weights > 0.0
+        return centre_full_columns(samples.X, mean, counts)[0]
     return samples.X - astype(mean, samples.X.dtype)

@@ -188,9 +188,10 @@ def _fit_group(
     n_components: Sequence[int] | None,
 ) -> Iterator[ComponentPath]:
     """Yield the paths of parameter sets with one class weight, that of the estimator."""
-    refuse_unlabeled(estimator, "a search")
-    samples = validate_labelled(estimator, X, y)
     methods = [copy(estimator).set_params(**parameters) for parameters in parameter_sets]
+    for method in methods:
+        refuse_unlabeled(method, "a search")
+    samples = validate_labelled(estimator, X, y)
     # Parameter sets that differ in the scale of the components only have equal settings.
     groups: dict[DiscriminantSettings, list[int]] = {}
     for index, method in enumerate(methods):
