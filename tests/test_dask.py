@@ -9,8 +9,10 @@ import pytest
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition, NeighborhoodRefinement
 from mpda.model_selection import DiscriminantSearchCV
@@ -188,6 +190,18 @@ def test_refinement_of_a_map_that_the_cluster_fitted(client):
     np.testing.assert_allclose(
         model.transform(frame.drop(columns="kind")).compute(), expected.transform(X), atol=1e-4
     )
+
+
+def test_refinement_keeps_steps_on_the_cluster(client):
+    X, y = digits()
+    for start in (PCA(2), make_pipeline(StandardScaler(), MPDA(2))):
+        with pytest.raises(TypeError, match="would bring the Dask collection into memory"):
+            NeighborhoodRefinement(start).fit(as_lazy(X), as_lazy(y))
+    pipeline = make_pipeline(GramPCA(20), LFDA(5, alpha=0.1))
+    model = NeighborhoodRefinement(pipeline, max_iter=2, n_rounds=1).fit(as_lazy(X), as_lazy(y))
+    mapped = model.transform(as_lazy(X))
+    assert isinstance(mapped, da.Array)
+    np.testing.assert_allclose(mapped.compute(), model.transform(X), atol=1e-8)
 
 
 def test_refinement_draws_the_same_samples_for_any_blocks(client):

@@ -261,6 +261,61 @@ def test_search_from_other_starts(start):
     assert search.transform(X).shape == (400, search.best_params_[name])
 
 
+def test_search_refuses_a_grid_of_starts():
+    X, y, _ = problem()
+    with pytest.raises(ValueError, match="must not have 'estimator'"):
+        DiscriminantSearchCV(NeighborhoodRefinement(PCA()), {"estimator": [LFDA()]}).fit(X, y)
+
+
+def test_steps_of_nested_pipelines():
+    X, y, _ = problem()
+    y[-1] = 0
+    partly = np.where(np.arange(len(y)) % 4 == 0, -1, y)
+    last = MPDA(2, n_neighbors=3, unlabeled=-1)
+    flat = NeighborhoodRefinement(make_pipeline(StandardScaler(), PCA(5), last))
+    nested = NeighborhoodRefinement(make_pipeline(StandardScaler(), make_pipeline(PCA(5), last)))
+    flat, nested = flat.fit(X, partly), nested.set_params(n_components=2).fit(X, partly)
+    np.testing.assert_allclose(nested.components_, flat.components_, rtol=1e-6)
+    np.testing.assert_allclose(nested.transform(X), flat.transform(X), atol=1e-8)
+    twice = NeighborhoodRefinement(NeighborhoodRefinement(last)).fit(X, partly)
+    assert twice.loss_curve_[0][0] < 1.2 * twice.estimator_.loss_curve_[-1][-1]
+
+
+def test_frozen_last_step_is_cut():
+    X, y, _ = problem()
+    y[-1] = 0
+    scaled = StandardScaler().fit_transform(X)
+    frozen = FrozenEstimator(MPDA(n_neighbors=3).fit(scaled, y))
+    model = NeighborhoodRefinement(make_pipeline(StandardScaler(), frozen), n_components=2)
+    assert model.fit(X, y).transform(X).shape == (len(X), 2)
+    assert len(frozen.estimator.components_) > 2
+
+
+@pytest.mark.parametrize("start", [LinearDiscriminantAnalysis(), MPDA(3, n_neighbors=3)])
+def test_signs_do_not_depend_on_names_of_classes(start):
+    X, y, _ = problem()
+    y[-1] = 0
+    model = NeighborhoodRefinement(start).fit(X, y)
+    renamed = NeighborhoodRefinement(start).fit(X, np.array(["z", "a", "m"])[y])
+    largest = np.abs(model.components_).argmax(axis=1)
+    assert (np.take_along_axis(model.components_, largest[:, None], axis=1) > 0.0).all()
+    np.testing.assert_allclose(renamed.components_, model.components_, rtol=1e-4, atol=1e-6)
+    assert ((model.components_ * model.start_components_).sum(axis=1) > 0.0).all()
+
+
+def test_only_copies_as_candidates_are_reported():
+    X, y, _ = problem()
+    X, y = np.repeat(X[:10], 45, axis=0), np.repeat(y[:10], 45)
+    with pytest.warns(UserWarning, match="Nothing was refined"):
+        NeighborhoodRefinement(PCA(2)).fit(X, y)
+
+
+def test_largest_penalty_in_single_precision():
+    X, y, _ = problem()
+    model = NeighborhoodRefinement(PCA(2), penalty=1e200).fit(X.astype(np.float32), y)
+    np.testing.assert_allclose(model.components_, model.start_components_, rtol=1e-6)
+
+
 def test_search_refuses_a_pipeline_inside():
     X, y = load_digits(return_X_y=True)
     inside = NeighborhoodRefinement(make_pipeline(StandardScaler(), MPDA()))

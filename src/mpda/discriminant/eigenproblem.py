@@ -333,13 +333,27 @@ def fix_signs(vectors: Array) -> Array:
     array of shape (d, r)
         Columns multiplied by 1 or -1.
     """
+    return vectors if vectors.shape[1] == 0 else vectors * column_signs(vectors)
+
+
+def column_signs(vectors: Array) -> Array:
+    """Return the signs of the entries of largest magnitude of the columns.
+
+    Parameters
+    ----------
+    vectors : array of shape (d, r)
+        Directions of either sign, at least one.
+
+    Returns
+    -------
+    array of shape (r,)
+        1, -1, or 0 for a column of zeros. Equal magnitudes are decided for the first.
+    """
     xp = array_namespace(vectors)
-    if vectors.shape[1] == 0:
-        return vectors
     magnitudes = xp.abs(vectors)
     is_largest = magnitudes >= (1.0 - _SIGN_TOLERANCE) * xp.max(magnitudes, axis=0)
     first = xp.argmax(xp.astype(is_largest, xp.int8), axis=0)
-    return vectors * xp.sign(xp.take_along_axis(vectors, first[None, :], axis=0))
+    return xp.sign(xp.take_along_axis(vectors, first[None, :], axis=0))[0, :]
 
 
 def _coupled_features(first: Array, second: Array) -> Array | None:

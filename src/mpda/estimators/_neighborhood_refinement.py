@@ -7,8 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -30,14 +29,12 @@ from mpda._lib.validation import (
     resolve_seed,
     validate_labelled,
 )
+from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
 from mpda.estimators._base import ComponentPath, LinearMap, apply_map, split_by_class_weight
 from mpda.estimators._mpda import MPDA
 from mpda.parallel import import_dask_cluster
 from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
-
-if TYPE_CHECKING:
-    from sklearn.pipeline import Pipeline
 
 # Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
 _PREFIX = "estimator__"
@@ -98,7 +95,7 @@ class NeighborhoodRefinement(LinearMap):
     mean_ : ndarray of shape (n_features,)
         Mean of the first map.
     start_components_ : ndarray of shape (n_components, n_features)
-        First map T0.
+        First map T0, with the signs of ``components_``.
     estimator_ : estimator
         Fitted method that made it. The steps of a pipeline before the last are applied first.
     loss_curve_ : list of ndarray
@@ -165,13 +162,15 @@ class NeighborhoodRefinement(LinearMap):
         """
         settings = self._check_parameters()
         start = self._make_start(self.n_components)
+        if is_dask_collection(X):
+            _refuse_start_in_memory(start)
+            refuse_cluster_weights(sample_weight, self.class_weight)
         self.estimator_ = _fit_start(start, X, y, sample_weight)
         if is_dask_collection(X):
-            refuse_cluster_weights(sample_weight, self.class_weight)
             X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
-        earlier, last = _split_pipeline(self.estimator_)
+        earlier, last, _ = _split_pipeline(self.estimator_)
         features = X if earlier is None else earlier.transform(X)
-        unlabeled = getattr(last, "unlabeled", None)
+        unlabeled = _find_unlabeled(last)
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
             features, y = _safe_indexing(features, labelled), np.asarray(y)[labelled]
@@ -192,8 +191,15 @@ class NeighborhoodRefinement(LinearMap):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        self.components_ = components
-        self.start_components_ = astype(to_device(matrix, samples.X), samples.dtype)
+        elif not refined.losses and settings.n_rounds:
+            warnings.warn(
+                "Nothing was refined: no sample has a neighbour of its class that is not a copy of "
+                "it. Remove the copies, or raise n_candidates above their number.",
+                stacklevel=2,
+            )
+        signs = column_signs(components.T)[:, None]
+        self.components_ = signs * components
+        self.start_components_ = signs * astype(to_device(matrix, samples.X), samples.dtype)
         self.mean_ = astype(to_device(mean, samples.X), samples.dtype)
         self.loss_curve_ = refined.losses
         self.n_iter_ = sum(max(1, curve.size - 1) for curve in refined.losses)
@@ -282,16 +288,18 @@ class NeighborhoodRefinement(LinearMap):
             Mapped samples, in the precision of X.
         """
         check_is_fitted(self, "components_")
-        earlier, last = _split_pipeline(self.estimator_)
-        if earlier is None:
+        if self.earlier_steps is None:
             return super().transform(X)
-        features = earlier.transform(X)
-        if is_dask_collection(features):
+        if is_dask_collection(X):
             from mpda.parallel.dask_blocks import map_blocks
 
             self._refuse_containers()
-            work = partial(apply_map, mean=self.mean_, components=self.components_)
-            return map_blocks(last, features, work, len(self.components_))
+            return map_blocks(self, X, self._apply_steps, len(self.components_))
+        return self._apply_steps(X)
+
+    def _apply_steps(self, X: Any) -> Array:
+        """Map samples in memory by the earlier steps and the components."""
+        features = self.earlier_steps.transform(X)
         if not (is_device_array(features) or is_sparse(features)):
             features = np.asarray(features)
         return apply_map(features, self.mean_, self.components_)
@@ -330,9 +338,9 @@ class NeighborhoodRefinement(LinearMap):
         return matrix.T @ matrix
 
     @property
-    def earlier_steps(self) -> Pipeline | None:
-        """Fitted steps that are applied before ``components_``, None if there are none."""
-        return _split_pipeline(self.estimator_)[0]
+    def earlier_steps(self) -> Any:
+        """Pipeline of fitted steps before ``components_``, None if there are none."""
+        return _split_pipeline(self.estimator_).earlier
 
     def _check_parameters(self) -> RefinementSettings:
         check_count("max_queries", self.max_queries)
@@ -350,9 +358,9 @@ class NeighborhoodRefinement(LinearMap):
     def _make_start(self, n_components: int | None) -> Any:
         """Return a copy of the estimator, not fitted, with this number of components if given."""
         start = MPDA() if self.estimator is None else clone(self.estimator)
-        last = _split_pipeline(start)[1]
-        if n_components is not None and start is not self.estimator:  # a frozen model is no copy
-            last.set_params(n_components=n_components)
+        steps = _split_pipeline(start)
+        if n_components is not None and not steps.is_frozen:
+            steps.last.set_params(n_components=n_components)
         return start
 
     def _refine(
@@ -378,17 +386,49 @@ class NeighborhoodRefinement(LinearMap):
         return np.sort(rng.choice(n, self.max_queries, replace=False))
 
 
-def _split_pipeline(model: Any) -> tuple[Any, Any]:
-    """Return the steps before the last, None if there are none, and the last."""
+class _Steps(NamedTuple):
+    """The steps of a first method: a pipeline of those before the last or None, and the last."""
+
+    earlier: Any
+    last: Any
+    is_frozen: bool
+
+
+def _split_pipeline(model: Any) -> _Steps:
+    """Return the steps of a method, also of pipelines in pipelines."""
     # Imported here, because importing mpda loads no more of scikit-learn than neighbours.
     from sklearn.frozen import FrozenEstimator
-    from sklearn.pipeline import Pipeline
+    from sklearn.pipeline import Pipeline, make_pipeline
 
-    while isinstance(model, FrozenEstimator):
-        model = model.estimator
-    if isinstance(model, Pipeline):
-        return (model[:-1] if len(model) > 1 else None), model[-1]
-    return None, model
+    earlier: list[Any] = []
+    is_frozen = False
+    while isinstance(model, FrozenEstimator | Pipeline):
+        if isinstance(model, FrozenEstimator):
+            is_frozen, model = True, model.estimator
+        else:
+            earlier += [step for _, step in model.steps[:-1]]
+            model = model.steps[-1][1]
+    return _Steps(make_pipeline(*earlier) if earlier else None, model, is_frozen)
+
+
+def _find_unlabeled(model: Any) -> Any:
+    """Return the label of samples without a class, also of a refinement of a refinement."""
+    while isinstance(model, NeighborhoodRefinement):
+        model = _split_pipeline(model.estimator_).last
+    return getattr(model, "unlabeled", None)
+
+
+def _refuse_start_in_memory(start: Any) -> None:
+    """Raise an error if a first method would bring a Dask collection into memory."""
+    earlier, last, is_frozen = _split_pipeline(start)
+    steps = [last] if earlier is None else [*(step for _, step in earlier.steps), last]
+    others = [step for step in steps if not isinstance(step, LinearMap)]
+    if others and not is_frozen:
+        raise TypeError(
+            f"{type(others[0]).__name__} would bring the Dask collection into memory. Refine a "
+            "method that is fitted on the cluster, such as MPDA, LFDA or GramPCA, or a fitted "
+            "model in a FrozenEstimator; if X fits into memory, give X.compute() and y.compute()."
+        )
 
 
 def _read_map(model: Any) -> tuple[Floats, Floats]:
@@ -401,11 +441,9 @@ def _read_map(model: Any) -> tuple[Floats, Floats]:
 
 def _fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Any:
     """Return the first method, fitted; the last step of a pipeline gets the weights, if it can."""
-    from sklearn.frozen import FrozenEstimator
-
-    earlier, last = _split_pipeline(start)
+    earlier, last, is_frozen = _split_pipeline(start)
     takes_weights = has_fit_parameter(last, "sample_weight")
-    if sample_weight is None or not takes_weights or isinstance(start, FrozenEstimator):
+    if sample_weight is None or not takes_weights or is_frozen:
         return start.fit(X, y)
     # Step by step, because a pipeline hands weights on in two ways, with metadata routing or not.
     features = X if earlier is None else earlier.fit_transform(X, y)
@@ -432,16 +470,16 @@ def _fit_starts(
     n_components: Sequence[int] | None,
 ) -> Iterator[ComponentPath]:
     """Yield the first maps, shared between parameter sets where the method can share work."""
-    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
 
-    earlier, last = _split_pipeline(start)
-    if earlier is not None:
+    _, last, is_frozen = _split_pipeline(start)
+    if isinstance(start, Pipeline):
         raise TypeError(
             "A search refines the last step of a pipeline: put the earlier steps of the estimator "
             "before the refinement, as in make_pipeline(StandardScaler(), "
             "NeighborhoodRefinement(MPDA()))."
         )
-    if isinstance(start, FrozenEstimator):
+    if is_frozen:
         for index in range(len(parameter_sets)):
             yield ComponentPath(index, _read_map(last)[0])
         return

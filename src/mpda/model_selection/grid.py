@@ -268,6 +268,12 @@ def _refuse_unknown(values: Mapping[str, Any], method: LinearMap, prefix: str) -
                 "param_grid must not have n_components: every number of components is tried for "
                 "every point; the parameter n_components of the search says which."
             )
+        if name == START_PREFIX.removesuffix("__") and name in names:
+            raise ValueError(
+                f"param_grid must not have {name!r}: parameters of the first method are searched "
+                "before those of the refinement. Run a search for each method and compare their "
+                "best_score_."
+            )
         if name not in names:
             step = " (only the last step of a pipeline is searched)" if prefix else ""
             raise ValueError(

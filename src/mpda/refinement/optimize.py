@@ -20,6 +20,8 @@ from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squa
 
 # Pairs of steps and gradients from which L-BFGS estimates the curvature. It is SciPy's default.
 _N_CORRECTIONS = 10
+# A larger penalty does not move the map either, but its square is infinite in single precision.
+_LARGEST_PENALTY = 1e20
 # Rounding of shares of weight.
 _HALF_TOLERANCE = 1e-9
 
@@ -117,6 +119,7 @@ def _refine_in_rounds(
     if penalty is None:
         n_coefficients = count_coefficients(start.shape[0], start.shape[1], len(codes))
         penalty = PENALTY_PER_COEFFICIENT * n_coefficients
+    penalty = min(penalty, _LARGEST_PENALTY)
     members = _group_by_class(np.arange(len(codes)), codes)
     class_queries = _group_by_class(queries, codes)
     device_codes = to_device(codes, X)
