@@ -70,7 +70,8 @@ def test_summary_survives_pickle_and_has_its_stated_size():
     X, y = bent_classes()
     summary = MPDA(**ABSOLUTE).summarize(X, y)
     d = X.shape[1]
-    assert summary.nbytes == 8 * (4 * d * d + 3 * d)
+    n_patches = sum(report.linearity.size for report in summary.reports)
+    assert summary.nbytes == 8 * (4 * d * d + 3 * d + 2 * n_patches)
     copy = pickle.loads(pickle.dumps(summary))
     assert isinstance(copy, FitSummary)
     expected = MPDA.from_summary(summary).components_

@@ -119,6 +119,7 @@ def validate_labelled(
     devices: bool = False,
     compare_scales: bool = False,
     single_class: bool = False,
+    rotates: bool = True,
 ) -> LabelledSamples:
     """Check samples and class labels.
 
@@ -141,6 +142,8 @@ def validate_labelled(
         Set to True to warn of features whose scales differ a thousandfold.
     single_class : bool, default=False
         Set to True if samples of one class, or a single one, are enough.
+    rotates : bool, default=True
+        Set to False if the estimator does not need the span of fewer samples than features.
 
     Returns
     -------
@@ -176,7 +179,7 @@ def validate_labelled(
         check_not_constant(low, high)
     if compare_scales:
         _warn_of_scales(estimator, X, low, high)
-    samples = _put_into_coordinates(X, y, classes, members, low, high)
+    samples = _put_into_coordinates(X, y, classes, members, low, high, rotates)
     class_weight = getattr(estimator, "class_weight", None)
     if sample_weight is None and class_weight is None:
         return samples
@@ -214,16 +217,22 @@ def _check_sparse(estimator: Any, X: Any) -> Any:
 
 
 def _put_into_coordinates(
-    X: Array, y: Labels, classes: Labels, members: list[Ints], low: Array, high: Array
+    X: Array,
+    y: Labels,
+    classes: Labels,
+    members: list[Ints],
+    low: Array,
+    high: Array,
+    rotates: bool,
 ) -> LabelledSamples:
-    """Scale X if it is extreme, and rotate it if there are no more samples than features."""
+    """Scale X if it is extreme; rotate it, if asked to, where n <= d."""
     dtype = X.dtype
     exponent = scale_exponent(low, high)
     if exponent:
         X = arrays.ldexp(arrays.as_float(X), -exponent)
     n_varying = int(_namespace(low).count_nonzero(low != high))
     # Samples without extent, as a class of one sample for a sum, have no span.
-    is_rotated = X.shape[0] <= X.shape[1] and n_varying > 0
+    is_rotated = rotates and X.shape[0] <= X.shape[1] and n_varying > 0
     # A copy: a view of the first row would keep all of X alive in a fitted model.
     # Sparse samples lie about zero. Not shifted, the coordinates of a class are its points.
     origin = np.zeros(X.shape[1]) if issparse(X) and not is_rotated else _first_row(X)
@@ -247,10 +256,12 @@ def validate_unlabelled(
     *,
     sample_weight: ArrayLike | None = None,
     devices: bool = False,
+    rotates: bool = True,
 ) -> LabelledSamples:
     """Check the samples (n_samples, n_features) and the weights of an unsupervised method.
 
-    The samples that are returned have no labels and no classes.
+    The samples that are returned have no labels and no classes. The parameters are those of
+    `validate_labelled`.
     """
     refuse_dask(estimator, X)
     if is_dispatched(X):
@@ -264,7 +275,7 @@ def validate_unlabelled(
     low, high = feature_range(X)
     check_not_constant(low, high)
     no_labels = np.empty(0)
-    samples = _put_into_coordinates(X, no_labels, no_labels, [], low, high)
+    samples = _put_into_coordinates(X, no_labels, no_labels, [], low, high, rotates)
     if sample_weight is None:
         return samples
     members = [np.arange(X.shape[0])]

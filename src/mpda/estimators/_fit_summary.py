@@ -38,8 +38,8 @@ from mpda.estimators._tangent_fit import (
 class FitSummary:
     """Sums of a fit over whole classes.
 
-    Its size is about 8 (4 d^2 + C d) bytes for d features and C classes, whatever the number of
-    samples (``nbytes``). It can be pickled. :meth:`MPDA.summarize` makes it.
+    Its size is about 8 (4 d^2 + C d + 2 P) bytes for d features, C classes and P patches
+    (``nbytes``). It can be pickled. :meth:`MPDA.summarize` makes it.
 
     Parameters
     ----------
@@ -76,11 +76,12 @@ class FitSummary:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the matrices and means in bytes."""
+        """Memory of the matrices, of the means and of the facts about patches in bytes."""
         sums = self.state.sums
         between = sums.between
         arrays = between.means, between.distant_scatter, between.mean_distant_scatter
-        return sum(map(nbytes, (*arrays, sums.within, sums.eliminated)))
+        of_patches = sum(c.tangent_dimensions.nbytes + c.linearity.nbytes for c in self.reports)
+        return of_patches + sum(map(nbytes, (*arrays, sums.within, sums.eliminated)))
 
     @property
     def coordinates(self) -> Coordinates:

@@ -160,7 +160,9 @@ class GramPCA(LinearMap):
             yield ComponentPath(index, fitted.components_[:n_rows])
 
     def _moments(self, X: ArrayLike, sample_weight: ArrayLike | None) -> _Moments:
-        samples = validate_unlabelled(self, X, sample_weight=sample_weight, devices=True)
+        samples = validate_unlabelled(
+            self, X, sample_weight=sample_weight, devices=True, rotates=False
+        )
         exponent, mean = samples.coordinates.exponent, samples.mean
         scatter = total_scatter(samples.X, 0, ldexp(mean, -exponent), samples.weights)
         # Weights have a mean of 1 over the samples whose weight is not 0.

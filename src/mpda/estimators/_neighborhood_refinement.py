@@ -174,7 +174,9 @@ class NeighborhoodRefinement(LinearMap):
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
             features, y = _safe_indexing(features, labelled), np.asarray(y)[labelled]
-        samples = validate_labelled(self, features, y, sample_weight=sample_weight, devices=True)
+        samples = validate_labelled(
+            self, features, y, sample_weight=sample_weight, devices=True, rotates=False
+        )
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
         matrix, mean = _read_map(last)
         if self.n_components is not None and self.n_components > len(matrix):
@@ -246,7 +248,7 @@ class NeighborhoodRefinement(LinearMap):
         n_components: Sequence[int] | None,
     ) -> Iterator[ComponentPath]:
         """Yield the paths of parameter sets with the class weight of this estimator."""
-        samples = validate_labelled(self, X, y)
+        samples = validate_labelled(self, X, y, rotates=False)
         methods = [
             copy(self).set_params(**_without_prefix(point, inside=False))
             for point in parameter_sets
