@@ -5,21 +5,30 @@ import json
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import random_array
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import Nystroem
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, Normalizer, RobustScaler, StandardScaler
+from sklearn.preprocessing import (
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
 
 import mpda
 from cases import bent_classes
@@ -70,8 +79,10 @@ MAPS = [
     StandardScaler(with_mean=False, with_std=False),
     RobustScaler(),
     MinMaxScaler((-3, 1)),
+    MaxAbsScaler(),
     DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3),
     make_pipeline(StandardScaler(), PCA(4, whiten=True), mpda.MPDA(2, n_neighbors=4), NEAREST),
+    make_pipeline(MaxAbsScaler(), mpda.MPDA(2, n_neighbors=4), NEAREST),
     make_pipeline(mpda.GramPCA(2), StandardScaler(), MinMaxScaler((5, 6))),
     make_pipeline(RobustScaler(), DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3)),
     Pipeline([("a", "passthrough"), ("b", None), ("c", mpda.LFDA(2, n_neighbors=4))]),
@@ -109,6 +120,23 @@ def test_affine_map_is_the_transform(model):
     np.testing.assert_array_equal(linear.offset, 0.0)
 
 
+@pytest.mark.parametrize(
+    "first", [StandardScaler(with_mean=False), MaxAbsScaler(), MinMaxScaler(), SimpleImputer()]
+)
+def test_composition_needs_no_square_matrix_of_the_features(first):
+    n_features = 2000
+    counts = random_array((len(Y), n_features), density=0.05, random_state=0, format="csr")
+    counts = counts.toarray() if isinstance(first, MinMaxScaler) else counts
+    model = make_pipeline(first, TruncatedSVD(20), mpda.MPDA(2, n_neighbors=4)).fit(counts, Y)
+    tracemalloc.start()
+    linear = affine_map(model)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.2 * 8 * n_features**2
+    dense = counts if isinstance(counts, np.ndarray) else counts.toarray()
+    assert largest_error(linear(dense), model.transform(counts)) < 1e-11
+
+
 def test_offset_that_no_mean_reproduces_is_kept(tmp_path):
     model = make_pipeline(mpda.LFDA(2, n_neighbors=4), MinMaxScaler((3, 4))).fit(X, Y)
     model[0].components_[1] = 0.0  # the map has rank 1 now
@@ -119,6 +147,12 @@ def test_offset_that_no_mean_reproduces_is_kept(tmp_path):
     assert [path.name for path in paths] == ["map.npy", "map-mean.npy", "map-offset.npy"]
     matrix, mean, offset = map(np.load, paths)
     assert largest_error((NEW - mean) @ matrix.T + offset, model.transform(NEW)) < 1e-11
+
+
+def test_no_map_follows_a_scaling_to_length_1():
+    linear = affine_map(make_pipeline(PCA(2), Normalizer()).fit(X))
+    with pytest.raises(TypeError, match="Normalizer must be the last step"):
+        linear.then(affine_map(PCA(2).fit(X[:, :2])))
 
 
 def test_features_of_very_different_units():
@@ -161,16 +195,23 @@ def test_scaling_to_length_1_keeps_vectors_of_zeros():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (make_pipeline(Normalizer(), PCA(2)), r"\(Normalizer\) is not a linear map.*must be last"),
+        (
+            make_pipeline(Normalizer(), PCA(2)),
+            r"\(Normalizer\) is not a linear map.*must be the last",
+        ),
         (make_pipeline(PCA(2), Normalizer("l1")), 'a Normalizer needs norm="l2"'),
-        (make_pipeline(make_pipeline(PCA(3), Normalizer()), PCA(2)), "must be the last step"),
+        (make_pipeline(make_pipeline(PCA(3), Normalizer()), PCA(2)), r"\(Normalizer\) is not a"),
+        (make_pipeline(make_pipeline(Normalizer()), PCA(2)), r"\(Normalizer\) is not a linear"),
+        (Normalizer(), "^Normalizer is not a linear map"),
+        (SimpleImputer(missing_values=-1), "SimpleImputer missing_values=nan"),
+        (SimpleImputer(add_indicator=True), "SimpleImputer is not a linear map"),
         (
             make_pipeline(Nystroem(n_components=9), mpda.LFDA(2, n_neighbors=4)),
             r"Step 'nystroem' \(Nystroem\) is not a linear map.*mpda\.save",
         ),
         (mpda.ManifoldPartition(), "ManifoldPartition is not a linear map"),
         (make_pipeline(NEAREST), "no step that transforms"),
-        (make_pipeline(MinMaxScaler(clip=True), PCA(2)), "needs clip=False"),
+        (make_pipeline(MinMaxScaler(clip=True), PCA(2)), "need clip=False"),
         (LinearDiscriminantAnalysis(solver="lsqr"), 'solver="svd" or "eigen"'),
     ],
 )
@@ -178,6 +219,17 @@ def test_nonlinear_step_is_named(model, message):
     model = clone(model).fit(X, Y)
     with pytest.raises(TypeError, match=message):
         affine_map(model)
+
+
+def test_nonlinear_step_of_a_refined_pipeline_is_named():
+    for steps in ([Normalizer()], [StandardScaler(), Normalizer()]):
+        start = make_pipeline(*steps, mpda.MPDA(2, n_neighbors=4))
+        model = mpda.NeighborhoodRefinement(start).fit(X, Y)
+        for compute in (affine_map, mpda.NeighborhoodRefinement.mahalanobis_matrix):
+            with pytest.raises(
+                TypeError, match=r"Step 'normalizer' \(Normalizer\) is not a linear"
+            ):
+                compute(model)
 
 
 def test_unfitted_models_are_refused():
@@ -261,21 +313,128 @@ def test_file_for_numpy_keeps_single_precision(tmp_path):
         export_numpy(model[:-1], tmp_path / "m.npz", neighbors=True)
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+def test_labels_of_samples_far_from_the_origin(tmp_path):
+    far, new = (X + 1e4).astype(np.float32), (NEW + 1e4).astype(np.float32)
+    model = make_pipeline(TruncatedSVD(3), KNeighborsClassifier(1)).fit(far, Y)
+    arrays, _, predict = read_by_numpy(export_numpy(model, tmp_path / "m.npz", neighbors=True))
+    assert np.mean(predict(arrays, new) == model.predict(new)) > 0.98
+
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+
+def run_javascript(model, call, folder):
+    """Return what a call of the guide's JavaScript returns for a fitted model."""
+    arrays = np.load(export_numpy(model, folder / "m.npz", neighbors=True))
+    values = json.dumps({name: value.tolist() for name, value in arrays.items()})
+    (folder / "digits.json").write_text(values)
+    start = PAGE.index("```js\n") + len("```js\n")
+    code = PAGE[start : PAGE.index("```", start)]
+    (folder / "map.mjs").write_text(f"{code}console.log(JSON.stringify({call}));")
+    command = ["node", "map.mjs"]
+    result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    return json.loads(result.stdout) if result.returncode == 0 else result.stderr
+
+
+@needs_node
 @pytest.mark.parametrize("last", [[], [Normalizer()]], ids=["plain", "unit length"])
 def test_javascript_of_the_guide(last, tmp_path):
     model = make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4), *last, NEAREST).fit(X, Y)
-    arrays = np.load(export_numpy(model, tmp_path / "m.npz", neighbors=True))
-    values = json.dumps({name: value.tolist() for name, value in arrays.items()})
-    (tmp_path / "digits.json").write_text(values)
-    start = PAGE.index("```js\n") + len("```js\n")
-    samples = json.dumps(NEW.tolist())
-    call = f"console.log(JSON.stringify({samples}.map((x) => [transform(x), predict(x)])));"
-    (tmp_path / "map.mjs").write_text(PAGE[start : PAGE.index("```", start)] + call)
-    printed = subprocess.check_output(["node", "map.mjs"], cwd=tmp_path, text=True)
-    mapped, labels = zip(*json.loads(printed), strict=True)
+    call = f"{json.dumps(NEW.tolist())}.map((x) => [transform(x), predict(x)])"
+    mapped, labels = zip(*run_javascript(model, call, tmp_path), strict=True)
     assert largest_error(np.array(mapped), model[:-1].transform(NEW)) < 1e-12
     assert list(labels) == model.predict(NEW).tolist()
+
+
+# Missing values
+
+
+def make_missing(X):
+    """Return a copy of samples in which values are missing, all values of one sample among them."""
+    X = X + np.array([0, 0, 0, 0, 50], dtype=X.dtype)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    X[3] = np.nan
+    return X
+
+
+MISSING, NEW_MISSING = make_missing(X), make_missing(SINGLE)
+LFDA = mpda.LFDA(2, n_neighbors=4)
+IMPUTED = {
+    "pipeline": make_pipeline(SimpleImputer(strategy="median"), LFDA),
+    "classifier": make_pipeline(SimpleImputer(strategy="median"), LFDA, NEAREST),
+    "refined pipeline": mpda.NeighborhoodRefinement(make_pipeline(SimpleImputer(), LFDA)),
+    "search of a pipeline": DiscriminantSearchCV(
+        make_pipeline(SimpleImputer(), mpda.LFDA()), GRID, cv=3
+    ),
+    "inner pipeline": make_pipeline(make_pipeline(SimpleImputer(), StandardScaler()), LFDA),
+    "behind scalers": make_pipeline(
+        StandardScaler(), MinMaxScaler((1, 3)), SimpleImputer(strategy="constant"), LFDA
+    ),
+}
+for_each_imputed_model = pytest.mark.parametrize("model", IMPUTED.values(), ids=IMPUTED.keys())
+
+
+@for_each_imputed_model
+def test_missing_values_are_replaced_as_in_the_model(model, tmp_path):
+    model = clone(model).fit(MISSING, Y)
+    expected = transform(model, NEW_MISSING.astype(float))
+    assert np.isfinite(expected).all()
+    assert largest_error(affine_map(model)(NEW_MISSING), expected) < 1e-11
+    arrays, mapped, _ = read_by_numpy(export_numpy(model, tmp_path / "m.npz"))
+    assert largest_error(mapped(arrays, NEW_MISSING.astype(float)), expected) < 1e-11
+
+
+@for_each_imputed_model
+def test_graph_replaces_missing_values_as_the_model_does(model, run, tmp_path):
+    model = clone(model).fit(MISSING, Y)
+    expected = transform(model, NEW_MISSING.astype(float))
+    for precision, limit in (("mixed", 2e-7), ("double", 1e-11), ("single", 1e-5)):
+        path = export_onnx(model, tmp_path / "m.onnx", precision=precision)
+        assert largest_error(run(path, NEW_MISSING)["transformed"], expected) < limit
+
+
+def test_feature_without_any_value_is_left_out(tmp_path):
+    empty = MISSING.copy()
+    empty[:, 1] = np.nan
+    model = make_pipeline(SimpleImputer(), LFDA)
+    with pytest.warns(UserWarning, match="without any observed values"):
+        expected = model.fit_transform(empty, Y)
+    arrays, mapped, _ = read_by_numpy(export_numpy(model, tmp_path / "m.npz"))
+    assert largest_error(mapped(arrays, empty), expected) < 1e-11
+
+
+def test_labels_of_samples_with_missing_values(run, tmp_path):
+    model = clone(IMPUTED["classifier"]).fit(MISSING, Y)
+    expected = model.predict(NEW_MISSING.astype(float))
+    arrays, _, predict = read_by_numpy(export_numpy(model, tmp_path / "m.npz", neighbors=True))
+    np.testing.assert_array_equal(predict(arrays, NEW_MISSING.astype(float)), expected)
+    path = export_onnx(model, tmp_path / "m.onnx", neighbors=True)
+    np.testing.assert_array_equal(run(path, NEW_MISSING)["label"], expected)
+
+
+def test_lines_of_the_guide_refuse_missing_values_without_an_imputer(tmp_path):
+    model = make_pipeline(LFDA, NEAREST).fit(X, Y)
+    functions = read_by_numpy(export_numpy(model, tmp_path / "m.npz", neighbors=True))
+    for compute in functions[1:]:
+        with pytest.raises(ValueError, match="X has missing values"):
+            compute(functions[0], NEW_MISSING)
+
+
+@needs_node
+def test_javascript_of_the_guide_with_missing_values(tmp_path):
+    model = clone(IMPUTED["classifier"]).fit(MISSING, Y)
+    samples = json.dumps(NEW_MISSING.tolist())
+    for text in (samples, samples.replace("NaN", "null")):
+        labels = run_javascript(model, f"{text}.map(predict)", tmp_path)
+        assert labels == model.predict(NEW_MISSING.astype(float)).tolist()
+        complete = make_pipeline(LFDA, NEAREST).fit(X, Y)
+        assert "x has missing values" in run_javascript(complete, f"{text}.map(predict)", tmp_path)
+
+
+@for_each_imputed_model
+def test_faiss_refuses_models_that_replace_missing_values(model, tmp_path):
+    with pytest.raises(TypeError, match="faiss does not replace missing values"):
+        export_faiss(clone(model).fit(MISSING, Y), tmp_path / "m.faiss")
 
 
 # faiss

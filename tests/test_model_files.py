@@ -27,6 +27,7 @@ from sklearn.preprocessing import (
     MinMaxScaler,
     Normalizer,
     OneHotEncoder,
+    PowerTransformer,
     RobustScaler,
     StandardScaler,
 )
@@ -74,6 +75,7 @@ MODELS = [
     StandardScaler(),
     MinMaxScaler((-1, 1)),
     RobustScaler(),
+    MaxAbsScaler(),
     Normalizer(),
     PCA(0.9, whiten=True, svd_solver="full"),
     LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1),
@@ -214,7 +216,7 @@ def test_header_describes_the_model(tmp_path):
 
 
 REFUSED = {
-    "foreign class": (MaxAbsScaler(), "^MaxAbsScaler is a sklearn.*scikit-learn's Agglo"),
+    "foreign class": (PowerTransformer(), "^PowerTransformer is a sklearn.*scikit-learn's Agglo"),
     "no model": (3, "^int is a builtins.int, which a model file cannot hold"),
     "function": (
         mpda.GraphDiscriminant(lambda X, y: X),

@@ -2,12 +2,15 @@
 
 Maps are read from public fitted attributes: ``components_`` and ``mean_`` of mpda's estimators, the
 attributes of scikit-learn's linear transformers, the steps of a Pipeline (composed), and
-``best_estimator_`` of a search. A Normalizer at the end scales mapped samples to length 1.
+``best_estimator_`` of a search. Matrices of scalers are sparse until they are composed, so that
+nothing of shape (n_features, n_features) arises. A Normalizer at the end scales mapped samples to
+length 1. A SimpleImputer sets the values that replace nan.
 ``export_matrix`` writes the map as .npy files.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array, diags_array, eye_array
 
 from mpda._lib.array_types import Array, ArrayLike, Floats
 from mpda._lib.arrays import to_host
@@ -44,16 +48,22 @@ class AffineMap:
         Vector that is added last, zero where the mean suffices.
     unit_length : bool, default=False
         True if y is then scaled to length 1. Vectors of zeros stay as they are.
+    fill_values : ndarray of shape (n_features,), default=None
+        Values that replace nan in x before the map. With None, nan stays.
     """
 
     mean: Floats
     matrix: Floats
     offset: Floats
     unit_length: bool = False
+    fill_values: Floats | None = None
 
     def __call__(self, X: ArrayLike) -> Floats:
         """Transform samples X (n_samples, n_features) to (n_samples, n_components)."""
-        Z = (np.asarray(X, dtype=np.float64) - self.mean) @ self.matrix.T + self.offset
+        X = np.asarray(X, dtype=np.float64)
+        if self.fill_values is not None:
+            X = np.where(np.isnan(X), self.fill_values, X)
+        Z = (X - self.mean) @ self.matrix.T + self.offset
         if self.unit_length:
             lengths = np.linalg.norm(Z, axis=1, keepdims=True)
             Z /= np.where(lengths > 0.0, lengths, 1.0)
@@ -83,7 +93,12 @@ class AffineMap:
                 "are no matrix together. Scale the samples before the model instead."
             )
         offset = (self.offset - outer.mean) @ outer.matrix.T + outer.offset
-        return AffineMap(self.mean, outer.matrix @ self.matrix, offset, outer.unit_length)
+        fill_values, later_values = self.fill_values, outer.fill_values
+        if fill_values is None and later_values is not None and isinstance(self.matrix, csr_array):
+            # A scaler passes nan on, so the values of a later imputer are mapped back through it.
+            fill_values = self.mean + (later_values - self.offset) / self.matrix.diagonal()
+        matrix = outer.matrix @ self.matrix
+        return AffineMap(self.mean, matrix, offset, outer.unit_length, fill_values)
 
     def fold_offset(self) -> AffineMap:
         """Move the offset into the mean, where that costs no accuracy.
@@ -113,16 +128,16 @@ def affine_map(model: Any) -> AffineMap:
     ----------
     model : estimator
         Linear method of mpda, PCA, TruncatedSVD, LinearDiscriminantAnalysis,
-        NeighborhoodComponentsAnalysis, StandardScaler, RobustScaler, MinMaxScaler, SimpleImputer, a
-        Pipeline of such steps, or a DiscriminantSearchCV. A KNeighborsClassifier at the end of a
-        pipeline is left out. A Normalizer at the end, or before this classifier, sets
-        ``unit_length``. With an imputer the map is that of samples without missing values.
+        NeighborhoodComponentsAnalysis, StandardScaler, RobustScaler, MinMaxScaler, MaxAbsScaler,
+        SimpleImputer, a Pipeline of such steps, or a DiscriminantSearchCV. A KNeighborsClassifier
+        at the end of a pipeline is left out. A Normalizer at the end, or before this classifier,
+        sets ``unit_length``. An imputer sets ``fill_values``.
 
     Returns
     -------
     AffineMap
-        Map with ``mean``, ``matrix``, ``offset`` and ``unit_length``. The offset is zero unless no
-        mean reproduces it.
+        Map with ``mean``, ``matrix``, ``offset``, ``unit_length`` and ``fill_values``. The offset
+        is zero unless no mean reproduces it.
 
     Raises
     ------
@@ -145,65 +160,75 @@ def affine_map(model: Any) -> AffineMap:
     >>> np.allclose((X - linear.mean) @ linear.matrix.T, model.transform(X))
     True
     """
-    return _compose(model, type(model).__name__).fold_offset()
-
-
-def _compose(model: Any, title: str) -> AffineMap:
-    """Return the map of a model without folding; ``title`` names it in errors."""
-    from sklearn.compose import ColumnTransformer
-    from sklearn.frozen import FrozenEstimator
     from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import Pipeline
     from sklearn.preprocessing import Normalizer
+
+    steps = _list_steps(model, type(model).__name__)
+    if steps and isinstance(steps[-1][1], KNeighborsClassifier):
+        steps.pop()
+    if not steps:
+        raise TypeError(
+            f"{type(model).__name__} has no step that transforms: there is no matrix to export."
+        )
+    unit_length = False
+    while len(steps) > 1 and isinstance(steps[-1][1], Normalizer) and steps[-1][1].norm == "l2":
+        steps.pop()
+        unit_length = True
+    # From the last step to the first: products then have as few rows as the result.
+    maps = (_map_step(step, title) for title, step in reversed(steps))
+    composed = reduce(lambda outer, inner: inner.then(outer), maps)
+    matrix: Any = composed.matrix
+    matrix = np.ascontiguousarray(matrix.toarray() if isinstance(matrix, csr_array) else matrix)
+    return replace(composed, matrix=matrix, unit_length=unit_length).fold_offset()
+
+
+def _list_steps(model: Any, title: str) -> list[tuple[str, Any]]:
+    """Return the fitted steps of a model and of the pipelines inside, with titles for errors."""
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
     from sklearn.utils.validation import check_is_fitted
 
     if isinstance(model, Pipeline):
         steps = [(name, step) for name, step in model.steps if step not in (None, "passthrough")]
-        if steps and isinstance(steps[-1][1], KNeighborsClassifier):
-            steps.pop()
-        unit_length = False
-        while steps and isinstance(steps[-1][1], Normalizer) and steps[-1][1].norm == "l2":
-            steps.pop()
-            unit_length = True
-        if not steps:
-            raise TypeError("Pipeline has no step that transforms: there is no matrix to export.")
-        maps = [_compose(step, f"Step {name!r} ({type(step).__name__})") for name, step in steps]
-        composed = reduce(AffineMap.then, maps)
-        return replace(composed, unit_length=unit_length or composed.unit_length)
+        titled = [(f"Step {name!r} ({type(step).__name__})", step) for name, step in steps]
+        return [item for title, step in titled for item in _list_steps(step, title)]
     if isinstance(model, FrozenEstimator):
-        return _compose(model.estimator, title)
+        return _list_steps(model.estimator, title)
     # A search with refit=False is fitted, but has no map.
     check_is_fitted(model, "best_estimator_" if hasattr(model, "param_grid") else None)
     if hasattr(model, "best_estimator_"):
-        return _compose(model.best_estimator_, title)
-    # Subclasses of mpda's estimators map by ``components_`` and ``mean_`` too. A subclass of
-    # scikit-learn's may transform in another way, so only the listed classes themselves are known.
-    is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
-    rule = _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
-    linear = rule(model) if rule else None
+        return _list_steps(model.best_estimator_, title)
+    earlier = getattr(model, "earlier_steps", None)  # of a refined pipeline
+    return [*([] if earlier is None else _list_steps(earlier, "")), (title, model)]
+
+
+def _map_step(model: Any, title: str) -> AffineMap:
+    """Return the map of one step; ``title`` names it in errors."""
+    from sklearn.compose import ColumnTransformer
+
     if isinstance(model, ColumnTransformer):
         raise TypeError(
             f"{title} makes numbers of text, so there is no matrix for the columns of the table. "
             "Use the model file, or fit without --one-hot; in Python, export the steps after it."
         )
+    # Subclasses of mpda's estimators map by ``components_`` and ``mean_`` too. A subclass of
+    # scikit-learn's may transform in another way, so only the listed classes themselves are known.
+    is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
+    rule = _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
+    linear = rule(model) if rule and not getattr(model, "clip", False) else None
     if linear is None:
         raise TypeError(
-            f"{title} is not a linear map, so there is no matrix for it (MinMaxScaler needs "
-            'clip=False, LinearDiscriminantAnalysis solver="svd" or "eigen"; a Normalizer needs '
-            'norm="l2" and must be last). Export the steps after it separately, or save the '
-            "complete model with mpda.save."
+            f"{title} is not a linear map, so there is no matrix for it (MinMaxScaler and "
+            "MaxAbsScaler need clip=False, SimpleImputer missing_values=nan and "
+            'add_indicator=False, LinearDiscriminantAnalysis solver="svd" or "eigen"; a Normalizer '
+            'needs norm="l2" and must be the last step before the classifier). Export the steps '
+            "after it separately, or save the complete model with mpda.save."
         )
     return linear
 
 
 def _mpda_map(model: Any) -> AffineMap | None:
-    if not hasattr(model, "components_"):
-        return None
-    linear = _build(model.components_, model.mean_)
-    earlier = getattr(model, "earlier_steps", None)  # of a refined pipeline
-    if earlier is None or all(step in (None, "passthrough") for _, step in earlier.steps):
-        return linear
-    return _compose(earlier, "Pipeline").then(linear)
+    return _build(model.components_, model.mean_) if hasattr(model, "components_") else None
 
 
 def _pca_map(pca: Any) -> AffineMap:
@@ -225,27 +250,32 @@ def _lda_map(lda: Any) -> AffineMap | None:
 
 def _imputer_map(imputer: Any) -> AffineMap | None:
     """Return the identity, without the features that the imputer leaves out."""
-    if imputer.add_indicator:
+    marker = imputer.missing_values
+    if imputer.add_indicator or not (isinstance(marker, float) and math.isnan(marker)):
         return None
-    is_empty = np.isnan(np.asarray(imputer.statistics_, dtype=np.float64))
-    identity = np.eye(imputer.n_features_in_)
-    return _build(identity if imputer.keep_empty_features else identity[~is_empty], None)
+    # The value of a feature that the imputer leaves out is nan; its weights are 0.
+    values = np.asarray(imputer.statistics_, dtype=np.float64)
+    identity = eye_array(len(values), format="csr")
+    matrix = identity if imputer.keep_empty_features else identity[~np.isnan(values)]
+    return replace(_build(matrix, None), fill_values=np.nan_to_num(values))
 
 
-def _min_max_map(scaler: Any) -> AffineMap | None:
-    matrix = np.diag(to_host(scaler.scale_))
-    return None if scaler.clip else _build(matrix, scaler.data_min_, scaler.feature_range[0])
+def _min_max_map(scaler: Any) -> AffineMap:
+    scale = to_host(scaler.scale_).astype(np.float64)
+    return _build(diags_array(scale, format="csr"), scaler.data_min_, scaler.feature_range[0])
 
 
 def _scaling(scaler: Any, mean: Array | None) -> AffineMap:
     scale = np.ones(scaler.n_features_in_) if scaler.scale_ is None else to_host(scaler.scale_)
-    return _build(np.diag(1.0 / scale.astype(np.float64)), mean)
+    return _build(diags_array(1.0 / scale.astype(np.float64), format="csr"), mean)
 
 
-def _build(matrix: Array, mean: Array | None, offset: float = 0.0) -> AffineMap:
-    matrix = np.array(to_host(matrix), dtype=np.float64, order="C")
+def _build(matrix: Any, mean: Array | None, offset: float = 0.0) -> AffineMap:
+    """Return a map in double precision; a sparse matrix stays sparse."""
+    if not isinstance(matrix, csr_array):
+        matrix = np.array(to_host(matrix), dtype=np.float64, order="C")
     mean = np.zeros(matrix.shape[1]) if mean is None else np.array(to_host(mean), dtype=np.float64)
-    return AffineMap(mean, matrix, np.full(len(matrix), float(offset)))
+    return AffineMap(mean, matrix, np.full(matrix.shape[0], float(offset)))
 
 
 # Rules for fitted models by their class; None means that the model is not linear.
@@ -259,6 +289,7 @@ _RULES: dict[str, Callable[[Any], AffineMap | None]] = {
     "sklearn.preprocessing:StandardScaler": lambda m: _scaling(m, m.mean_ if m.with_mean else None),
     "sklearn.preprocessing:RobustScaler": lambda m: _scaling(m, m.center_),
     "sklearn.preprocessing:MinMaxScaler": _min_max_map,
+    "sklearn.preprocessing:MaxAbsScaler": lambda m: _scaling(m, None),
 }
 
 
@@ -278,7 +309,7 @@ def export_matrix(model: Any, path: str | os.PathLike[str]) -> list[Path]:
     -------
     list of Path
         Files that were written, the matrix first, in double precision. The map is
-        ``(x - mean) @ matrix.T + offset``.
+        ``(x - mean) @ matrix.T + offset``. Values that replace nan are not written.
 
     Raises
     ------

@@ -35,15 +35,21 @@ def export_faiss(model: Any, path: str | os.PathLike[str]) -> Path:
 
     Raises
     ------
+    TypeError
+        If the model replaces missing values, which faiss does not.
     ValueError
         If the model keeps training samples, and float32 changes their labels.
 
     Notes
     -----
     Each result is rounded by about 1e-7 of the sum of |A| |x|. Subtract large means before the fit.
-    With an imputer the map is that of samples without missing values.
     """
     linear = affine_map(model)
+    if linear.fill_values is not None:
+        raise TypeError(
+            "faiss does not replace missing values (nan), but the model does (SimpleImputer). "
+            "Export to ONNX or NumPy (export_onnx, export_numpy), or replace them before the fit."
+        )
     check_single_inputs(model, linear)
     try:
         import faiss

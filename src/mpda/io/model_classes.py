@@ -29,8 +29,8 @@ _ESTIMATORS = {
     "NeighborhoodComponentsAnalysis",
     "sklearn.pipeline": "Pipeline",
     # FunctionTransformer is "passthrough" of a ColumnTransformer; one with a function is refused.
-    "sklearn.preprocessing": "FunctionTransformer MinMaxScaler Normalizer OneHotEncoder "
-    "RobustScaler StandardScaler",
+    "sklearn.preprocessing": "FunctionTransformer MaxAbsScaler MinMaxScaler Normalizer "
+    "OneHotEncoder RobustScaler StandardScaler",
 }
 # Paths "module:name" of these classes.
 ESTIMATORS = tuple(f"{m}:{name}" for m, names in _ESTIMATORS.items() for name in names.split())

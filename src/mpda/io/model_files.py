@@ -46,8 +46,8 @@ def save(
     model : estimator
         Any estimator of mpda, ``DiscriminantSearchCV``, or an estimator of scikit-learn that is
         used with them (Pipeline, ColumnTransformer, SimpleImputer, OneHotEncoder, StandardScaler,
-        MinMaxScaler, RobustScaler, Normalizer, PCA, LinearDiscriminantAnalysis,
-        NeighborhoodComponentsAnalysis, KNeighborsClassifier, Nystroem).
+        MinMaxScaler, MaxAbsScaler, RobustScaler, Normalizer, PCA, TruncatedSVD,
+        LinearDiscriminantAnalysis, NeighborhoodComponentsAnalysis, KNeighborsClassifier, Nystroem).
         Parameters may hold clusterers of scikit-learn. Anything else is refused and named,
         including functions, since a model file holds no code.
     path : str or path

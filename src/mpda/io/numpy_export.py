@@ -37,6 +37,8 @@ def export_numpy(model: Any, path: str | os.PathLike[str], *, neighbors: bool = 
         - ``matrix`` (n_components, n_features), ``mean`` (n_features,) and ``offset``
           (n_components,) in double precision; the map is ``(x - mean) @ matrix.T + offset``;
         - ``unit_length``, True if mapped samples are then scaled to length 1;
+        - ``fill_values`` (n_features,), which replace nan before the map, if the model has a
+          SimpleImputer;
         - ``feature_names`` (n_features,), if the model has names;
         - with ``neighbors`` the mapped training samples ``samples`` (n_samples, n_components) in
           the precision of the model, the labels ``classes`` (n_classes,), and ``codes``
@@ -46,7 +48,8 @@ def export_numpy(model: Any, path: str | os.PathLike[str], *, neighbors: bool = 
     if path.suffix != ".npz":
         raise ValueError(f"path must end in .npz, got {str(path)!r}.")
     linear = affine_map(model)
-    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in vars(linear).items()}
+    fields = {name: value for name, value in vars(linear).items() if value is not None}
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in fields.items()}
     if hasattr(model, "feature_names_in_"):
         arrays["feature_names"] = np.array([str(name) for name in model.feature_names_in_])
     if neighbors:

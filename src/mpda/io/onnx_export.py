@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from mpda import __version__
-from mpda._lib.array_types import Array, Floats
+from mpda._lib.array_types import Array
 from mpda._lib.arrays import to_host
 from mpda._lib.atomic_write import write_atomically
 from mpda.io.affine_maps import AffineMap, affine_map
@@ -32,7 +32,7 @@ _MAP_NODES = """
 {scaling}        transformed = Cast<to = {outside}>(reduced)
 """
 _IMPUTATION_NODES = """        is_missing = IsNaN(input)
-        complete = Where(is_missing, medians, input)
+        complete = Where(is_missing, fill_values, input)
 """
 _SCALING_NODES = """        length = ReduceL2<axes = [1], keepdims = 1>(sum)
         positive = Max(length, tiny)
@@ -95,7 +95,8 @@ def export_onnx(
     The first of equally near training samples counts. The graph forms a matrix of samples by
     training samples, so pass a few thousand samples at a time.
 
-    A SimpleImputer as the first step of a pipeline becomes two nodes: the graph then accepts nan.
+    A SimpleImputer becomes two nodes: the graph then accepts nan. Without one, "transformed" has
+    nan where a sample has nan, and the "label" of this sample means nothing.
     """
     from mpda._lib.validation import check_option
 
@@ -110,12 +111,11 @@ def export_onnx(
         raise ImportError("export to ONNX needs onnx: pip install 'mpda[onnx]'") from error
     dtype = np.dtype(np.float64 if inside == "double" else np.float32)
     codes = {"inside": _TYPE_CODES[inside], "outside": _TYPE_CODES[outside]}
-    medians = _find_medians(model)
     texts = {"imputation": "", "complete": "input", "sum": "reduced", "scaling": ""}
     arrays = _map_arrays(linear, dtype)
-    if medians is not None:
+    if linear.fill_values is not None:
         texts |= {"imputation": _IMPUTATION_NODES, "complete": "complete"}
-        arrays["medians"] = medians.astype(dtype)
+        arrays["fill_values"] = linear.fill_values.astype(dtype)
     if linear.unit_length:
         texts |= {"sum": "sum", "scaling": _SCALING_NODES}
         # A vector of zeros stays as it is.
@@ -148,15 +148,6 @@ def _map_arrays(linear: AffineMap, dtype: np.dtype[Any]) -> dict[str, Array]:
     offset = linear.offset + (mean - linear.mean) @ linear.matrix.T
     matrix = np.ascontiguousarray(linear.matrix.T, dtype=dtype)
     return {"mean": mean, "matrix": matrix, "offset": offset.astype(dtype)}
-
-
-def _find_medians(model: Any) -> Floats | None:
-    """Return the values (n_features,) that replace missing ones; None without an imputer."""
-    from sklearn.impute import SimpleImputer
-
-    first = model.steps[0][1] if hasattr(model, "steps") else None
-    # The median of a feature that the imputer leaves out is nan; its weights are 0.
-    return np.nan_to_num(first.statistics_) if isinstance(first, SimpleImputer) else None
 
 
 def _neighbor_arrays(classifier: Any, dtype: np.dtype[Any]) -> dict[str, Array]:
