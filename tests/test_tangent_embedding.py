@@ -153,6 +153,10 @@ def test_errors_say_what_to_do(kind):
     for name in ("n_components", "n_neighbors", "tangent_dimension"):
         with pytest.raises((ValueError, TypeError), match=name):
             kind(**{"n_components": 2, name: -1}).fit(X)
+    with pytest.raises(ValueError, match="tangent_dimension must be at least 1, got 0"):
+        kind(2, tangent_dimension=0).fit(X)
+    with pytest.raises(TypeError, match="tangent_dimension must be an int"):
+        kind(2, tangent_dimension=False).fit(X)
     with pytest.raises(ValueError, match="gamma"):
         TSIMR(2, gamma=-1.0).fit(X)
 

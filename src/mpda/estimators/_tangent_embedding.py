@@ -68,7 +68,8 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             The fitted estimator itself.
         """
         r, k = (check_count(name, getattr(self, name)) for name in ("n_components", "n_neighbors"))
-        m = check_count("tangent_dimension", self.tangent_dimension or r)
+        dimension = r if self.tangent_dimension is None else self.tangent_dimension
+        m = check_count("tangent_dimension", dimension)
         refuse_dask(self, X)
         if is_dispatched(X):
             name = type(self).__name__
