@@ -122,6 +122,15 @@ def test_new_samples_are_expanded_at_the_nearest_one(kind):
 
 
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_training_samples_far_from_zero_find_themselves(kind):
+    X, _ = draw_swiss_roll(300, 0)
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(40, 3)))[0]
+    X = X @ basis.T + 1e7
+    model = kind(2).fit(X)
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_single_precision_is_kept(kind):
     X, _ = draw_swiss_roll(200, 0)
     model = kind(2).fit(X.astype(np.float32))

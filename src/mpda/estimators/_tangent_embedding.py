@@ -139,9 +139,13 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         check_is_fitted(self, "embedding_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        points, queries = (np.ldexp(values, -self._exponent) for values in (self._X, X))
-        search = NearestNeighbors(n_neighbors=1).fit(points)
-        nearest = search.kneighbors(queries, return_distance=False)[:, 0]
+        points, queries = (
+            np.ldexp(values.astype(np.float64), -self._exponent) for values in (self._X, X)
+        )
+        # The search may compute distances from products, whose rounding grows with the mean.
+        mean = points.mean(axis=0)
+        search = NearestNeighbors(n_neighbors=1).fit(points - mean)
+        nearest = search.kneighbors(queries - mean, return_distance=False)[:, 0]
         patches = self.patch_labels_[nearest]
         offsets = X.astype(np.float64) - self._X[nearest]
         local = np.einsum("nd,ndm->nm", offsets, self.tangent_bases_[patches])
