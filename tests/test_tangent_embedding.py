@@ -131,6 +131,16 @@ def test_training_samples_far_from_zero_find_themselves(kind):
 
 
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_one_patch_keeps_flat_data(kind):
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    model = kind(2, n_neighbors=5, partition="auto").fit(X)
+    assert model.patch_labels_.max() == 0
+    assert rigid_residual(X, model.embedding_) < 1e-20
+    with pytest.raises(ValueError, match="n_components=2 is more than"):
+        kind(2, n_neighbors=5, partition="auto", tangent_dimension=1).fit(X)
+
+
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_single_precision_is_kept(kind):
     X, _ = draw_swiss_roll(200, 0)
     model = kind(2).fit(X.astype(np.float32))

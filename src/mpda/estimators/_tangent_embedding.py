@@ -97,6 +97,11 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 "There is no tangent vector: all samples and their neighbours are copies of each "
                 "other."
             )
+        if r > np.count_nonzero(tangents.mask):
+            raise ValueError(
+                f"n_components={r} is more than the tangent vectors of all patches have entries: "
+                "use fewer components, or smaller patches."
+            )
         form = build_within_form(embedded, patches, tangents)
         K = sample_block(embedded, patches, tangents)
         edges = embedded.graph.edges
@@ -242,8 +247,6 @@ class TSIMR(_TangentEmbedding):
         n, r = L.shape[0], self.n_components
         blocks: list[list[Any]] = [[2.0 * L, -K.T], [-K, build_block_rows(form, gamma).to_csr()]]
         S: Any = block_array(blocks)
-        if r + 1 >= S.shape[0]:
-            raise ValueError(f"n_components={r} needs more than {n} samples.")
         values, vectors = _smallest_eigenpairs(S, r + 1)
         # The constant has energy 0. Where other functions have so too, it is mixed with them and is
         # removed from their span.
@@ -320,8 +323,6 @@ class PFE(_TangentEmbedding):
         r = self.n_components
         coupling = replace(form, first_order=np.zeros_like(form.first_order))
         C = build_block_rows(coupling, 1.0).to_csr()
-        if r > C.shape[0] - 1:
-            raise ValueError(f"n_components={r} is more than there are tangent vectors.")
         values, vectors = _smallest_eigenpairs(C, r)
         fields = _by_patch(fix_signs(vectors), form)
         lengths = np.linalg.norm(fields, axis=1, keepdims=True)
