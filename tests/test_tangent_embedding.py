@@ -121,6 +121,19 @@ def test_new_samples_are_expanded_at_the_nearest_one(kind):
     assert affine_residual(sheet, both) < 2e-2
 
 
+@pytest.mark.parametrize("factor", [1e-6, 0.01, 300.0])
+@pytest.mark.parametrize("partition", [None, "auto"])
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_embedding_scales_with_the_samples(kind, partition, factor):
+    X, _ = draw_swiss_roll(600, 0)
+    embedding = kind(2, partition=partition).fit_transform(X)
+    model = kind(2, partition=partition).fit(factor * X)
+    scale = np.abs(embedding).max()
+    np.testing.assert_allclose(model.embedding_ / factor, embedding, atol=1e-5 * scale)
+    mapped = model.transform(factor * X[:50])
+    np.testing.assert_allclose(mapped, model.embedding_[:50], atol=1e-10 * factor * scale)
+
+
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_training_samples_far_from_zero_find_themselves(kind):
     X, _ = draw_swiss_roll(300, 0)

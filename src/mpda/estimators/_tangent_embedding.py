@@ -88,7 +88,10 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"neighbours, {d} features and {n} samples. It is n_components unless it is given."
             )
         neighbors = find_neighbors(points, k)
-        embedded = EmbeddedGraph(points.X, symmetric_graph(neighbors))
+        graph = symmetric_graph(neighbors)
+        # Lengths are measured in edges, so that gamma has the same effect on samples of any scale.
+        unit = float(np.sqrt(np.mean(graph.lengths**2)))
+        embedded = EmbeddedGraph(points.X / unit, graph)
         _check_connected(embedded, k)
         self.patch_labels_ = patches = self._find_patches(points.X)
         tangents = _find_tangents(points.X, patches, neighbors, m)
@@ -104,10 +107,10 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         form = build_within_form(embedded, patches, tangents)
         K = sample_block(embedded, patches, tangents)
-        edges = embedded.graph.edges
+        edges = graph.edges
         L = csr_array(graph_laplacian(edges, np.ones(len(edges)), n))
         embedding, fields, self.eigenvalues_ = self._solve(L, K, form)
-        self.embedding_ = np.ldexp(embedding, exponent).astype(X.dtype)
+        self.embedding_ = np.ldexp(unit * embedding, exponent).astype(X.dtype)
         self.tangent_bases_, self.fields_ = tangents.bases, fields
         self._X, self._exponent = X, exponent
         return self
@@ -204,7 +207,7 @@ class TSIMR(_TangentEmbedding):
         None gives every sample a tangent space of its own. The others are those of `MPDA`. The
         tangent space of a patch comes from its samples and their neighbours.
     gamma : float, default=1.0
-        Weight of the second term.
+        Weight of the second term, in units of the mean squared length of the edges of the graph.
 
     Attributes
     ----------
@@ -213,7 +216,8 @@ class TSIMR(_TangentEmbedding):
         identity, which keeps distances along the manifold; the functions of the definition have
         length 1 instead.
     eigenvalues_ : ndarray of shape (n_components,)
-        Energies of the functions, increasing.
+        Energies of the functions, increasing, with lengths in units of the r.m.s. length of the
+        edges.
     patch_labels_ : ndarray of shape (n_samples,)
         Patch of each sample.
     tangent_bases_ : ndarray of shape (n_patches, n_features, tangent_dimension)
