@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh, expm
 from scipy.sparse import coo_array, csr_array
+from sklearn.datasets import load_digits
 
 import oracles
 from cases import bent_classes, same_rows
 from mpda import LFDA, MFA, GraphDiscriminant
 from mpda.baselines.graph_methods import BETWEEN_GRAPHS, WITHIN_GRAPHS
-from mpda.exceptions import SmallClassWarning
+from mpda.exceptions import NumericalWarning, SmallClassWarning
 
 X, Y = bent_classes()
 
@@ -176,12 +177,52 @@ def test_exponential_needs_no_ridge_and_no_units():
     model = GraphDiscriminant(exponential=True, n_components=2).fit(X, y)
     scaled = GraphDiscriminant(exponential=True, n_components=2).fit(1000.0 * X, y)
     np.testing.assert_allclose(scaled.eigenvalues_, model.eigenvalues_, rtol=1e-8)
-    large = GraphDiscriminant(exponential=True, exponential_scale=1e-3).fit(X, y)
+    with pytest.warns(NumericalWarning, match="condition number 1e"):
+        large = GraphDiscriminant(exponential=True, exponential_scale=1e-3).fit(X, y)
     assert np.isfinite(large.components_).all()
     with pytest.raises(ValueError, match="exponential_scale"):
         GraphDiscriminant(exponential=True, exponential_scale=0.0).fit(X, y)
     with pytest.raises(TypeError, match="exponential"):
         GraphDiscriminant(exponential="yes").fit(X, y)
+
+
+def test_exponential_has_no_component_on_which_samples_are_constant():
+    digits, labels = load_digits(return_X_y=True)
+    digits, labels = digits[:600], labels[:600]
+    constant = np.ptp(digits, axis=0) == 0.0
+    model = GraphDiscriminant(exponential=True, exponential_scale=10.0, n_components=20)
+    assert model.fit_transform(digits, labels).std(axis=0).min() > 0.01
+    assert not model.components_[:, constant].any()
+    model.set_params(n_components=None).fit(digits, labels)
+    assert len(model.components_) == np.linalg.matrix_rank(digits - digits.mean(axis=0))
+
+
+def test_exponential_of_dependent_features_is_that_of_the_others():
+    X, y = bent_classes()
+    plain = GraphDiscriminant(exponential=True).fit_transform(X, y)
+    rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(2 * X.shape[1],) * 2))[0]
+    wide = np.column_stack([X, np.full(X.shape, 1e3)]) @ rotation
+    # The unit of the scale is a mean over twice as many features.
+    model = GraphDiscriminant(exponential=True, exponential_scale=2.0)
+    mapped = model.fit_transform(wide, y)
+    np.testing.assert_allclose(np.abs(mapped), np.abs(plain), atol=1e-8)
+
+
+def test_exponential_ignores_samples_of_weight_zero():
+    X, y = bent_classes()
+    X = np.column_stack([X, np.full(len(X), 0.1)])
+    X[0, -1] = 5.0
+    weights = (np.arange(len(X)) > 0).astype(float)
+    model = GraphDiscriminant(exponential=True).fit(X, y, weights)
+    assert len(model.components_) == X.shape[1] - 1
+    assert not model.components_[:, -1].any()
+
+
+def test_condition_of_exponentials_is_that_of_the_denominator():
+    X, y = bent_classes()
+    B = within_scatter(X, y)
+    expected = np.linalg.cond(expm(B / (np.trace(B) / X.shape[1])))
+    assert GraphDiscriminant(exponential=True).fit(X, y).condition_ == pytest.approx(expected)
 
 
 def within_scatter(X, y):

@@ -121,6 +121,38 @@ def test_new_samples_are_expanded_at_the_nearest_one(kind):
     assert affine_residual(sheet, both) < 2e-2
 
 
+@pytest.mark.parametrize("factor", [1e-6, 0.01, 300.0])
+@pytest.mark.parametrize("partition", [None, "auto"])
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_embedding_scales_with_the_samples(kind, partition, factor):
+    X, _ = draw_swiss_roll(600, 0)
+    embedding = kind(2, partition=partition).fit_transform(X)
+    model = kind(2, partition=partition).fit(factor * X)
+    scale = np.abs(embedding).max()
+    np.testing.assert_allclose(model.embedding_ / factor, embedding, atol=1e-5 * scale)
+    mapped = model.transform(factor * X[:50])
+    np.testing.assert_allclose(mapped, model.embedding_[:50], atol=1e-10 * factor * scale)
+
+
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_training_samples_far_from_zero_find_themselves(kind):
+    X, _ = draw_swiss_roll(300, 0)
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(40, 3)))[0]
+    X = X @ basis.T + 1e7
+    model = kind(2).fit(X)
+    np.testing.assert_allclose(model.transform(X), model.embedding_, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_one_patch_keeps_flat_data(kind):
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    model = kind(2, n_neighbors=5, partition="auto").fit(X)
+    assert model.patch_labels_.max() == 0
+    assert rigid_residual(X, model.embedding_) < 1e-20
+    with pytest.raises(ValueError, match="n_components=2 is more than"):
+        kind(2, n_neighbors=5, partition="auto", tangent_dimension=1).fit(X)
+
+
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_single_precision_is_kept(kind):
     X, _ = draw_swiss_roll(200, 0)
@@ -153,6 +185,10 @@ def test_errors_say_what_to_do(kind):
     for name in ("n_components", "n_neighbors", "tangent_dimension"):
         with pytest.raises((ValueError, TypeError), match=name):
             kind(**{"n_components": 2, name: -1}).fit(X)
+    with pytest.raises(ValueError, match="tangent_dimension must be at least 1, got 0"):
+        kind(2, tangent_dimension=0).fit(X)
+    with pytest.raises(TypeError, match="tangent_dimension must be an int"):
+        kind(2, tangent_dimension=False).fit(X)
     with pytest.raises(ValueError, match="gamma"):
         TSIMR(2, gamma=-1.0).fit(X)
 

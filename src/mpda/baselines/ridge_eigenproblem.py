@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mpda._lib.array_types import Array
+from mpda._lib.array_types import Array, Floats
 from mpda._lib.arrays import EPSILON, array_namespace, eye, safe_divide
-from mpda._lib.samples import FitSamples
+from mpda._lib.samples import FitSamples, LabelledSamples
 from mpda.discriminant.eigenproblem import (
     LARGEST_STRENGTH,
     Directions,
@@ -25,6 +25,10 @@ from mpda.discriminant.eigenproblem import (
     solve_eigenproblem,
     solve_smallest_eigenproblem,
 )
+from mpda.discriminant.scatter import all_pairs_scatter
+
+# The exponential of a number above 709 overflows.
+_MAX_EXPONENT = 700.0
 
 
 @dataclass(frozen=True)
@@ -134,9 +138,13 @@ def solve_smallest(
 
 
 def solve_exponential(
-    samples: FitSamples, problem: Eigenproblem, scale: float, n_components: int | None
+    samples: LabelledSamples, problem: Eigenproblem, scale: float, n_components: int | None
 ) -> Solution:
     """Solve exp(A / s) t = lambda exp(B / s) t for the largest eigenvalues.
+
+    Only directions in the span of the centred samples count. Others map all samples to 0, but have
+    the eigenvalue exp(0) / exp(0) = 1, which may exceed that of a direction that tells classes
+    apart.
 
     With F = exp(A / 2s) exp(-B / 2s) = U D V' the eigenvalues are D^2, and t = exp(-B / 2s) v. The
     exponents of A are measured from their largest and those of B from their smallest, so nothing
@@ -144,7 +152,7 @@ def solve_exponential(
 
     Parameters
     ----------
-    samples : FitSamples
+    samples : LabelledSamples
         The samples of the fit.
     problem : Eigenproblem
         A and B.
@@ -159,8 +167,9 @@ def solve_exponential(
         By decreasing eigenvalue; the largest eigenvalue is 1.
     """
     unit = add_ridge(problem.denominator, 1.0, samples)[0]
+    basis = _span_basis(samples)
     (a, a_axes), (b, b_axes) = (
-        np.linalg.eigh(matrix / (scale * unit))
+        np.linalg.eigh(basis.T @ matrix @ basis / (scale * unit))
         for matrix in (problem.numerator, problem.denominator)
     )
     half_A = (a_axes * np.exp(0.5 * (a - a[-1]))) @ a_axes.T
@@ -171,8 +180,21 @@ def solve_exponential(
     n_kept = int(np.count_nonzero(roots > 10.0 * len(roots) * EPSILON * roots[0]))
     V, squares = axes[:n_kept].T, roots[:n_kept] ** 2
     residual = float(np.abs(F.T @ (F @ V) - V * squares).max() / squares[0])
-    directions = _select(Directions(squares / squares[0], inverse_half_B @ V), n_components)
-    return _convert(samples, directions, 0.0, residual)
+    condition = float(np.exp(min(b[-1] - b[0], _MAX_EXPONENT)))
+    directions = Directions(squares / squares[0], basis @ (inverse_half_B @ V), condition)
+    return _convert(samples, _select(directions, n_components), 0.0, residual)
+
+
+def _span_basis(samples: LabelledSamples) -> Floats:
+    """Return an orthonormal basis (d, r) of the span of the centred samples."""
+    Z = samples.all_coordinates
+    if samples.weights is not None:
+        Z = Z[samples.weights > 0.0]
+    total = all_pairs_scatter(Z)
+    values, axes = np.linalg.eigh(total)
+    # Smaller eigenvalues are rounding. Features that are constant have weight 0 exactly.
+    axes = axes[:, values > 10.0 * len(values) * EPSILON * values[-1]]
+    return np.where(total.diagonal()[:, None] > 0.0, axes, 0.0)
 
 
 def add_ridge(M: Array, alpha: float, samples: FitSamples) -> tuple[float, Array]:

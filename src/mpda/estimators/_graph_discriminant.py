@@ -63,7 +63,8 @@ class GraphDiscriminant(LinearMap):
         different classes, MFA's penalty graph. Weights of a callable may be negative.
     n_components : int, default=None
         Number of components. None keeps all directions with an eigenvalue above 1e-10 of the
-        largest. More components than there are directions are an error.
+        largest, or with ``exponential`` above rounding. More components than there are directions
+        are an error.
     n_neighbors : int, default=7
         Number of neighbours k for "local" and "neighbors". It is cut, with a warning, in a class of
         fewer samples.
@@ -80,7 +81,8 @@ class GraphDiscriminant(LinearMap):
         effect.
     exponential : bool, default=False
         If True, exp(X'L_b X / s) t = lambda exp(X'L_w X / s) t is solved, the exponential framework
-        of Wang et al. Its denominator is never singular, so ``alpha`` has no effect.
+        of Wang et al., with t in the span of the centred samples. Its denominator is never
+        singular, so ``alpha`` has no effect.
     exponential_scale : float, default=1.0
         The scale s in units of the mean diagonal of X'L_w X. A large one gives the directions of
         X'(L_b - L_w)X.
@@ -107,7 +109,9 @@ class GraphDiscriminant(LinearMap):
     residual_ : float
         Relative residual of the eigenproblem, as in :class:`LFDA`.
     condition_ : float
-        Condition number of the denominator, as in :class:`LFDA`.
+        Condition number of the denominator, as in :class:`LFDA`; with ``exponential`` that of
+        exp(X'L_w X / s) in the span of the centred samples, at most 1e304. A larger
+        ``exponential_scale`` makes it smaller.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -229,7 +233,7 @@ class GraphDiscriminant(LinearMap):
         problem = Eigenproblem(between, within)
         if self.exponential:
             scale, r = self.exponential_scale, self.n_components
-            return solve_exponential(data.samples, problem, scale, r)
+            return solve_exponential(data.local_samples, problem, scale, r)
         return solve_largest(data.samples, problem, self.alpha, self.n_components)
 
 

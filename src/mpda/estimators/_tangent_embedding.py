@@ -68,7 +68,8 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             The fitted estimator itself.
         """
         r, k = (check_count(name, getattr(self, name)) for name in ("n_components", "n_neighbors"))
-        m = check_count("tangent_dimension", self.tangent_dimension or r)
+        dimension = r if self.tangent_dimension is None else self.tangent_dimension
+        m = check_count("tangent_dimension", dimension)
         refuse_dask(self, X)
         if is_dispatched(X):
             name = type(self).__name__
@@ -87,7 +88,10 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 f"neighbours, {d} features and {n} samples. It is n_components unless it is given."
             )
         neighbors = find_neighbors(points, k)
-        embedded = EmbeddedGraph(points.X, symmetric_graph(neighbors))
+        graph = symmetric_graph(neighbors)
+        # Lengths are measured in edges, so that gamma has the same effect on samples of any scale.
+        unit = float(np.sqrt(np.mean(graph.lengths**2)))
+        embedded = EmbeddedGraph(points.X / unit, graph)
         _check_connected(embedded, k)
         self.patch_labels_ = patches = self._find_patches(points.X)
         tangents = _find_tangents(points.X, patches, neighbors, m)
@@ -96,12 +100,17 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 "There is no tangent vector: all samples and their neighbours are copies of each "
                 "other."
             )
+        if r > np.count_nonzero(tangents.mask):
+            raise ValueError(
+                f"n_components={r} is more than the tangent vectors of all patches have entries: "
+                "use fewer components, or smaller patches."
+            )
         form = build_within_form(embedded, patches, tangents)
         K = sample_block(embedded, patches, tangents)
-        edges = embedded.graph.edges
+        edges = graph.edges
         L = csr_array(graph_laplacian(edges, np.ones(len(edges)), n))
         embedding, fields, self.eigenvalues_ = self._solve(L, K, form)
-        self.embedding_ = np.ldexp(embedding, exponent).astype(X.dtype)
+        self.embedding_ = np.ldexp(unit * embedding, exponent).astype(X.dtype)
         self.tangent_bases_, self.fields_ = tangents.bases, fields
         self._X, self._exponent = X, exponent
         return self
@@ -138,9 +147,13 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """
         check_is_fitted(self, "embedding_")
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        points, queries = (np.ldexp(values, -self._exponent) for values in (self._X, X))
-        search = NearestNeighbors(n_neighbors=1).fit(points)
-        nearest = search.kneighbors(queries, return_distance=False)[:, 0]
+        points, queries = (
+            np.ldexp(values.astype(np.float64), -self._exponent) for values in (self._X, X)
+        )
+        # The search may compute distances from products, whose rounding grows with the mean.
+        mean = points.mean(axis=0)
+        search = NearestNeighbors(n_neighbors=1).fit(points - mean)
+        nearest = search.kneighbors(queries - mean, return_distance=False)[:, 0]
         patches = self.patch_labels_[nearest]
         offsets = X.astype(np.float64) - self._X[nearest]
         local = np.einsum("nd,ndm->nm", offsets, self.tangent_bases_[patches])
@@ -194,7 +207,7 @@ class TSIMR(_TangentEmbedding):
         None gives every sample a tangent space of its own. The others are those of `MPDA`. The
         tangent space of a patch comes from its samples and their neighbours.
     gamma : float, default=1.0
-        Weight of the second term.
+        Weight of the second term, in units of the mean squared length of the edges of the graph.
 
     Attributes
     ----------
@@ -203,7 +216,8 @@ class TSIMR(_TangentEmbedding):
         identity, which keeps distances along the manifold; the functions of the definition have
         length 1 instead.
     eigenvalues_ : ndarray of shape (n_components,)
-        Energies of the functions, increasing.
+        Energies of the functions, increasing, with lengths in units of the r.m.s. length of the
+        edges.
     patch_labels_ : ndarray of shape (n_samples,)
         Patch of each sample.
     tangent_bases_ : ndarray of shape (n_patches, n_features, tangent_dimension)
@@ -237,8 +251,6 @@ class TSIMR(_TangentEmbedding):
         n, r = L.shape[0], self.n_components
         blocks: list[list[Any]] = [[2.0 * L, -K.T], [-K, build_block_rows(form, gamma).to_csr()]]
         S: Any = block_array(blocks)
-        if r + 1 >= S.shape[0]:
-            raise ValueError(f"n_components={r} needs more than {n} samples.")
         values, vectors = _smallest_eigenpairs(S, r + 1)
         # The constant has energy 0. Where other functions have so too, it is mixed with them and is
         # removed from their span.
@@ -315,8 +327,6 @@ class PFE(_TangentEmbedding):
         r = self.n_components
         coupling = replace(form, first_order=np.zeros_like(form.first_order))
         C = build_block_rows(coupling, 1.0).to_csr()
-        if r > C.shape[0] - 1:
-            raise ValueError(f"n_components={r} is more than there are tangent vectors.")
         values, vectors = _smallest_eigenpairs(C, r)
         fields = _by_patch(fix_signs(vectors), form)
         lengths = np.linalg.norm(fields, axis=1, keepdims=True)
