@@ -136,7 +136,7 @@ def test_matrix_and_graph_of_an_imputed_model(trees, capsys):
     assert call(*FIT, "--drop", "colour,site", "--impute", "median", *QUICK) == 0
     capsys.readouterr()
     assert call("export", "trees.mpda", "--matrix", "m.npy", "--onnx", "m.onnx", "--neighbors") == 0
-    assert "only ONNX replaces missing values as the model does" in capsys.readouterr().err
+    assert "the matrix is for samples without missing values" in capsys.readouterr().err
     model, X = load("trees.mpda"), trees[["width", "height"]]
     complete = X.dropna()
     mapped = (complete - np.load("m-mean.npy")) @ np.load("m.npy").T

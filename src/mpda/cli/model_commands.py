@@ -256,8 +256,10 @@ def export(
     files += [] if faiss is None else [export_faiss(pipeline, faiss)]
     files += [] if matrix is None else export_matrix(pipeline, matrix)
     notes = []
-    if files != [onnx] and replaces_missing(pipeline):
-        notes = ["only ONNX replaces missing values as the model does; other files need all values"]
+    if matrix is not None and replaces_missing(pipeline):
+        notes = [
+            "the matrix is for samples without missing values; ONNX and NumPy files replace them"
+        ]
     terminal.finish({"notes": notes}, notes=notes, files=files)
 
 

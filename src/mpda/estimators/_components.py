@@ -116,7 +116,8 @@ def warn_inaccurate(residual: float, condition: float, stacklevel: int = 5) -> N
         problem = (
             f"The denominator of the eigenproblem is nearly singular (condition number "
             f"{condition:.1g}), so few digits of the components are right. A larger alpha (0.1 in "
-            "relative units is usual) or fewer features, for example by PCA, avoids this."
+            "relative units is usual; with exponential=True a larger exponential_scale) or fewer "
+            "features, for example by PCA, avoids this."
         )
     elif not residual <= _MAX_RESIDUAL:
         problem = (
