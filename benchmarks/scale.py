@@ -1,11 +1,13 @@
 """Large data: growth of time and memory, full MNIST, a million samples, and what scale costs.
 
-    python benchmarks/scale.py growth|mnist|million|patches|precision [--data DIR] [--out DIR]
+    python benchmarks/scale.py STUDY [--data DIR] [--out DIR]
 
 growth      exponents of MPDA's time in classes, class size and features, with peak memory
 mnist       the 60000 training images after PCA: MPDA and PMPDA against the k-NN inside classes, and
             the 1-NN errors of the methods on the 10000 test images
 million     1,000,000 x 64 samples in single precision, 100 classes, in memory and on disk
+refinement  the second stage on full MNIST and on a million samples
+search      the search of MPDA on 20,000 samples against one fit, and that of PMPDA on USPS
 patches     the rule of the paper and the principal-axis tree: sizes, linearity, error
 precision   subspace errors of single precision, where it is used and where it is not
 
@@ -31,11 +33,16 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import ParameterGrid
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 import mpda
 from mpda import LFDA, MPDA, PMPDA, ManifoldPartition
 from mpda.discriminant import schur_complement as reductions
+from mpda.experiments.paper_methods import select_contenders
+from mpda.experiments.protocol import N_FOLDS, PROBLEMS, SEEDS, compute_fingerprint
+from mpda.experiments.task import Task, measure_errors
+from mpda.model_selection import DiscriminantSearchCV
 from mpda.neighbors.approximate_search import search_neighbors
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import geodesic_distances
@@ -288,6 +295,31 @@ def _refined_row(title: str, found: dict[str, Any], most: float | None) -> str:
     )
 
 
+def search(data: Path | None) -> Iterator[str]:
+    """The default grid on 20,000 x 100 in 10 classes, and PMPDA's on one draw of USPS."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "X.npy"
+        y = write_sheets(path, [2000] * 10, 100)
+        X = np.load(path).astype(np.float64)
+    one_fit = min(_seconds(lambda: MPDA(20).fit(X, y)) for _ in range(3))
+    seconds = _seconds(lambda: DiscriminantSearchCV(MPDA(), random_state=0).fit(X, y))
+    yield "| search | seconds | one fit, seconds | ratio | bound | |"
+    yield "|---|---|---|---|---|---|"
+    ratio = seconds / one_fit
+    yield (
+        f"| MPDA, 20,000 x 100 in 10 classes | {seconds:.0f} | {one_fit:.1f} | {ratio:.1f} | "
+        f"<= 10 | {_verdict(ratio, '<= 10')} |"
+    )
+    problem = PROBLEMS["usps_eo"]
+    (contender,) = select_contenders(["PMPDA"], [problem.name])
+    task = Task(problem, contender, SEEDS[0], compute_fingerprint(problem, data))
+    seconds = _seconds(lambda: measure_errors(task, data))
+    yield (
+        f"| PMPDA, a draw of {problem.title} ({len(ParameterGrid(dict(contender.grid)))} points, "
+        f"{N_FOLDS} folds) | {seconds:.0f} | | | <= 60 s | {_verdict(seconds, '<= 60')} |"
+    )
+
+
 def patches(data: Path | None) -> Iterator[str]:
     """2500 samples of each digit, few enough for all geodesics and enough for the tree."""
     X, y = load(data, "mnist")
@@ -389,6 +421,7 @@ STUDIES = {
     "mnist": mnist,
     "million": million,
     "refinement": refinement,
+    "search": search,
     "patches": patches,
     "precision": precision,
 }
