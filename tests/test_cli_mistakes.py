@@ -139,7 +139,7 @@ def test_columns_that_predict_writes_are_not_replaced(capsys):
         ({"e": np.nan}, ["--skip-missing"], "No value is in 'e': leave it out with --drop"),
         ({"e": np.nan}, ["--impute", "median"], "leave out the column with --drop"),
         ({}, ["--components", "9"], "--components 9 is more than there are: t.csv has 4 features"),
-        ({}, ["--decimal", ","], "columns are separated by semicolons or tabs"),
+        ({}, ["--decimal", ","], "If they are decimal points, leave out --decimal"),
     ],
 )
 def test_messages_say_what_to_do(capsys, columns, options, message):

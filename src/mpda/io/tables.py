@@ -7,6 +7,7 @@ of the command line (``--label``, ``--drop``, ``--impute``), which pass their va
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -159,7 +160,7 @@ def read_table(
         Column, or array of an .npz file, that names the group of each sample. It is no feature.
     decimal : {".", ","}, default="."
         Decimal separator of a CSV or TSV file. With "," columns are separated by semicolons or
-        tabs.
+        tabs, or values are in quotes.
     encoding : str, default=None
         Encoding of a CSV or TSV file, such as "latin-1". None stands for UTF-8.
     text : str, default=None
@@ -197,7 +198,11 @@ def read_table(
             table = _from_frame(path, frame, label, drop, features, groups, text)
             names = list(table.features or ())
             columns = convert_columns(
-                frame[names], one_hot=one_hot, texts=texts, of_model=features is not None
+                frame[names],
+                one_hot=one_hot,
+                texts=texts,
+                of_model=features is not None,
+                decimal=decimal,
             )
             table = replace(table, X=columns.X, categories=columns.categories)
         else:
@@ -231,9 +236,12 @@ def _read_frame(
             raise
         raise TableError(f"--encoding: there is no encoding {file_format.encoding!r}.") from error
     except UnicodeDecodeError as error:
+        advice = "Files of older spreadsheets are often --encoding latin-1."
+        if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            advice = "It begins as a file of --encoding utf-16."
         raise TableError(
             f"{path} is not in the encoding {file_format.encoding.removesuffix('-sig')} (byte "
-            f"{error.start + 1}). Files of older spreadsheets are often --encoding latin-1."
+            f"{error.start + 1}). {advice}"
         ) from error
 
 
@@ -258,11 +266,9 @@ def _from_frame(
     ):
         for name in columns:
             if name is not None and name not in names:
-                hint = suggest_name(name, names)
-                if len(names) == 1 and "," in names[0]:
-                    hint = " With --decimal , columns are separated by semicolons or tabs."
                 raise TableError(
-                    f"{option}: {path} has no column {name!r}; it has {join_names(names)}.{hint}"
+                    f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
+                    f"{suggest_name(name, names)}"
                 )
     if features is None:
         features = [name for name in names if name not in {label, groups, text, *drop}]
