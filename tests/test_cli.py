@@ -660,7 +660,7 @@ def test_groups_are_never_divided(capsys, tmp_path, monkeypatch):
     frame.loc[3, "patient"] = np.nan
     frame.to_csv("missing.csv", index=False)
     assert call("fit", "missing.csv", *words[1:], "--groups", "patient") == 1
-    assert "1 rows have no group, the first is row 4" in capsys.readouterr().err
+    assert "no group is named for 1 row, the first is row 4" in capsys.readouterr().err
     assert call("fit", "missing.csv", *words[1:-1], "--groups", "patient", "--skip-missing") == 0
     assert "1 of 120 rows have missing values" in capsys.readouterr().err
     np.savez("t.npz", X=X, y=kinds, patient=groups)

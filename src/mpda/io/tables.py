@@ -19,7 +19,7 @@ from mpda._lib.array_types import Array, Bools, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.exceptions import TableError
 from mpda.io import table_files
-from mpda.io.error_text import join_names, name_file_in_errors, suggest_name
+from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
 from mpda.io.table_columns import convert_columns, decode_column
 from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
 from mpda.io.table_labels import class_labels
@@ -105,7 +105,10 @@ class Table:
         if not self.n_skipped:
             return []
         total = len(self.X) + self.n_skipped
-        return [f"{self.n_skipped} of {total} rows have missing values and are left out"]
+        verbs = ("has", "is") if self.n_skipped == 1 else ("have", "are")
+        return [
+            f"{self.n_skipped} of {total} rows {verbs[0]} missing values and {verbs[1]} left out"
+        ]
 
     def to_frame(self) -> Any:
         """Return the samples with the names of their features.
@@ -397,14 +400,14 @@ def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
     if table.y is not None and _is_none(table.y).any():
         rows = table.rows[_is_none(table.y)]
         raise TableError(
-            f"{len(rows)} rows have no label in {table.label!r}, the first is row {rows[0]}. Add "
-            "the labels, or leave out the rows with --skip-missing."
+            f"No label is in {table.label!r} for {count_noun(len(rows), 'row')}, the first is row "
+            f"{rows[0]}. Add the labels, or leave out the rows with --skip-missing."
         )
     if table.groups is not None and _is_none(table.groups).any():
         rows = table.rows[_is_none(table.groups)]
         raise TableError(
-            f"--groups: {len(rows)} rows have no group, the first is row {rows[0]}. Name their "
-            "groups, or leave out the rows with --skip-missing."
+            f"--groups: no group is named for {count_noun(len(rows), 'row')}, the first is row "
+            f"{rows[0]}. Name their groups, or leave out the rows with --skip-missing."
         )
     missing, infinite = np.isnan(table.X), np.isinf(table.X)
     can_drop = table.features is not None and not of_model
