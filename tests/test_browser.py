@@ -282,7 +282,7 @@ def test_top_of_the_page_has_the_next_commands(browser, fitted_pages):
     model = fitted_pages["wine"].with_suffix(".mpda")
     assert commands[0] == f"mpda predict {model} NEW.csv --out classes.csv"
     assert commands[1] == f"mpda evaluate {model} LABELLED.csv"
-    assert read_texts(browser, ".reasons li")[0].startswith("MPDA errs on ")
+    assert read_texts(browser, ".reasons li")[0].startswith("by cross-validation: MPDA errs on ")
     assert fitted_pages["wine"].stat().st_size < 2e6
     assert fitted_pages["digits"].stat().st_size < 2e6
 

@@ -145,7 +145,7 @@ def test_page_names_reasons_components_and_next_commands(table, capsys):
     assert commands[1] == "mpda evaluate 'my model.mpda' LABELLED.csv"
     page = html.unescape(Path("p.html").read_text())
     (reason,) = results["model"]["preparation"]
-    assert reason.startswith("MPDA errs on ")
+    assert reason.startswith("by cross-validation: MPDA errs on ")
     assert all(text in page for text in (reason, advised, *commands))
     assert call("fit", table, *QUICK, "--no-keep-samples", "--results", "r.json") == 0
     (entry,) = read_results("r.json")["next"]

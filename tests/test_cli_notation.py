@@ -22,7 +22,9 @@ def frame():
     rng = np.random.default_rng(0)
     kind = np.arange(40) % 2
     large = rng.integers(500, 3000, 40) + 1000 * kind
-    return pd.DataFrame({"a": np.round(rng.normal(size=40) + kind, 2), "large": large, "kind": kind})
+    return pd.DataFrame(
+        {"a": np.round(rng.normal(size=40) + kind, 2), "large": large, "kind": kind}
+    )
 
 
 def with_thousands(frame, separator):

@@ -80,6 +80,12 @@ class MeasuredModel:
             next_step = "Next: unless new samples have it too, leave it out with --drop."
         return [verdict, *errors, *summary.differences, next_step]
 
+    @property
+    def preparation(self) -> list[str]:
+        """Sentences on the steps before the method."""
+        reasons = self.selected.preparation.reasons
+        return [f"Features for {self.method}, {reason}." for reason in reasons]
+
     @cached_property
     def label_copies(self) -> list[str]:
         """Columns that have one value for each class."""
@@ -194,8 +200,7 @@ class MeasuredModel:
             text=self.text,
         )
         sections["data"] = collect.collect_data(table)
-        reason = self.selected.preparation.reason
-        sections["model"]["preparation"] = [reason] if reason else []
+        sections["model"]["preparation"] = list(self.selected.preparation.reasons)
         sections["next"] = describe_commands(next_commands)
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # Samples of a class with which an error can be measured: one tests, and two are divided into the
 # folds that select the number of components.
-_MIN_SAMPLES = 3
+MIN_SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -369,10 +369,10 @@ def _find_classes_of_one_group(table: Table) -> Labels:
 def _choose_folds(n_folds: int | None, largest: int, n_groups: int | None) -> int:
     """Return the number of folds; ``largest`` is the size of the largest class."""
     advice = "or fit a model without measuring its error (mpda fit --folds 0)"
-    if n_folds != 0 and largest < _MIN_SAMPLES:
+    if n_folds != 0 and largest < MIN_SAMPLES:
         raise TableError(
             f"No class has more than {largest} samples, which is too few to measure an error: one "
-            f"tests, and {_MIN_SAMPLES - 1} select the components. Add samples, {advice}."
+            f"tests, and {MIN_SAMPLES - 1} select the components. Add samples, {advice}."
         )
     if n_folds is None:
         limits = [DEFAULT_FOLDS, largest, *([] if n_groups is None else [n_groups])]

@@ -189,7 +189,9 @@ def _refuse(
     names = join_names(wrong, quoted=False)
     if None not in notations:
         # Of several notations the one that needs most care; "commas" alone is the plain case.
-        notation = next(key for key in ("points", "both", "commas", "thousands") if key in notations)
+        notation = next(
+            key for key in ("points", "both", "commas", "thousands") if key in notations
+        )
         raise TableError(f"These columns {_NOTATIONS[notation].format(names)}")
     if of_model:
         raise TableError(f"The model was fitted to numbers in columns that have text: {names}.")

@@ -218,7 +218,7 @@ def _make_model(results: Results, displays: Displays) -> Section:
     html = _lead(f"A sample passes through {chain}.")
     if reasons := model.get("preparation"):
         items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-        html += f'<p class="lead">Decided by cross-validation:</p><ul class="reasons">{items}</ul>'
+        html += f'<p class="lead">Why it has these steps:</p><ul class="reasons">{items}</ul>'
     tables = [html_tables.pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
     html += f'<div class="sheets">{"".join(tables)}</div>'
     return Section("model", "Model", "The model", html)
