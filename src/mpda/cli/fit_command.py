@@ -189,7 +189,7 @@ def fit(
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
         summary = [*verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
-        own = {"--score": score if is_balanced else None, "--test": test}
+        own: dict[str, Any] = {"--score": score if is_balanced else None, "--test": test}
         own |= {"--image": image, "--text": text}
         words = [word for flag, value in own.items() if value for word in (flag, str(value))]
         words += [] if keep_samples else ["--no-keep-samples"]

@@ -111,10 +111,10 @@ def _iter_columns(table: Table) -> Iterator[tuple[str, Floats, Ints]]:
 
 _FINDINGS = {
     "copy": "one value for each class; a copy of the label makes all methods look perfect (--drop)",
-    "indicator": "each class has one value; a column made from the label makes methods look too good "
-    "(--drop)",
-    "code": "each value belongs to one class; a code that is given with the class makes all methods "
-    "look perfect (--drop)",
+    "indicator": "each class has one value; a column made from the label makes methods look "
+    "too good (--drop)",
+    "code": "each value belongs to one class; a code that is given with the class makes all "
+    "methods look perfect (--drop)",
     "subject": "probably the number of a subject, since each value belongs to one class (--groups "
     "keeps a subject in one fold, --drop leaves the column out)",
     "session": "probably the number of a subject or session, by its name or because the rows of a "

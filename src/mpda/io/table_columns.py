@@ -143,8 +143,8 @@ _NOTATIONS = {
     "commas with --decimal , (a comma).",
     "thousands": "have commas in their numbers: {}. Remove the commas if they divide thousands. If "
     "they are decimal commas, read them with --decimal , (a comma).",
-    "points": "have points in their numbers, but --decimal , was set: {}. Remove the points if they "
-    "divide thousands. If they are decimal points, leave out --decimal.",
+    "points": "have points in their numbers, but --decimal , was set: {}. Remove the points if "
+    "they divide thousands. If they are decimal points, leave out --decimal.",
 }
 
 
