@@ -282,13 +282,13 @@ def test_evaluate_reports_errors_by_class_and_compares_with_a_limit(iris, capsys
     assert ["new", "25", "25", "100.00", "setosa"] in lines
     assert "have classes that the model does not know and count as wrong: new" in streams.err
     # One flower occurs twice, once in each half.
-    assert "1 of 75 samples were used to fit the model; without them the error is" in streams.err
+    assert "1 of 75 samples was used to fit the model; without it the error is" in streams.err
     assert Path("e.html").exists()
     assert call(*words, "--json", "--results", "e.json") == 0
     results = json.loads(capsys.readouterr().out)
     assert results["low"] < results["error"] < results["high"]
     assert results["n_known"] == 1
-    assert any("1 of 75 samples" in line for line in results["summary"])
+    assert any("1 of 75 samples" in line for line in results["data"]["notes"])
     n_wrong = 75 - np.trace(read_results("e.json")["confusion"]["counts"])
     assert results["error"] == pytest.approx(100 * n_wrong / 75)
     assert call(*words, "--at-most", "5") == 3

@@ -1,5 +1,8 @@
 """Notes of the data check, as ``mpda fit`` prints them."""
 
+import html
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
@@ -74,6 +77,15 @@ def test_labels_that_differ_in_spaces_are_named(iris, capsys):
     assert "'a' and 'a '" in note
     assert "'B' and 'b'" in note
     assert "'C' and 'c '" in note
+
+
+def test_page_lists_the_notes(iris, capsys):
+    notes = read_notes(iris.assign(odd=1.0, number=range(150)), capsys, "--report", "page.html")
+    page = html.unescape(Path("page.html").read_text())
+    assert '<h2>Notes on the data and the measurement</h2><ul class="reasons"><li>' in page
+    assert len(notes) >= 2
+    for note in notes:
+        assert f"<li>{note[0].upper()}{note[1:]}.</li>" in page
 
 
 def test_one_row_and_one_value_are_singular(iris, capsys):

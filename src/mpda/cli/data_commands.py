@@ -106,10 +106,8 @@ def compare(
     if recommended.helps and not model.label_copies:
         caveat = "It was selected by these errors, so its error on new samples is probably higher."
         sentences = [verdict, *sentences]
-        verdict, next_step = (
-            f"{recommended.reason} {caveat}",
-            f"Next: fit {best} and use the model.",
-        )
+        verdict = f"{recommended.reason} {caveat}"
+        next_step = f"Next: fit {best} and use the model."
         asked = replace(asked, components=protocol.n_components)
         words = options.list_words(source, features, asked)
         method = ["--method", best.lower().replace(" ", "-")]
@@ -119,8 +117,8 @@ def compare(
     elif not model.label_copies:
         verdict = recommended.reason
     title = f"{table.name}: comparison of methods"
-    summary = [verdict, *sentences, next_step, *map(messages.make_sentence, notes)]
-    collected = model.collect(title, terminal.command, summary, commands)
+    summary = [verdict, *sentences, next_step]
+    collected = model.collect(title, terminal.command, summary, notes, commands)
     lines = [
         *(messages.describe_table(table), "", *messages.describe_comparison(rows), ""),
         *map(messages.wrap, [verdict, *model.preparation]),
@@ -184,6 +182,7 @@ def partition(
         patches.set_params(n_jobs=jobs).fit(X, y)
     section = collect.collect_partition(X, y, patches.labels_, patches.patch_linearity_)
     sections = {"data": collect.collect_data(table), "partition": section}
+    sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
     excess = 100 * (patches.patch_linearity_.mean() - 1)
     summary = (
         f"{len(patches.labels_)} samples in {len(patches.patch_sizes_)} patches of at most "
@@ -191,7 +190,7 @@ def partition(
         f"average {excess:.1f} % longer than the straight line (0 %: the patch is flat)."
     )
     title = f"{table.name}: patches"
-    sentences = [summary, *map(messages.make_sentence, [*reasons, *notes])]
+    sentences = [summary, *map(messages.make_sentence, reasons)]
     results = collect.collect_results(title, terminal.command, sentences, sections)
     files = ResultFiles(report=report).write(results)
     if out is not None:

@@ -178,7 +178,8 @@ def fit(
     if test_table is not None and tested is not None:
         outcome = [f"{test_table.name}: {tested[0]}"]
         skipped = [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
-        notes += [*skipped, *messages.describe_far_values(test_table, saved), *tested[1]]
+        notes += [*skipped, *messages.describe_shared_groups(test_table, table, measurement.groups)]
+        notes += [*messages.describe_far_values(test_table, saved), *tested[1]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]
@@ -188,10 +189,10 @@ def fit(
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
-        summary = [*verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
-        own: dict[str, Any] = {"--score": score if is_balanced else None, "--test": test}
-        own |= {"--image": image, "--text": text}
-        words = [word for flag, value in own.items() if value for word in (flag, str(value))]
+        summary = [*verdict, *chosen, *outcome]
+        values: dict[str, Any] = {"--score": score if is_balanced else None, "--test": test}
+        values |= {"--image": image, "--text": text}
+        words = [word for flag, value in values.items() if value for word in (flag, str(value))]
         words += [] if keep_samples else ["--no-keep-samples"]
         asked = replace(asked, components=None) if n_folds else replace(asked, folds=None)
         words = [*options.list_words(source, features, asked), *words]
@@ -202,7 +203,7 @@ def fit(
             **_suggest_commands(out, keep_samples, source),
         }
         title = f"{table.name}: {contender.name}"
-        collected = model.collect(title, terminal.command, summary, commands)
+        collected = model.collect(title, terminal.command, summary, notes, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
     lines = [*_describe(model, verdict), *(["", *map(messages.wrap, outcome)] if outcome else [])]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mpda.cli.messages import describe_folds, describe_step
+from mpda.cli.messages import describe_folds, describe_step, make_sentence
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -131,7 +131,8 @@ class MeasuredModel:
             text = f"With the settings that are saved, the folds that chose them have {name} of "
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
             if self.n_choosing == len(self.table.X):
-                is_low = 100.0 * (1.0 - selection.score) <= self._measured_error
+                # As printed: equal numbers are not called different.
+                is_low = round(100.0 * (1.0 - selection.score), 2) < round(self._measured_error, 2)
                 text += (
                     " This is optimistic." if is_low else " Often it is too low; here it is not."
                 )
@@ -141,14 +142,20 @@ class MeasuredModel:
         chosen = [row["cv_dimension"] for row in self.rows if row["method"] == self.method]
         low, high, n = min(chosen), max(chosen), selection.n_components
         if high > 2 * n or n > 2 * low:
+            numbers = f"{low}" if low == high else f"{low} to {high}"
             sentences.append(
-                f"The folds chose {low} to {high} components, the model has {n}: how many are "
-                "needed is not certain."
+                f"The folds chose {numbers} component{'' if high == 1 else 's'}, the model has "
+                f"{n}: how many are needed is not certain."
             )
         return sentences
 
     def collect(
-        self, title: str, command: str, summary: Sequence[str], next_commands: Mapping[str, str]
+        self,
+        title: str,
+        command: str,
+        summary: Sequence[str],
+        notes: Sequence[str],
+        next_commands: Mapping[str, str],
     ) -> dict[str, Any]:
         """Collect everything that a report shows.
 
@@ -160,6 +167,8 @@ class MeasuredModel:
             Command line that made it.
         summary : sequence of str
             Sentences at the top.
+        notes : sequence of str
+            Notes about the data.
         next_commands : mapping of str to str
             Commands that are useful after this one, by their purpose.
 
@@ -200,6 +209,7 @@ class MeasuredModel:
             text=self.text,
         )
         sections["data"] = collect.collect_data(table)
+        sections["data"]["notes"] = [*map(make_sentence, notes)]
         sections["model"]["preparation"] = list(self.selected.preparation.reasons)
         sections["next"] = describe_commands(next_commands)
         if self.rows:

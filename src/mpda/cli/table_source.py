@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -261,7 +262,12 @@ def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
         for source in inputs:
             if path.exists() and source.exists() and path.samefile(source):
                 stop(f"mpda: {path} is an input file; choose another output file.", 2)
+    folders = [folder for path in filter(None, outputs) for folder in path.parents]
+    missing = [folder for folder in folders if not folder.exists()]
     check_writable(*outputs)
+    for folder in missing:  # a command that fails leaves no empty directory
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def check_table_output(out: Path | None) -> None:
@@ -350,7 +356,8 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
     n_duplicates = n_samples - len(np.unique(rows.view(f"V{rows.itemsize * rows.shape[1]}")))
     if n_duplicates:
         reason = "where one copy trains and another one tests, the measured error is too low"
-        notes.append(f"{n_duplicates} of {n_samples} samples are duplicates of others; {reason}")
+        kind = "is a duplicate of another" if n_duplicates == 1 else "are duplicates of others"
+        notes.append(f"{n_duplicates} of {n_samples} samples {kind}; {reason}")
     return n_folds, notes
 
 

@@ -92,9 +92,9 @@ def count_noun(number: int, noun: str) -> str:
     Returns
     -------
     str
-        Such as "1 row" or "1,200 rows".
+        Such as "1 row" or "12 rows".
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

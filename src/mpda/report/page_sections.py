@@ -90,7 +90,8 @@ def _make_embedding(results: Results, displays: Displays) -> Section:
     wrong, n = embedding.get("wrong"), len(embedding["points"])
     text = "Each mark is a sample. Samples of the same class should lie together."
     if wrong and any(wrong):
-        text += f" A thick rim marks the {sum(wrong)} samples that 1-NN classifies wrongly."
+        samples = "sample" if sum(wrong) == 1 else f"{sum(wrong)} samples"
+        text += f" A thick rim marks the {samples} that 1-NN classifies wrongly."
     if (embedding.get("n_all") or n) > n:
         text += f" {n:,} of {embedding['n_all']:,} samples are shown."
     note = (
