@@ -160,7 +160,8 @@ def test_preparation_of_very_few_samples_is_that_of_nearest_neighbours():
     X = np.random.default_rng(0).normal(size=(6, 3))
     decided = prepare(X, np.array([0, 0, 0, 1, 1, 1]))
     assert decided.scaled == prepare(X, np.array([0, 0, 0, 1, 1, 1]), "1-NN").scaled
-    assert decided.reasons[0].startswith("by leaving one sample out: 1-NN errs on ")
+    effect = "lowers" if decided.scaled else "does not lower"
+    assert f"standardising {effect} the error of 1-NN, and classes are too" in decided.reasons[0]
     assert prepare(X, np.array([0, 0, 0, 1, 1, 1]), scaled=False).reasons == ()
 
 
@@ -168,7 +169,7 @@ def test_no_pca_is_applied_without_evidence():
     X, y = np.random.default_rng(0).normal(size=(60, 150)), np.repeat(np.arange(20), 3)
     decided = prepare(X, y, scaled=False)
     assert decided.energy is None
-    assert decided.reasons[0].startswith("no PCA: the classes are too small to test it")
+    assert decided.reasons[0].startswith("no PCA: classes are too small for cross-validation")
 
 
 def test_pca_is_not_tried_without_where_fits_would_take_too_long(monkeypatch):

@@ -137,5 +137,5 @@ def test_reasons_are_printed_where_cross_validation_cannot_decide(capsys):
     assert call("fit", *words) == 0
     text = words_of(capsys)
     assert "PCA(" not in text
-    assert "by leaving one sample out: 1-NN errs on" in text
-    assert "no PCA: the classes are too small to test it (--pca 0.95 applies it)" in text
+    assert "the error of 1-NN, and classes are too small for cross-validation" in text
+    assert "no PCA: classes are too small for cross-validation (--pca 0.95 applies it)" in text

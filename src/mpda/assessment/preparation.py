@@ -28,7 +28,7 @@ _TOO_LARGE = (
     f"PCA to {100 * PCA_ENERGY:g} % of the variance comes first, because a fit to more than "
     f"{_MAX_FEATURES} features takes long; whether it costs accuracy was not tested (--pca none)"
 )
-_TOO_FEW = f"no PCA: the classes are too small to test it (--pca {PCA_ENERGY:g} applies it)"
+_TOO_FEW = "classes are too small for cross-validation"
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,15 @@ def decide_preparation(
     def decide_without_method() -> Preparation:
         """Decide about the scale by 1-NN; without evidence there is no PCA."""
         decided = prepare_features(X, samples.y, scaled, seed)
-        untested = (_TOO_FEW,) if len(energies) > 1 else ()
-        untested = (*decided.reasons, *untested, *reasons)
-        return replace(decided, energy=energies[0], reasons=untested, encoding=encoding)
+        # Without the errors of 1-NN: those of so few samples say little.
+        effect = "lowers" if decided.scaled else "does not lower"
+        scale = f"{decided.describe()}: standardising {effect} the error of 1-NN, and {_TOO_FEW}"
+        untested = (scale,) if scaled is None else ()
+        if len(energies) > 1:
+            untested += (f"no PCA: {_TOO_FEW} (--pca {PCA_ENERGY:g} applies it)",)
+        return replace(
+            decided, energy=energies[0], reasons=(*untested, *reasons), encoding=encoding
+        )
 
     if np.unique(samples.y, return_counts=True)[1].max() < 2 * _N_FOLDS:
         return decide_without_method()
