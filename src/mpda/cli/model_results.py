@@ -119,9 +119,8 @@ class MeasuredModel:
 
         if self.balanced:
             return balanced_errors(self.rows, self.table.labels)[self.method].error
-        rows = [row for row in self.rows if row["method"] == self.method]
-        n_wrong = sum(int(row["misclassified"].sum()) for row in rows)
-        return 100.0 * n_wrong / sum(row["n_test"] for row in rows)
+        errors = [row["misclassified"].mean() for row in self.rows if row["method"] == self.method]
+        return 100.0 * float(sum(errors)) / len(errors)
 
     def _describe_choice(self) -> list[str]:
         """Say what error the saved settings have, and whether the folds chose other ones."""
