@@ -124,7 +124,7 @@ def decide_preparation(
         # Without the errors of 1-NN: those of so few samples say little.
         effect = "lowers" if decided.scaled else "does not lower"
         scale = f"{decided.describe()}: standardising {effect} the error of 1-NN, and {_TOO_FEW}"
-        untested = (scale,) if scaled is None else ()
+        untested: tuple[str, ...] = (scale,) if scaled is None else ()
         if len(energies) > 1:
             untested += (f"no PCA: {_TOO_FEW} (--pca {PCA_ENERGY:g} applies it)",)
         return replace(
