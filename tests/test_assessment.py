@@ -105,8 +105,10 @@ def test_features_are_standardised_if_that_lowers_the_error(wine, name):
     for scale in (1.0, 1e200, 1e-200):  # squares of the last two leave the floating-point range
         decided = prepare(scale * wine[0], wine[1], name)
         assert decided.scaled
-        pattern = rf"{name} errs on (.*) % with the features as they are, (.*) % standardised"
-        raw, standardised = map(float, re.fullmatch(pattern, decided.reason).groups())
+        pattern = (
+            rf"by .*: {name} errs on (.*) % with the features as they are, (.*) % standardised"
+        )
+        raw, standardised = map(float, re.fullmatch(pattern, *decided.reasons).groups())
         assert standardised < 5.0 < raw
         assert prepare(scale * X, y, name).make_steps() == []
 
@@ -127,27 +129,29 @@ def test_pca_comes_first_only_if_that_lowers_the_error_of_the_method():
     hidden[:, -1] += 6.0 * (y == 2)
     decided = prepare(hidden, y, scaled=False)
     assert decided.energy is None
-    assert "MPDA errs on " in decided.reason
-    assert "after PCA to 95 % of the variance" in decided.reason
+    assert "MPDA errs on " in decided.reasons[0]
+    assert "after PCA to 95 % of the variance" in decided.reasons[0]
     # The same two features with most of the variance: LDA has too few samples without PCA.
     visible = np.column_stack([rng.normal(size=(300, 118)), 30.0 * hidden[:, -2:]])
     decided = prepare(visible[::3], y[::3], "LDA", scaled=False)
     assert decided.energy == 0.95
-    assert "LDA errs on " in decided.reason
+    assert "LDA errs on " in decided.reasons[0]
     # Where both are open, PCA is tried after the better of the two scales.
-    assert re.sub(r"\d+\.\d", "#", prepare(visible[::3], y[::3], "LDA").reason) in (
-        "LDA errs on # % with the features as they are, # % standardised, # % after PCA to 95 % of "
-        "the variance",
-        "LDA errs on # % with the features as they are, # % standardised, # % standardised and "
-        "after PCA to 95 % of the variance",
+    (reason,) = prepare(visible[::3], y[::3], "LDA").reasons
+    shared = (
+        "by cross-validation: LDA errs on # % with the features as they are, # % standardised, "
+    )
+    assert re.sub(r"\d+\.\d", "#", reason) in (
+        f"{shared}# % after PCA to 95 % of the variance",
+        f"{shared}# % standardised and after PCA to 95 % of the variance",
     )
     # Nothing is decided where the user decides, for few features, and for 1-NN on the features.
     assert prepare(hidden, y, scaled=False, energy=0.9).energy == 0.9
-    assert prepare(hidden, y, scaled=False, energy=None).reason == ""
-    assert prepare(hidden[:, :100], y, scaled=False).reason == ""
-    assert prepare(hidden, y, "1-NN", scaled=False).reason == ""
+    assert prepare(hidden, y, scaled=False, energy=None).reasons == ()
+    assert prepare(hidden[:, :100], y, scaled=False).reasons == ()
+    assert prepare(hidden, y, "1-NN", scaled=False).reasons == ()
     # Slow methods have the decision of MPDA; groups stay together.
-    assert "MPDA errs on" in prepare(hidden, y, "NCA", scaled=False).reason
+    assert "MPDA errs on" in prepare(hidden, y, "NCA", scaled=False).reasons[0]
     groups = np.arange(300) // 2
     assert prepare(hidden, y, groups=groups, scaled=False).energy is None
 
@@ -156,15 +160,25 @@ def test_preparation_of_very_few_samples_is_that_of_nearest_neighbours():
     X = np.random.default_rng(0).normal(size=(6, 3))
     decided = prepare(X, np.array([0, 0, 0, 1, 1, 1]))
     assert decided.scaled == prepare(X, np.array([0, 0, 0, 1, 1, 1]), "1-NN").scaled
-    assert decided.reason == ""  # errors of six samples would say nothing
+    effect = "lowers" if decided.scaled else "does not lower"
+    assert f"standardising {effect} the error of 1-NN, and classes are too" in decided.reasons[0]
+    assert prepare(X, np.array([0, 0, 0, 1, 1, 1]), scaled=False).reasons == ()
+
+
+def test_no_pca_is_applied_without_evidence():
+    X, y = np.random.default_rng(0).normal(size=(60, 150)), np.repeat(np.arange(20), 3)
+    decided = prepare(X, y, scaled=False)
+    assert decided.energy is None
+    assert decided.reasons[0].startswith("no PCA: classes are too small for cross-validation")
 
 
 def test_pca_is_not_tried_without_where_fits_would_take_too_long(monkeypatch):
     monkeypatch.setattr("mpda.assessment.preparation._MAX_FEATURES", 110)
     X, y = np.random.default_rng(0).normal(size=(200, 120)), np.arange(200) % 2
     assert prepare(X, y, scaled=False).energy == 0.95
-    assert prepare(X, y, scaled=False).reason == ""
-    assert prepare(X[:105], y[:105], scaled=False).reason != ""
+    (reason,) = prepare(X, y, scaled=False).reasons
+    assert "was not tested (--pca none)" in reason
+    assert "MPDA errs" in prepare(X[:105], y[:105], scaled=False).reasons[0]
 
 
 def test_number_of_components_can_be_fixed(wine):

@@ -145,10 +145,11 @@ def test_page_names_reasons_components_and_next_commands(table, capsys):
     assert commands[1] == "mpda evaluate 'my model.mpda' LABELLED.csv"
     page = html.unescape(Path("p.html").read_text())
     (reason,) = results["model"]["preparation"]
-    assert reason.startswith("MPDA errs on ")
+    assert reason.startswith("by cross-validation: MPDA errs on ")
     assert all(text in page for text in (reason, advised, *commands))
     assert call("fit", table, *QUICK, "--no-keep-samples", "--results", "r.json") == 0
-    (entry,) = read_results("r.json")["next"]
+    measure, entry = read_results("r.json")["next"]
+    assert "--no-keep-samples" in measure["command"]
     assert entry["command"].startswith("mpda transform iris.mpda NEW.csv")
 
 
@@ -229,9 +230,9 @@ def test_small_classes_and_duplicates_are_noted_on_the_page_too(iris, capsys):
     err = capsys.readouterr().err
     assert f"note: {note}\n" in err
     assert "note: 11 of 111 samples are duplicates of others" in err
-    summary = read_results("r.json")["summary"]
-    assert any(note[1:] in line for line in summary)
-    assert any("11 of 111 samples are duplicates" in line for line in summary)
+    notes = read_results("r.json")["data"]["notes"]
+    assert any(note[1:] in line for line in notes)
+    assert any("11 of 111 samples are duplicates" in line for line in notes)
 
 
 def test_notes_about_the_data_come_before_the_fit(iris, capsys, monkeypatch):
@@ -282,13 +283,13 @@ def test_evaluate_reports_errors_by_class_and_compares_with_a_limit(iris, capsys
     assert ["new", "25", "25", "100.00", "setosa"] in lines
     assert "have classes that the model does not know and count as wrong: new" in streams.err
     # One flower occurs twice, once in each half.
-    assert "1 of 75 samples were used to fit the model; without them the error is" in streams.err
+    assert "1 of 75 samples was used to fit the model; without it the error is" in streams.err
     assert Path("e.html").exists()
     assert call(*words, "--json", "--results", "e.json") == 0
     results = json.loads(capsys.readouterr().out)
     assert results["low"] < results["error"] < results["high"]
     assert results["n_known"] == 1
-    assert any("1 of 75 samples" in line for line in results["summary"])
+    assert any("1 of 75 samples" in line for line in results["data"]["notes"])
     n_wrong = 75 - np.trace(read_results("e.json")["confusion"]["counts"])
     assert results["error"] == pytest.approx(100 * n_wrong / 75)
     assert call(*words, "--at-most", "5") == 3
@@ -660,9 +661,9 @@ def test_groups_are_never_divided(capsys, tmp_path, monkeypatch):
     frame.loc[3, "patient"] = np.nan
     frame.to_csv("missing.csv", index=False)
     assert call("fit", "missing.csv", *words[1:], "--groups", "patient") == 1
-    assert "1 rows have no group, the first is row 4" in capsys.readouterr().err
+    assert "no group is named for 1 row, the first is row 4" in capsys.readouterr().err
     assert call("fit", "missing.csv", *words[1:-1], "--groups", "patient", "--skip-missing") == 0
-    assert "1 of 120 rows have missing values" in capsys.readouterr().err
+    assert "1 of 120 rows has missing values" in capsys.readouterr().err
     np.savez("t.npz", X=X, y=kinds, patient=groups)
     assert call("fit", "t.npz", "--folds", "3", "--groups", "patient") == 0
     assert call("fit", "t.npz", "--folds", "3", "--groups", "doctor") == 1
@@ -685,7 +686,7 @@ def test_values_far_outside_the_fit_are_named(table, capsys):
         assert note in capsys.readouterr().err
         assert call(words[0], "m.mpda", "one.csv", *words[1:]) == 0
         message = capsys.readouterr().err
-        assert "1 of 150 samples have values far outside" in message
+        assert "1 of 150 samples has values far outside" in message
         assert f"in {features[1]!r};" in message
         assert call(words[0], "m.mpda", table, *words[1:]) == 0
         assert "far outside" not in capsys.readouterr().err
@@ -734,7 +735,7 @@ def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, mo
     monkeypatch.setattr(fitting, "measure_errors", change)
     assert call(*words, "--components", "1") == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "The folds chose 4 to 4 components, the model has 1" in out
+    assert "The folds chose 4 components, the model has 1" in out
     assert "optimistic" not in out  # nothing was chosen
 
 

@@ -53,7 +53,7 @@ def test_folds_adapt_to_the_largest_class(largest, n_folds, capsys):
     rows = {row["method"]: row for row in results["comparison"]["problems"][0]["rows"]}
     assert rows["MPDA"]["n_splits"] == n_folds
     note = f"{n_folds} folds measure the error; there are too few samples for more".capitalize()
-    assert any(note in line for line in results["summary"]) == (n_folds < 5)
+    assert any(note in line for line in results["data"]["notes"]) == (n_folds < 5)
 
 
 def test_folds_of_the_user_are_not_changed(capsys):

@@ -66,7 +66,7 @@ def test_missing_values_become_medians_of_the_fit(trees, capsys):
     assert "replace them with --impute median" in capsys.readouterr().err
     assert call(*FIT, *words, *QUICK, "--impute", "median") == 0
     n_missing = trees["width"].isna().sum()
-    note = f"{n_missing} values are missing and are replaced (--impute), in 'width'"
+    note = f"{n_missing} values are missing and replaced (--impute), in 'width'"
     assert note in capsys.readouterr().err
     numbers = trees[["width", "height"]]
     model = load("m.mpda")
@@ -106,7 +106,7 @@ def test_rows_without_a_label_can_be_left_out_of_an_imputed_table(trees, capsys)
     trees.to_csv("trees.csv", index=False)
     words = ("--drop", "colour,site", "--impute", "median", *QUICK)
     assert call(*FIT, *words) == 1
-    assert "1 rows have no label" in capsys.readouterr().err
+    assert "No label is in 'kind' for 1 row" in capsys.readouterr().err
     assert call(*FIT, *words, "--skip-missing", "--json") == 0
     assert json.loads(capsys.readouterr().out)["data"]["n_samples"] == 89
 

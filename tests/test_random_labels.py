@@ -70,10 +70,10 @@ def test_lowest_of_many_errors_is_compared_with_a_guess():
         }
 
     rows = [make_row("MPDA", 31)]
-    assert verdict.recommend_method(rows, ["MPDA"]).separates
+    assert verdict.recommend_method(rows, ["MPDA"]).helps
     rows += [make_row(f"other {i}", 50) for i in range(5)]
     recommended = verdict.recommend_method(rows, [row["method"] for row in rows])
-    assert not recommended.separates
+    assert not recommended.helps
     assert recommended.reason.startswith(f"{NOTHING}: MPDA errs on 31.0 %")
     assert verdict.summarize_errors(rows, "MPDA", 9).verdict == recommended.reason
 

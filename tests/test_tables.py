@@ -140,7 +140,7 @@ WRONG_TEXT = {
     "comma": ("a;y\n1,5;u\n2,5;v\n", {"label": "y"}, r"'a' \(row 1: 1,5\)"),
     "missing": ("a,b,y\n1,2,u\n,3,v\n?,4,u\n", {"label": "y"}, r"'a' \(2, the first in row 2\)"),
     "infinite": ("a,y\n1,u\ninf,v\n", {"label": "y"}, r"infinite in 'a' \(1, the first in row 2\)"),
-    "no label": ("a,y\n1,u\n2,\n", {"label": "y"}, r"1 rows have no label in 'y'.* row 2"),
+    "no label": ("a,y\n1,u\n2,\n", {"label": "y"}, r"No label is in 'y' for 1 row,.* row 2"),
     "measured": ("a,y\n1,0.5\n2,1\n", {"label": "y"}, r"not whole .* such as 0\.5.*measurement"),
     "typing": ("a,kind\n1,u\n", {"label": "knd"}, r"--label: .* no column 'knd'.*mean kind\?"),
     "features": ("a,y\n1,u\n", {"features": ["b"]}, r"the model: .* no column 'b'"),

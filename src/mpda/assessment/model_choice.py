@@ -151,7 +151,14 @@ def select_parameters(
         folds = stratified_folds(y, n_inner, protocol.seed, samples.groups)
         if protocol.count_choosing(len(y)) < len(y):
             folds = FoldSubsets(folds, y, protocol.seed).take(protocol.count_choosing(len(y)))
-        table = compute_scores(contender, contender.grid, X, y, folds, protocol.scoring)
+        try:
+            table = compute_scores(contender, contender.grid, X, y, folds, protocol.scoring)
+        except ValueError:
+            # LDA needs more samples than classes, which folds of tiny classes do not have.
+            if contender.grid or scored:
+                raise
+            largest = replace(protocol, n_components=limit).limit_components(contender, X, y)
+            return Selection({}, largest.n_components or limit)
         return table.select_best(n_components, fewest=protocol.fewest).limit(limit)
     dimensions = tuple(r for r in contender.dimensions or () if r <= limit)
     if contender.dimensions is None and limit > _MANY_COMPONENTS:

@@ -24,6 +24,11 @@ from mpda.model_selection.folds import Folds, split_groups, stratified_order
 _MAX_JUDGES, _N_FOLDS = 1000, 2
 # Features above which a fit without PCA takes too long, unless samples are as few.
 _MAX_FEATURES = 1000
+_TOO_LARGE = (
+    f"PCA to {100 * PCA_ENERGY:g} % of the variance comes first, because a fit to more than "
+    f"{_MAX_FEATURES} features takes long; whether it costs accuracy was not tested (--pca none)"
+)
+_TOO_FEW = "classes are too small for cross-validation"
 
 
 @dataclass(frozen=True)
@@ -36,15 +41,15 @@ class Preparation:
         True if features are standardised.
     energy : float or None
         Share of the variance that PCA keeps, None without PCA.
-    reason : str, default=""
-        Errors of what was tried, where cross-validation decided.
+    reasons : tuple of str, default=()
+        Errors of what was tried, where cross-validation decided, and other reasons.
     encoding : ColumnEncoding
         Columns that are not complete numbers; their step comes first.
     """
 
     scaled: bool
     energy: float | None
-    reason: str = ""
+    reasons: tuple[str, ...] = ()
     encoding: ColumnEncoding = NUMBERS
 
     def describe(self) -> str:
@@ -105,15 +110,29 @@ def decide_preparation(
         return replace(prepare_features(X, samples.y, scaled, seed), encoding=encoding)
     n, d = X.shape
     energies: list[float | None] = [None]
+    reasons: tuple[str, ...] = ()
     if not isinstance(energy, str):
         energies = [energy]
+    elif d > PCA_MIN_FEATURES and min(n, d) > _MAX_FEATURES:
+        energies, reasons = [PCA_ENERGY], (_TOO_LARGE,)
     elif d > PCA_MIN_FEATURES:
-        # Without PCA a fit to so many features would take too long.
-        energies = [PCA_ENERGY] if min(n, d) > _MAX_FEATURES else [None, PCA_ENERGY]
-    if np.unique(samples.y, return_counts=True)[1].max() < 2 * _N_FOLDS:
-        # Errors of so few samples decide nothing, and are not shown.
+        energies = [None, PCA_ENERGY]
+
+    def decide_without_method() -> Preparation:
+        """Decide about the scale by 1-NN; without evidence there is no PCA."""
         decided = prepare_features(X, samples.y, scaled, seed)
-        return replace(decided, energy=energies[-1], reason="", encoding=encoding)
+        # Without the errors of 1-NN: those of so few samples say little.
+        effect = "lowers" if decided.scaled else "does not lower"
+        scale = f"{decided.describe()}: standardising {effect} the error of 1-NN, and {_TOO_FEW}"
+        untested: tuple[str, ...] = (scale,) if scaled is None else ()
+        if len(energies) > 1:
+            untested += (f"no PCA: {_TOO_FEW} (--pca {PCA_ENERGY:g} applies it)",)
+        return replace(
+            decided, energy=energies[0], reasons=(*untested, *reasons), encoding=encoding
+        )
+
+    if np.unique(samples.y, return_counts=True)[1].max() < 2 * _N_FOLDS:
+        return decide_without_method()
     scalings = [False, True] if scaled is None else [scaled]
     judge = _choose_judge(contender)
     tried: dict[Preparation, float] = {}
@@ -130,11 +149,11 @@ def decide_preparation(
         best = best_of([Preparation(scale, energies[0], encoding=encoding) for scale in scalings])
         best = best_of([replace(best, energy=share) for share in energies])
     except ValueError:  # classes too small for two folds, or no fit: the method itself will say so
-        decided = prepare_features(X, samples.y, scaled, seed)
-        return replace(decided, energy=energies[-1], encoding=encoding)
-    found = [f"{error:.1f} % {entry.describe()}" for entry, error in tried.items()]
-    reason = f"{judge.name} errs on {', '.join(found)}" if found else ""
-    return replace(best, reason=reason)
+        return decide_without_method()
+    if tried:
+        errors = [f"{error:.1f} % {entry.describe()}" for entry, error in tried.items()]
+        reasons = (f"by cross-validation: {judge.name} errs on {', '.join(errors)}", *reasons)
+    return replace(best, reasons=reasons)
 
 
 def prepare_features(X: Floats, y: Labels, scaled: bool | None, seed: int) -> Preparation:
@@ -161,10 +180,10 @@ def prepare_features(X: Floats, y: Labels, scaled: bool | None, seed: int) -> Pr
     errors = data_split.measure_scaling(X, y, seed)
     raw, standard = Preparation(scaled=False, energy=None), Preparation(scaled=True, energy=None)
     reason = (
-        f"1-NN errs on {100 * errors.raw:.1f} % {raw.describe()}, "
+        f"by leaving one sample out: 1-NN errs on {100 * errors.raw:.1f} % {raw.describe()}, "
         f"{100 * errors.scaled:.1f} % {standard.describe()}"
     )
-    return replace(standard if errors.scaled < errors.raw else raw, reason=reason)
+    return replace(standard if errors.scaled < errors.raw else raw, reasons=(reason,))
 
 
 def _choose_judge(contender: Contender) -> Contender:

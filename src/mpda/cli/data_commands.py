@@ -101,22 +101,29 @@ def compare(
     model = model_results.MeasuredModel(
         table, best, selected, rows, n_choosing, candidates=tuple(candidates)
     )
-    sentences = model.verdict
-    advice, commands = [sentences[0], sentences[-1]], {}
-    if recommended.separates and not model.label_copies:
+    verdict, *sentences, next_step = model.verdict
+    commands, lines = {}, []
+    if recommended.helps and not model.label_copies:
         caveat = "It was selected by these errors, so its error on new samples is probably higher."
-        advice = [f"{recommended.reason} {caveat}"]
-        sentences = [*advice, *sentences]
+        sentences = [verdict, *sentences]
+        verdict = f"{recommended.reason} {caveat}"
+        next_step = f"Next: fit {best} and use the model."
         asked = replace(asked, components=protocol.n_components)
         words = options.list_words(source, features, asked)
         method = ["--method", best.lower().replace(" ", "-")]
         fit = shlex.join(["mpda", "fit", str(source.data), *words, *method])
         commands = {f"Fit {best} and keep the model:": fit}
+        lines = [f"    {fit}"]
+    elif not model.label_copies:
+        verdict = recommended.reason
     title = f"{table.name}: comparison of methods"
-    summary = [*sentences, *map(messages.make_sentence, notes)]
-    collected = model.collect(title, terminal.command, summary, commands)
-    lines = [messages.describe_table(table), "", *messages.describe_comparison(rows)]
-    lines += ["", *map(messages.wrap, advice)]
+    summary = [verdict, *sentences, next_step]
+    collected = model.collect(title, terminal.command, summary, notes, commands)
+    lines = [
+        *(messages.describe_table(table), "", *messages.describe_comparison(rows), ""),
+        *map(messages.wrap, [verdict, *model.preparation]),
+        *(messages.wrap(next_step), *lines),
+    ]
     results, paths = model_results.select_for_json(collected), files.write(collected)
     terminal.finish(results, lines, notes[n_printed:], paths)
 
@@ -175,6 +182,7 @@ def partition(
         patches.set_params(n_jobs=jobs).fit(X, y)
     section = collect.collect_partition(X, y, patches.labels_, patches.patch_linearity_)
     sections = {"data": collect.collect_data(table), "partition": section}
+    sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
     excess = 100 * (patches.patch_linearity_.mean() - 1)
     summary = (
         f"{len(patches.labels_)} samples in {len(patches.patch_sizes_)} patches of at most "
@@ -182,7 +190,7 @@ def partition(
         f"average {excess:.1f} % longer than the straight line (0 %: the patch is flat)."
     )
     title = f"{table.name}: patches"
-    sentences = [summary, *map(messages.make_sentence, [*reasons, *notes])]
+    sentences = [summary, *map(messages.make_sentence, reasons)]
     results = collect.collect_results(title, terminal.command, sentences, sections)
     files = ResultFiles(report=report).write(results)
     if out is not None:
@@ -213,7 +221,7 @@ def _prepare_features(table: Table, features: FeatureOptions) -> tuple[Floats, l
             preparation = decide_preparation(contender, samples, scaled=scaled, energy=None, seed=0)
     for _, step in preparation.make_steps():  # only the scaler, since X is encoded
         X = step.fit_transform(X)
-    return X, [f"by cross-validation: {preparation.reason}"] if preparation.reason else []
+    return X, list(preparation.reasons)
 
 
 def _summarize_class(entry: dict[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
 from mpda.cli.table_source import (
+    MIN_SAMPLES,
     TableSource,
     check_classes,
     check_outputs,
@@ -176,47 +178,75 @@ def fit(
     if test_table is not None and tested is not None:
         outcome = [f"{test_table.name}: {tested[0]}"]
         skipped = [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
-        notes += [*skipped, *messages.describe_far_values(test_table, saved), *tested[1]]
+        notes += [*skipped, *messages.describe_shared_groups(test_table, table, measurement.groups)]
+        notes += [*messages.describe_far_values(test_table, saved), *tested[1]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]
     save(selected.model, out, notes=to_json_types(saved))
+    verdict = model.verdict or _describe_no_error(table, contender.name, n_folds)
     # Collecting maps all samples again, which a fit without a report need not wait for.
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
-        summary = [*model.verdict, *chosen, *outcome, *map(messages.make_sentence, notes)]
-        commands = _suggest_commands(out, keep_samples)
-        if model.verdict:
-            words = options.list_words(source, features, replace(asked, components=None))
-            advised = _advise_command(source.data, words, model.verdict[-1])
-            commands = {**advised, **commands}
+        summary = [*verdict, *chosen, *outcome]
+        values: dict[str, Any] = {"--score": score if is_balanced else None, "--test": test}
+        values |= {"--image": image, "--text": text}
+        words = [word for flag, value in values.items() if value for word in (flag, str(value))]
+        words += [] if keep_samples else ["--no-keep-samples"]
+        asked = replace(asked, components=None) if n_folds else replace(asked, folds=None)
+        words = [*options.list_words(source, features, asked), *words]
+        settings = ["--method", method] if method != "mpda" else []
+        settings += [word for value in parameter or () for word in ("--set", value)]
+        commands = {
+            **_advise_command(source.data, words, settings, verdict[-1]),
+            **_suggest_commands(out, keep_samples, source),
+        }
         title = f"{table.name}: {contender.name}"
-        collected = model.collect(title, terminal.command, summary, commands)
+        collected = model.collect(title, terminal.command, summary, notes, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
-    lines = [*_describe(model), *(["", *map(messages.wrap, outcome)] if outcome else [])]
+    lines = [*_describe(model, verdict), *(["", *map(messages.wrap, outcome)] if outcome else [])]
     terminal.finish(results, lines, notes[n_printed:], paths)
 
 
-def _advise_command(data: Path, words: list[str], next_step: str) -> dict[str, str]:
-    """Return the command with the first option that a verdict advises, none if there is none."""
-    option = re.search(r"--(?:method [\w-]+|search)", next_step)
+def _advise_command(
+    data: Path, words: list[str], settings: list[str], next_step: str
+) -> dict[str, str]:
+    """Return the command with the first option that a verdict advises, none if there is none.
+
+    ``settings`` are the method and its parameters, which stay unless another method is advised.
+    """
+    option = re.search(r"--(?:method [\w-]+|search|folds 0)", next_step)
     if option is None:
         return {}
-    words = [*words, *option.group().split()]
-    return {"Fit as advised:": shlex.join(["mpda", "fit", str(data), *words])}
+    advised, purpose = option.group(), "Fit as advised:"
+    if advised == "--folds 0":  # the words are without it
+        purpose = "Measure the error by cross-validation:"
+    elif advised == "--search":
+        settings = [*settings, advised]
+    else:
+        settings = advised.split()
+    return {purpose: shlex.join(["mpda", "fit", str(data), *words, *settings])}
 
 
-def _suggest_commands(out: Path, neighbors: bool) -> dict[str, str]:
+def _suggest_commands(out: Path, neighbors: bool, source: TableSource) -> dict[str, str]:
     """Return the commands that use a model file, by their purpose."""
-    model = shlex.quote(str(out))
+    from mpda.io.table_files import table_suffix
+
+    # New tables probably come from the same program.
+    form = options.list_words(replace(source, label=None, drop=None, skip_missing=False))
+    model, suffix = str(out), table_suffix(source.data)
+
+    def write(command: str, data: str, *words: str) -> str:
+        return shlex.join(["mpda", command, model, f"{data}{suffix}", *form, *words])
+
     if not neighbors:
-        return {"Map new samples:": f"mpda transform {model} NEW.csv --out mapped.csv"}
+        return {"Map new samples:": write("transform", "NEW", "--out", "mapped.csv")}
     return {
-        "Classify new samples:": f"mpda predict {model} NEW.csv --out classes.csv",
-        "Measure the error on labelled samples that took no part in this fit:": (
-            f"mpda evaluate {model} LABELLED.csv"
+        "Classify new samples:": write("predict", "NEW", "--out", "classes.csv"),
+        "Measure the error on labelled samples that took no part in this fit:": write(
+            "evaluate", "LABELLED"
         ),
     }
 
@@ -256,7 +286,18 @@ def _make_contender(method: str, parameters: list[str] | None, *, search: bool) 
     return replace(entry, fixed={**entry.fixed, **values}, grid=grid)
 
 
-def _describe(measured: MeasuredModel) -> list[str]:
+def _describe_no_error(table: Table, method: str, n_folds: int) -> list[str]:
+    """Say that no error was measured, and how it can be."""
+    new = "measure it on labelled samples that took no part in the fit (mpda evaluate)."
+    if n_folds:
+        return [f"The error of {method} could not be measured on these folds.", f"Next: {new}"]
+    if max(Counter(table.labels.tolist()).values()) >= MIN_SAMPLES:
+        new = f"measure it by cross-validation (without --folds 0), or {new}"
+    verdict = f"No error was measured (--folds 0), so that nothing shows whether {method} helps."
+    return [verdict, f"Next: {new}"]
+
+
+def _describe(measured: MeasuredModel, verdict: list[str]) -> list[str]:
     """Return the lines that a fit prints."""
     table, rows, selection = measured.table, measured.rows, measured.selected.selection
     model = measured.selected.model
@@ -266,15 +307,12 @@ def _describe(measured: MeasuredModel) -> list[str]:
         messages.describe_map(measured.method, model, selection.n_components),
         "    " + " -> ".join(messages.describe_step(step, table.features) for _, step in steps),
     ]
-    if reason := measured.selected.preparation.reason:
-        lines.append(messages.wrap(f"by cross-validation: {reason}", "    "))
+    lines += [messages.wrap(reason, "    ") for reason in measured.selected.preparation.reasons]
     lines += messages.describe_choices(measured.selected)
     if selection.parameters:
         values = ", ".join(f"{name}={value!r}" for name, value in selection.parameters.items())
         values = values.replace("n_rounds=0", "no refinement")
         lines.append(f"    selected by cross-validation: {values}")
-    if rows:
-        chosen = messages.describe_winner(measured.selected, rows, measured.method)
-        verdict = map(messages.wrap, [*measured.verdict, *chosen])
-        lines += ["", *messages.describe_comparison(rows), "", *verdict]
-    return lines
+    chosen = messages.describe_winner(measured.selected, rows, measured.method) if rows else []
+    comparison = ["", *messages.describe_comparison(rows)] if rows else []
+    return [*lines, *comparison, "", *map(messages.wrap, [*verdict, *chosen])]

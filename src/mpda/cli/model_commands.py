@@ -65,6 +65,7 @@ def transform(
     import numpy as np
     from sklearn import preprocessing
 
+    from mpda.io.error_text import count_noun
     from mpda.io.table_files import write_table
 
     _check_table_output(terminal, [source.data, model], out)
@@ -75,10 +76,11 @@ def transform(
     Z = preprocessing.normalize(Z) if normalize else Z
     write_table(out, Z, mapping.get_feature_names_out().tolist(), _list_other_columns(table))
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
-    notes = [f"{messages.describe_table(table)} to {Z.shape[1]} components"]
+    notes = [f"{messages.describe_table(table)} to {count_noun(Z.shape[1], 'component')}"]
     notes += table.describe_skipped()
     notes += messages.describe_far_values(table, saved)
     notes += messages.describe_unknown_values(table, pipeline)
+    notes += messages.describe_unknown_labels(table, saved, pipeline)
     numbers["notes"] = notes[1:]
     terminal.finish(numbers, [], notes, [] if out is None else [out])
 
@@ -121,6 +123,9 @@ def predict(
     if not hasattr(pipeline.steps[-1][1], "kneighbors"):
         reason = "keeps no samples to compare with: fit without --no-keep-samples"
         raise TableError(f"{model} {reason}.")
+    n_fit = pipeline.steps[-1][1].n_samples_fit_
+    if k > n_fit:
+        raise TableError(f"--k {k} is more than the {n_fit} samples of the fit in {model}.")
     table = read_new_samples(source, terminal, pipeline)
     found = classify_samples(pipeline, table.to_frame(), k, max(k, _AGREEMENT_NEIGHBORS))
     others = _list_other_columns(table)
@@ -136,9 +141,12 @@ def predict(
         "mean_agreement": float(found.agreement.mean()),
     }
     warnings = table.describe_skipped() + messages.describe_far_values(table, saved)
-    results["notes"] = warnings = [*warnings, *messages.describe_unknown_values(table, pipeline)]
-    notes = [messages.describe_table(table), *warnings]
-    terminal.finish(results, [], notes, [] if out is None else [out])
+    warnings += messages.describe_unknown_values(table, pipeline)
+    warnings += messages.describe_unknown_labels(table, saved, pipeline)
+    results["notes"] = warnings
+    terminal.finish(
+        results, [], [messages.describe_table(table), *warnings], [] if out is None else [out]
+    )
 
 
 def evaluate(
@@ -186,8 +194,9 @@ def evaluate(
     class_name = type(remove_neighbors(pipeline).steps[-1][1]).__name__
     method = saved.get("method") or class_name
     sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption, method)
-    title, summary = f"{table.name}: error", [error, *map(messages.make_sentence, notes)]
-    collected = collect.collect_results(title, terminal.command, summary, sections)
+    sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
+    title = f"{table.name}: error"
+    collected = collect.collect_results(title, terminal.command, [error], sections)
     model_line = messages.describe_map(class_name, pipeline, Z.shape[1])
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
     lines += messages.format_table(_summarize_classes(evaluation))
@@ -246,11 +255,14 @@ def export(
     check_outputs([model], onnx, numpy, faiss, matrix)
     from mpda.assessment.column_encoding import replaces_missing
     from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx
+    from mpda.io.exported_classifier import check_single_range
 
-    pipeline, _ = _load(model)
+    pipeline, saved = _load(model)
     pipeline = _append_normalizer(pipeline) if normalize else pipeline
     files = []
     if onnx is not None:
+        if precision != OnnxPrecision.DOUBLE and "feature_range" in saved:
+            check_single_range(pipeline, saved["feature_range"])
         files = [export_onnx(pipeline, onnx, neighbors=neighbors, precision=precision.value)]
     files += [] if numpy is None else [export_numpy(pipeline, numpy, neighbors=neighbors)]
     files += [] if faiss is None else [export_faiss(pipeline, faiss)]

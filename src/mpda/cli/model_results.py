@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from mpda.cli.messages import describe_folds, describe_step
+from mpda.cli.messages import describe_folds, describe_step, make_sentence
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -80,6 +80,12 @@ class MeasuredModel:
             next_step = "Next: unless new samples have it too, leave it out with --drop."
         return [verdict, *errors, *summary.differences, next_step]
 
+    @property
+    def preparation(self) -> list[str]:
+        """Sentences on the steps before the method."""
+        reasons = self.selected.preparation.reasons
+        return [f"Features for {self.method}, {reason}." for reason in reasons]
+
     @cached_property
     def label_copies(self) -> list[str]:
         """Columns that have one value for each class."""
@@ -113,9 +119,8 @@ class MeasuredModel:
 
         if self.balanced:
             return balanced_errors(self.rows, self.table.labels)[self.method].error
-        rows = [row for row in self.rows if row["method"] == self.method]
-        n_wrong = sum(int(row["misclassified"].sum()) for row in rows)
-        return 100.0 * n_wrong / sum(row["n_test"] for row in rows)
+        errors = [row["misclassified"].mean() for row in self.rows if row["method"] == self.method]
+        return 100.0 * float(sum(errors)) / len(errors)
 
     def _describe_choice(self) -> list[str]:
         """Say what error the saved settings have, and whether the folds chose other ones."""
@@ -125,7 +130,8 @@ class MeasuredModel:
             text = f"With the settings that are saved, the folds that chose them have {name} of "
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
             if self.n_choosing == len(self.table.X):
-                is_low = 100.0 * (1.0 - selection.score) <= self._measured_error
+                # As printed: equal numbers are not called different.
+                is_low = round(100.0 * (1.0 - selection.score), 2) < round(self._measured_error, 2)
                 text += (
                     " This is optimistic." if is_low else " Often it is too low; here it is not."
                 )
@@ -135,14 +141,20 @@ class MeasuredModel:
         chosen = [row["cv_dimension"] for row in self.rows if row["method"] == self.method]
         low, high, n = min(chosen), max(chosen), selection.n_components
         if high > 2 * n or n > 2 * low:
+            numbers = f"{low}" if low == high else f"{low} to {high}"
             sentences.append(
-                f"The folds chose {low} to {high} components, the model has {n}: how many are "
-                "needed is not certain."
+                f"The folds chose {numbers} component{'' if high == 1 else 's'}, the model has "
+                f"{n}: how many are needed is not certain."
             )
         return sentences
 
     def collect(
-        self, title: str, command: str, summary: Sequence[str], next_commands: Mapping[str, str]
+        self,
+        title: str,
+        command: str,
+        summary: Sequence[str],
+        notes: Sequence[str],
+        next_commands: Mapping[str, str],
     ) -> dict[str, Any]:
         """Collect everything that a report shows.
 
@@ -154,6 +166,8 @@ class MeasuredModel:
             Command line that made it.
         summary : sequence of str
             Sentences at the top.
+        notes : sequence of str
+            Notes about the data.
         next_commands : mapping of str to str
             Commands that are useful after this one, by their purpose.
 
@@ -194,8 +208,8 @@ class MeasuredModel:
             text=self.text,
         )
         sections["data"] = collect.collect_data(table)
-        reason = self.selected.preparation.reason
-        sections["model"]["preparation"] = [reason] if reason else []
+        sections["data"]["notes"] = [*map(make_sentence, notes)]
+        sections["model"]["preparation"] = list(self.selected.preparation.reasons)
         sections["next"] = describe_commands(next_commands)
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows)

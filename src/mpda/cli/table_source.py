@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 # Samples of a class with which an error can be measured: one tests, and two are divided into the
 # folds that select the number of components.
-_MIN_SAMPLES = 3
+MIN_SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -261,7 +262,12 @@ def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
         for source in inputs:
             if path.exists() and source.exists() and path.samefile(source):
                 stop(f"mpda: {path} is an input file; choose another output file.", 2)
+    folders = [folder for path in filter(None, outputs) for folder in path.parents]
+    missing = [folder for folder in folders if not folder.exists()]
     check_writable(*outputs)
+    for folder in missing:  # a command that fails leaves no empty directory
+        with suppress(OSError):
+            folder.rmdir()
 
 
 def check_table_output(out: Path | None) -> None:
@@ -350,7 +356,8 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
     n_duplicates = n_samples - len(np.unique(rows.view(f"V{rows.itemsize * rows.shape[1]}")))
     if n_duplicates:
         reason = "where one copy trains and another one tests, the measured error is too low"
-        notes.append(f"{n_duplicates} of {n_samples} samples are duplicates of others; {reason}")
+        kind = "is a duplicate of another" if n_duplicates == 1 else "are duplicates of others"
+        notes.append(f"{n_duplicates} of {n_samples} samples {kind}; {reason}")
     return n_folds, notes
 
 
@@ -369,10 +376,10 @@ def _find_classes_of_one_group(table: Table) -> Labels:
 def _choose_folds(n_folds: int | None, largest: int, n_groups: int | None) -> int:
     """Return the number of folds; ``largest`` is the size of the largest class."""
     advice = "or fit a model without measuring its error (mpda fit --folds 0)"
-    if n_folds != 0 and largest < _MIN_SAMPLES:
+    if n_folds != 0 and largest < MIN_SAMPLES:
         raise TableError(
             f"No class has more than {largest} samples, which is too few to measure an error: one "
-            f"tests, and {_MIN_SAMPLES - 1} select the components. Add samples, {advice}."
+            f"tests, and {MIN_SAMPLES - 1} select the components. Add samples, {advice}."
         )
     if n_folds is None:
         limits = [DEFAULT_FOLDS, largest, *([] if n_groups is None else [n_groups])]

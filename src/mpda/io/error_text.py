@@ -79,6 +79,24 @@ def join_names(names: Sequence[Any], *, quoted: bool = True, limit: int = 5) -> 
     return ", ".join(listed) + rest if listed else "none"
 
 
+def count_noun(number: int, noun: str) -> str:
+    """Write a number with its noun.
+
+    Parameters
+    ----------
+    number : int
+        Number of things.
+    noun : str
+        Their name in the singular, with a plural in "s".
+
+    Returns
+    -------
+    str
+        Such as "1 row" or "12 rows".
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def suggest_name(name: str, names: Iterable[str]) -> str:
     """Suggest the nearest match for a misspelt name.
 

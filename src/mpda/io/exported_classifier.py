@@ -4,16 +4,24 @@ Training samples are kept mapped only, in private attributes of scikit-learn's c
 tell whether single precision is enough for the samples of a model.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Array
+from mpda._lib.array_types import Array, Ints
 from mpda._lib.arrays import to_host
 from mpda.io.affine_maps import AffineMap
 
 # Largest share of training samples whose label rounding may change; of ties it changes some.
 _CHANGED_SHARE = 1e-3
+# Numbers that float32 must have in the range of a feature, where no samples can be tried: rounding
+# then moves a sample by less than a thousandth of that range.
+_MIN_STEPS = 1000
+_ADVICE = (
+    "Subtract a constant from these columns before the fit, or export to ONNX with "
+    'precision="double" (--precision double).'
+)
 
 
 def find_classifier(model: Any) -> Any:
@@ -94,14 +102,47 @@ def check_single_inputs(model: Any, linear: AffineMap) -> None:
     shifts = np.abs(errors).mean(axis=0) * weights
     shifts = np.where(np.isfinite(shifts), shifts, np.inf)
     columns = np.flatnonzero(shifts >= 0.1 * shifts.max())
-    names = getattr(model, "feature_names_in_", None)
-    named = [f"column {i}" if names is None else repr(str(names[i])) for i in columns[:5]]
     raise ValueError(
-        f"float32 does not hold {', '.join(named)} precisely enough: it changes the labels of "
-        f"{100.0 * is_changed.mean():.1f} % of the training samples. Subtract a constant from "
-        'these columns before the fit, or export to ONNX with precision="double" (--precision '
-        "double)."
+        f"float32 does not hold {_name_columns(model, columns)} precisely enough: it changes the "
+        f"labels of {100.0 * is_changed.mean():.1f} % of the training samples. {_ADVICE}"
     )
+
+
+def check_single_range(model: Any, feature_range: Sequence[Sequence[float | None]]) -> None:
+    """Refuse float32 for inputs whose values it cannot tell apart.
+
+    For models that keep no samples; `check_single_inputs` tests the samples of others.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted model.
+    feature_range : array-like of shape (2, n_features)
+        Least and largest value of each feature in the fit. None for features of text.
+
+    Raises
+    ------
+    ValueError
+        If float32 has few numbers in the range of a feature; the columns are named.
+    """
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    if hasattr(getattr(last, "classifier_", last), "_fit_X"):
+        return
+    low, high = np.array(feature_range, dtype=float)
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond the range of float32
+        spacing = np.spacing(np.maximum(np.abs(low), np.abs(high)).astype(np.float32))
+    is_coarse = (high > low) & ~(_MIN_STEPS * spacing <= high - low)
+    if is_coarse.any():
+        named = _name_columns(model, np.flatnonzero(is_coarse))
+        reason = f"it has fewer than {_MIN_STEPS} numbers in the range of the fit."
+        raise ValueError(f"float32 does not hold {named} precisely enough: {reason} {_ADVICE}")
+
+
+def _name_columns(model: Any, columns: Ints) -> str:
+    """Return the names of up to five columns."""
+    names = getattr(model, "feature_names_in_", None)
+    listed = [f"column {i}" if names is None else repr(str(names[i])) for i in columns[:5]]
+    return ", ".join(listed)
 
 
 def plain_labels(classes: Array) -> Array:

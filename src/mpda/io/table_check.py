@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda.io.error_text import join_names
+from mpda.io.error_text import count_noun, join_names
 from mpda.io.table_columns import is_date_text
 from mpda.io.tables import Table
 
@@ -25,6 +25,13 @@ _MIN_NAMED_SUBJECTS = 3
 _MIN_ROWS = 10
 # More columns with a number of its own in each row are counts or measurements.
 _MAX_IDS = 2
+# One row in so many may repeat an id: typing errors, or a sample that was measured twice.
+_ROWS_PER_REPEATED_ID = 100
+# Samples of each value of a column that the label determines; fewer may be chance.
+_MIN_REPEATS = 5
+# Width of the values of a class, relative to the gaps between classes, up to which a column is a
+# copy of the label with noise. Measurements of one class vary more.
+_COPY_WIDTH = 1e-3
 # Days as 20240131, and seconds since 1970 from 2001 to 2065, also in thousandths and finer parts.
 _DAYS, _SECONDS = (19000101, 21001231), (1e9, 3e9)
 _PARTS_OF_SECONDS = (1.0, 1e3, 1e6, 1e9)
@@ -69,12 +76,13 @@ def check_table(table: Table) -> list[str]:
     numbers = [j for j in range(X.shape[1]) if j not in table.categories]
     sentences += _check_scales(X[:, numbers], [names[j] for j in numbers], is_named)
     sentences += _check_missing(table)
+    sentences += _check_spelling(table.labels)
     sentences += _check_labels(table.labels)
     return [*sentences, *table.describe_skipped()]
 
 
 def find_label_copies(table: Table) -> list[str]:
-    """Return the columns that have one value for each class.
+    """Return the columns that have one value for each class, but for tiny noise.
 
     Parameters
     ----------
@@ -103,13 +111,17 @@ def _iter_columns(table: Table) -> Iterator[tuple[str, Floats, Ints]]:
 
 _FINDINGS = {
     "copy": "one value for each class; a copy of the label makes all methods look perfect (--drop)",
+    "indicator": "each class has one value; a column made from the label makes methods look "
+    "too good (--drop)",
+    "code": "each value belongs to one class; a code that is given with the class makes all "
+    "methods look perfect (--drop)",
     "subject": "probably the number of a subject, since each value belongs to one class (--groups "
     "keeps a subject in one fold, --drop leaves the column out)",
     "session": "probably the number of a subject or session, by its name or because the rows of a "
     "value follow each other (--groups keeps a subject in one fold, --drop leaves the column out)",
     "name": "more than half of the rows have a text of their own, probably a name (--drop)",
     "row": "rows are numbered, which is probably no feature (--drop)",
-    "id": "every row has a whole number of its own, probably an id (--drop)",
+    "id": "every row has a whole number of its own, with few exceptions: probably an id (--drop)",
     "date": "probably a date, which new samples will exceed (--drop)",
     "constant": "the same for all samples, without effect",
 }
@@ -123,6 +135,8 @@ def _find_kind(name: str, values: Floats, codes: Ints) -> str | None:
     if _is_copy(values, codes):
         return "copy"
     n = len(values)
+    if _is_indicator(groups, codes):
+        return "indicator"
     if _is_date(distinct):
         return "date"
     if (distinct != np.round(distinct)).any():
@@ -130,18 +144,59 @@ def _find_kind(name: str, values: Floats, codes: Ints) -> str | None:
     steps = np.diff(values)
     if n >= _MIN_ROWS and ((steps > 0).all() or (steps < 0).all()):
         return "row"
-    if n >= _MIN_ROWS and len(distinct) == n:
+    if n >= _MIN_ROWS and _is_id(name, n, len(distinct)):
         return "id"
     if _names_subjects(groups, codes):
         return "subject"
+    if _is_code(groups, codes):
+        return "code"
     return "session" if _is_session(name, values, len(distinct)) else None
 
 
 def _is_copy(values: Floats, codes: Ints) -> bool:
-    """Return whether a column has one value for each class."""
-    distinct, groups = np.unique(values, return_inverse=True)
-    n_classes = len(np.unique(codes))
-    return n_classes > 1 and _count_pairs(groups, codes) == len(distinct) == n_classes
+    """Return whether a column has one value for each class, but for tiny noise."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.unique(codes[order], return_index=True)[1]
+    if not 1 < len(starts) < len(values):
+        return False
+    low = np.minimum.reduceat(values[order], starts)
+    high = np.maximum.reduceat(values[order], starts)
+    by_value = np.argsort(low)
+    gap = (low[by_value][1:] - high[by_value][:-1]).min()
+    return bool(gap > 0.0 and (high - low).max() <= _COPY_WIDTH * gap)
+
+
+def _is_indicator(groups: Ints, codes: Ints) -> bool:
+    """Return whether the class determines the value, as for a yes or no about one class."""
+    n_classes, counts = len(np.unique(codes)), np.bincount(groups)
+    is_frequent = 1 < len(counts) < n_classes and counts.min() >= _MIN_REPEATS
+    return bool(is_frequent) and _count_pairs(groups, codes) == n_classes
+
+
+def _is_id(name: str, n_rows: int, n_distinct: int) -> bool:
+    """Return whether nearly all rows have a number of their own; half of them, by the name."""
+    if _SUBJECT.fullmatch(name) and n_distinct > n_rows / 2:
+        return True
+    return n_rows - n_distinct <= n_rows // _ROWS_PER_REPEATED_ID
+
+
+def _is_code(groups: Ints, codes: Ints) -> bool:
+    """Return whether the value determines the class, by numbers without order.
+
+    Values of a measurement that separates the classes are in order: one range for each class.
+    """
+    if not _determines_class(groups, codes):
+        return False
+    class_of_value = np.empty(groups.max() + 1, dtype=codes.dtype)
+    class_of_value[groups] = codes
+    n_ranges = 1 + np.count_nonzero(np.diff(class_of_value))
+    return bool(n_ranges > len(np.unique(codes)))
+
+
+def _determines_class(groups: Ints, codes: Ints) -> bool:
+    """Return whether each of a few values belongs to one class."""
+    n_values = int(groups.max()) + 1
+    return n_values * _MIN_REPEATS <= len(groups) and _count_pairs(groups, codes) == n_values
 
 
 def _is_date(distinct: Floats) -> bool:
@@ -164,8 +219,12 @@ def _find_text_kind(values: Floats, texts: Labels, codes: Ints) -> str | None:
         return "copy"
     if all(map(is_date_text, texts)):
         return "date"
+    if _is_indicator(groups, codes):
+        return "indicator"
     if _names_subjects(groups, codes):
         return "subject"
+    if _determines_class(groups, codes):
+        return "code"
     return "name" if len(distinct) > max(len(values) / 2, _MIN_SUBJECTS) else None
 
 
@@ -198,14 +257,15 @@ def _check_missing(table: Table) -> list[str]:
     names, counts = _list_names(table), np.isnan(table.X).sum(axis=0)
     is_text = np.isin(np.arange(counts.size), list(table.categories))
     sentences = []
-    for mask, text in (
-        (~is_text, "values are missing and are replaced (--impute)"),
-        (is_text, "texts are missing, which is a value of its own (--one-hot)"),
+    for mask, noun, text in (
+        (~is_text, "value", "missing and replaced (--impute)"),
+        (is_text, "text", "missing, which is a value of its own (--one-hot)"),
     ):
-        if counts[mask].any():
+        if n_missing := int(counts[mask].sum()):
             columns = [names[j] for j in np.flatnonzero(mask & (counts > 0)).tolist()]
             listed = join_names(columns, quoted=table.features is not None)
-            sentences.append(f"{counts[mask].sum()} {text}, in {listed}")
+            verb = "is" if n_missing == 1 else "are"
+            sentences.append(f"{count_noun(n_missing, noun)} {verb} {text}, in {listed}")
     return sentences
 
 
@@ -225,6 +285,18 @@ def _check_scales(X: Floats, names: Sequence[str], is_named: bool) -> list[str]:
         f"the scales of features differ more than a thousandfold ({pair}); features are "
         "standardised if that lowers the error, or by --scale standard"
     ]
+
+
+def _check_spelling(labels: Labels) -> list[str]:
+    """Find labels that differ only in spaces or capitals, and are two classes all the same."""
+    spellings: dict[str, list[str]] = {}
+    for label in np.unique(labels).tolist():
+        spellings.setdefault(" ".join(str(label).split()).casefold(), []).append(str(label))
+    pairs = [" and ".join(map(repr, names)) for names in spellings.values() if len(names) > 1]
+    if not pairs:
+        return []
+    listed = join_names(pairs, quoted=False)
+    return [f"labels that differ only in spaces or capitals are different classes: {listed}"]
 
 
 def _check_labels(labels: Labels) -> list[str]:

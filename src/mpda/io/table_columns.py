@@ -20,6 +20,12 @@ _MAX_CATEGORIES = 1000
 # A column with more distinct values than this, of which more than half are numbers, is a column of
 # numbers with mistakes and no category.
 _MANY_VALUES = 20
+# Numbers with a comma, and with points as well where these divide thousands.
+_COMMAS = r"\s*[-+]?[\d.\s]*,\d+\s*"
+# Numbers whose commas may divide thousands.
+_THOUSANDS = r"\s*[-+]?\d{1,3}(,\d{3})+(\.\d+)?\s*"
+# Numbers with a point, which is no decimal separator in a file of decimal commas.
+_POINTS = r"\s*[-+]?(\d+\.\d*|\d{1,3}(\.\d{3})+)(,\d+)?\s*"
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d))(\D|$)")
 
 
@@ -40,7 +46,12 @@ class FeatureColumns:
 
 
 def convert_columns(
-    frame: Any, *, one_hot: bool = False, texts: Names = (), of_model: bool = False
+    frame: Any,
+    *,
+    one_hot: bool = False,
+    texts: Names = (),
+    of_model: bool = False,
+    decimal: str = ".",
 ) -> FeatureColumns:
     """Convert the features of a data frame to numbers.
 
@@ -54,6 +65,8 @@ def convert_columns(
         Columns that are categories whatever their values are.
     of_model : bool, default=False
         The columns are those of a model, so that none can be left out.
+    decimal : {".", ","}, default="."
+        Decimal separator of the file. With "," text with a point is no number.
 
     Returns
     -------
@@ -68,14 +81,13 @@ def convert_columns(
     import pandas as pd
 
     columns, categories, wrong = {}, {}, []
-    has_commas = True
+    notations: set[str | None] = set()
     for j, (name, column) in enumerate(frame.items()):
         is_numeric = pd.api.types.is_numeric_dtype(column)
-        # As text first: to_numeric would turn dates into large integers.
-        numbers = column if is_numeric else pd.to_numeric(column.astype(str), errors="coerce")
+        numbers = column if is_numeric else _parse_numbers(column, decimal)
         is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
-        commas = _has_decimal_commas(column[is_wrong]) if is_wrong.any() else False
-        is_category = one_hot and is_wrong.any() and not commas
+        notation = _find_notation(column[is_wrong], decimal) if is_wrong.any() else None
+        is_category = one_hot and is_wrong.any() and notation is None
         if name in texts or (is_category and not _is_mostly_numbers(column, is_wrong)):
             codes, values = pd.factorize(column.astype(str).where(column.notna()), sort=True)
             categories[j] = np.asarray(values, dtype=str)
@@ -83,12 +95,12 @@ def convert_columns(
         elif is_wrong.any():
             row = int(np.argmax(is_wrong))
             text = one_line(column.iloc[row], 40)
-            kind = "" if commas or of_model else _describe(column, is_wrong)
+            kind = "" if notation or of_model else _describe(column, is_wrong)
             wrong.append(f"{name!r:.80} ({kind}row {row + 1}: {text})")
-            has_commas &= commas
+            notations.add(notation)
         columns[name] = numbers
     if wrong:
-        _refuse(wrong, has_commas=has_commas, one_hot=one_hot, of_model=of_model)
+        _refuse(wrong, notations, one_hot=one_hot, of_model=of_model)
     if not of_model:
         _check_categories(categories, frame)
     is_single = {str(numbers.dtype) for numbers in columns.values()} == {"float32"}
@@ -97,8 +109,43 @@ def convert_columns(
     return FeatureColumns(np.asarray(numeric.to_numpy(dtype, na_value=np.nan)), categories)
 
 
-def _has_decimal_commas(values: Any) -> bool:
-    return bool(values.astype(str).str.fullmatch(r"\s*[-+]?[\d.\s]*,\d+\s*").all())
+def _parse_numbers(column: Any, decimal: str) -> Any:
+    """Return the numbers of a column of text, nan for what is none."""
+    import pandas as pd
+
+    # As text: to_numeric would turn dates into large integers.
+    numbers = pd.to_numeric(column.astype(str), errors="coerce")
+    if decimal == ",":
+        numbers = numbers.where(~column.map(lambda cell: isinstance(cell, str) and "." in cell))
+    return numbers
+
+
+def _find_notation(values: Any, decimal: str) -> str | None:
+    """Return the key of `_NOTATIONS` for numbers in another notation, None for other text."""
+    texts = values.astype(str).str
+
+    def match_all(pattern: str) -> bool:
+        return bool(texts.fullmatch(pattern).all())
+
+    if decimal == ",":
+        is_number = match_all(f"{_POINTS}|{_COMMAS}")
+        return ("both" if texts.contains(",").any() else "points") if is_number else None
+    if match_all(_THOUSANDS):
+        return "thousands"
+    if not match_all(_COMMAS):
+        return None
+    return "both" if texts.contains(".", regex=False).any() else "commas"
+
+
+_NOTATIONS = {
+    "commas": "have decimal commas: {}. Read them with --decimal , (a comma).",
+    "both": "have decimal commas and points between thousands: {}. Remove the points, and read the "
+    "commas with --decimal , (a comma).",
+    "thousands": "have commas in their numbers: {}. Remove the commas if they divide thousands. If "
+    "they are decimal commas, read them with --decimal , (a comma).",
+    "points": "have points in their numbers, but --decimal , was set: {}. Remove the points if "
+    "they divide thousands. If they are decimal points, leave out --decimal.",
+}
 
 
 def _is_mostly_numbers(column: Any, is_wrong: Bools) -> bool:
@@ -135,19 +182,17 @@ def _describe(column: Any, is_wrong: Bools) -> str:
     return "one value, " if n_values == 1 else f"{n_values} values, "
 
 
-def _refuse(wrong: list[str], *, has_commas: bool, one_hot: bool, of_model: bool) -> NoReturn:
+def _refuse(
+    wrong: list[str], notations: set[str | None], *, one_hot: bool, of_model: bool
+) -> NoReturn:
     """Raise an error about columns that are not numbers."""
     names = join_names(wrong, quoted=False)
-    if has_commas and any("." in name.rsplit(":", 1)[-1] for name in wrong):
-        raise TableError(
-            f"These columns have decimal commas and points between thousands: {names}. Remove the "
-            "points, and read the commas with --decimal , (a comma)."
+    if None not in notations:
+        # Of several notations the one that needs most care; "commas" alone is the plain case.
+        notation = next(
+            key for key in ("points", "both", "commas", "thousands") if key in notations
         )
-    if has_commas:
-        raise TableError(
-            f"These columns have decimal commas: {names}. Read them with --decimal , (a comma); "
-            "columns must then be separated by semicolons or tabs."
-        )
+        raise TableError(f"These columns {_NOTATIONS[notation].format(names)}")
     if of_model:
         raise TableError(f"The model was fitted to numbers in columns that have text: {names}.")
     if one_hot:

@@ -84,7 +84,8 @@ class FileFormat:
     Parameters
     ----------
     decimal : {".", ","}, default="."
-        Decimal separator. With "," columns are separated by semicolons or tabs.
+        Decimal separator. With "," columns are separated by semicolons or tabs, or values are in
+        quotes.
     encoding : str, default="utf-8-sig"
         Encoding of the letters; UTF-8, with a byte order mark or without.
     sheet : str or None, default=None
@@ -166,7 +167,8 @@ def read_names(path: Path, file_format: FileFormat) -> tuple[str, list[str]]:
     Returns
     -------
     separator : str
-        Of a .csv the most frequent of comma, semicolon and tab.
+        Of a .csv the most frequent of comma, semicolon and tab. With decimal commas a comma only
+        where the line has neither of the others.
     names : list of str
         Cells of the first row.
 
@@ -176,11 +178,14 @@ def read_names(path: Path, file_format: FileFormat) -> tuple[str, list[str]]:
         If the file is empty.
     """
     open_file = gzip.open if path.suffix.lower() == ".gz" else open
-    separators = ";\t" if file_format.decimal == "," else ",;\t"
+    separators = ";\t," if file_format.decimal == "," else ",;\t"
     with open_file(path, "rt", encoding=file_format.encoding, newline="") as file:
         first_line = file.readline()
         # csv.Sniffer fails on tables of one column and takes letters for separators.
-        separator = "\t" if table_suffix(path) == ".tsv" else max(separators, key=first_line.count)
+        counts = {letter: first_line.count(letter) for letter in separators}
+        if file_format.decimal == "," and (counts[";"] or counts["\t"]):
+            counts[","] = 0
+        separator = "\t" if table_suffix(path) == ".tsv" else max(counts, key=counts.__getitem__)
         file.seek(0)
         header = next(csv.reader(file, delimiter=separator), [])
     if not first_line.strip():
@@ -261,7 +266,8 @@ def _read_sheet(
 
 
 def _replace_comma(cell: Any) -> Any:
-    return _DECIMAL_COMMA.sub(r"\1.\2", cell) if isinstance(cell, str) else cell
+    match = _DECIMAL_COMMA.fullmatch(cell) if isinstance(cell, str) else None
+    return cell if match is None else float(f"{match[1]}.{match[2]}")
 
 
 def _check_header(header: Names, path: Path) -> list[str]:

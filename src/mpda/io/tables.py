@@ -7,6 +7,7 @@ of the command line (``--label``, ``--drop``, ``--impute``), which pass their va
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from mpda._lib.array_types import Array, Bools, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.exceptions import TableError
 from mpda.io import table_files
-from mpda.io.error_text import join_names, name_file_in_errors, suggest_name
+from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
 from mpda.io.table_columns import convert_columns, decode_column
 from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
 from mpda.io.table_labels import class_labels
@@ -104,7 +105,10 @@ class Table:
         if not self.n_skipped:
             return []
         total = len(self.X) + self.n_skipped
-        return [f"{self.n_skipped} of {total} rows have missing values and are left out"]
+        verbs = ("has", "is") if self.n_skipped == 1 else ("have", "are")
+        return [
+            f"{self.n_skipped} of {total} rows {verbs[0]} missing values and {verbs[1]} left out"
+        ]
 
     def to_frame(self) -> Any:
         """Return the samples with the names of their features.
@@ -159,7 +163,7 @@ def read_table(
         Column, or array of an .npz file, that names the group of each sample. It is no feature.
     decimal : {".", ","}, default="."
         Decimal separator of a CSV or TSV file. With "," columns are separated by semicolons or
-        tabs.
+        tabs, or values are in quotes.
     encoding : str, default=None
         Encoding of a CSV or TSV file, such as "latin-1". None stands for UTF-8.
     text : str, default=None
@@ -197,7 +201,11 @@ def read_table(
             table = _from_frame(path, frame, label, drop, features, groups, text)
             names = list(table.features or ())
             columns = convert_columns(
-                frame[names], one_hot=one_hot, texts=texts, of_model=features is not None
+                frame[names],
+                one_hot=one_hot,
+                texts=texts,
+                of_model=features is not None,
+                decimal=decimal,
             )
             table = replace(table, X=columns.X, categories=columns.categories)
         else:
@@ -231,9 +239,12 @@ def _read_frame(
             raise
         raise TableError(f"--encoding: there is no encoding {file_format.encoding!r}.") from error
     except UnicodeDecodeError as error:
+        advice = "Files of older spreadsheets are often --encoding latin-1."
+        if error.object.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            advice = "It begins as a file of --encoding utf-16."
         raise TableError(
             f"{path} is not in the encoding {file_format.encoding.removesuffix('-sig')} (byte "
-            f"{error.start + 1}). Files of older spreadsheets are often --encoding latin-1."
+            f"{error.start + 1}). {advice}"
         ) from error
 
 
@@ -258,11 +269,9 @@ def _from_frame(
     ):
         for name in columns:
             if name is not None and name not in names:
-                hint = suggest_name(name, names)
-                if len(names) == 1 and "," in names[0]:
-                    hint = " With --decimal , columns are separated by semicolons or tabs."
                 raise TableError(
-                    f"{option}: {path} has no column {name!r}; it has {join_names(names)}.{hint}"
+                    f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
+                    f"{suggest_name(name, names)}"
                 )
     if features is None:
         features = [name for name in names if name not in {label, groups, text, *drop}]
@@ -391,14 +400,14 @@ def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
     if table.y is not None and _is_none(table.y).any():
         rows = table.rows[_is_none(table.y)]
         raise TableError(
-            f"{len(rows)} rows have no label in {table.label!r}, the first is row {rows[0]}. Add "
-            "the labels, or leave out the rows with --skip-missing."
+            f"No label is in {table.label!r} for {count_noun(len(rows), 'row')}, the first is row "
+            f"{rows[0]}. Add the labels, or leave out the rows with --skip-missing."
         )
     if table.groups is not None and _is_none(table.groups).any():
         rows = table.rows[_is_none(table.groups)]
         raise TableError(
-            f"--groups: {len(rows)} rows have no group, the first is row {rows[0]}. Name their "
-            "groups, or leave out the rows with --skip-missing."
+            f"--groups: no group is named for {count_noun(len(rows), 'row')}, the first is row "
+            f"{rows[0]}. Name their groups, or leave out the rows with --skip-missing."
         )
     missing, infinite = np.isnan(table.X), np.isinf(table.X)
     can_drop = table.features is not None and not of_model

@@ -1,4 +1,4 @@
-"""The top of the page: verdict, errors in large numbers, next commands, further sentences.
+"""The top of the page: verdict, errors in large numbers, next commands, sentences, data check.
 
 The numbers are from the comparison of methods, or from the confusion matrix if there is none. The
 sentences are those of `mpda.report.verdict.summarize_errors`: the first one is the verdict, and the
@@ -46,7 +46,11 @@ def make_summary(results: dict[str, Any]) -> str:
         pairs = zip(purposes, blocks, strict=True)
         html += f'<div class="next"><p>{text}</p>{"".join(a + b for a, b in pairs)}</div>'
     lines = "".join(f"<p>{escape(line)}</p>" for line in sentences if line not in advice[:1])
-    return html + (f'<div class="sentences">{lines}</div>' if lines else "")
+    html += f'<div class="sentences">{lines}</div>' if lines else ""
+    notes = results.get("data", {}).get("notes") or []
+    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    heading = "<h2>Notes on the data and the measurement</h2>"
+    return html + (f'{heading}<ul class="reasons">{items}</ul>' if items else "")
 
 
 def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:

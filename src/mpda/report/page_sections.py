@@ -90,7 +90,8 @@ def _make_embedding(results: Results, displays: Displays) -> Section:
     wrong, n = embedding.get("wrong"), len(embedding["points"])
     text = "Each mark is a sample. Samples of the same class should lie together."
     if wrong and any(wrong):
-        text += f" A thick rim marks the {sum(wrong)} samples that 1-NN classifies wrongly."
+        samples = "sample" if sum(wrong) == 1 else f"{sum(wrong)} samples"
+        text += f" A thick rim marks the {samples} that 1-NN classifies wrongly."
     if (embedding.get("n_all") or n) > n:
         text += f" {n:,} of {embedding['n_all']:,} samples are shown."
     note = (
@@ -218,7 +219,7 @@ def _make_model(results: Results, displays: Displays) -> Section:
     html = _lead(f"A sample passes through {chain}.")
     if reasons := model.get("preparation"):
         items = "".join(f"<li>{escape(reason)}</li>" for reason in reasons)
-        html += f'<p class="lead">Decided by cross-validation:</p><ul class="reasons">{items}</ul>'
+        html += f'<p class="lead">Why it has these steps:</p><ul class="reasons">{items}</ul>'
     tables = [html_tables.pairs_table(step["name"], step.get("parameters") or {}) for step in steps]
     html += f'<div class="sheets">{"".join(tables)}</div>'
     return Section("model", "Model", "The model", html)

@@ -12,8 +12,11 @@ from mpda.assessment import BASELINE, ErrorComparison, ErrorEstimate
 
 Rows = Sequence[Mapping[str, Any]]
 
-# Next step where no method is better than a guess.
+# Next step where no method is better than a guess, or than 1-NN on the features.
 _CHECK = "check the labels, or measure other features."
+_TRY_OTHERS = "try --search, --method auto, or other features."
+# Share of the features up to which a map of equal error is worth having.
+_SMALL_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -73,21 +76,15 @@ def summarize_errors(
     """
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     estimate = estimates[method]
-    references = {BASELINE: f"1-NN on all {n_features} features", "LDA": "LDA"}
-    pairs = [
-        (candidate, name)
-        for candidate in dict.fromkeys([method, *candidates])  # the method is the first
-        for name in references
-        if name in estimates and name != candidate
-    ]
-    others = [name for candidate, name in pairs if candidate == method]
-    comparisons = assessment.compare_errors([(estimates[a], estimates[b]) for a, b in pairs])
-    comparisons = comparisons[: len(others)]
+    references = {BASELINE: f"1-NN on {_count_features(n_features)}", "LDA": "LDA"}
+    # The method is the first, because p-values are adjusted for all candidates.
+    comparisons = _compare_all(estimates, list(dict.fromkeys([method, *candidates])))[method]
     differences = [
         f"{references[name]} has an error of {estimates[name]}: {_describe_difference(comparison)}."
-        for name, comparison in zip(others, comparisons, strict=True)
+        for name, comparison in comparisons.items()
     ]
-    if any(comparison.p_samples is not None for comparison in comparisons):
+    has_samples = any(comparison.p_samples is not None for comparison in comparisons.values())
+    if has_samples and any("p = " in text for text in differences):
         test = "McNemar's test" if estimate.groups is None else "a t-test over groups"
         differences.append(
             f"The first p-value is that of {test}, adjusted for the number of comparisons; it "
@@ -95,15 +92,55 @@ def summarize_errors(
             "would show the difference too; with few folds it misses most differences."
         )
     size = n_components if n_components is not None else float(estimate.dimensions.mean())
-    lda_size = float(estimates["LDA"].dimensions.mean()) if "LDA" in estimates else None
-    known = dict(zip(others, comparisons, strict=True))
-    verdict, next_step = _judge(method, known, size, lda_size, n_features)
+    lda_size = _find_useful_lda(estimates, n_features)
+    verdict, next_step = _judge(method, comparisons, size, lda_size, n_features)
     if assessment.find_better_than_guess(estimates) == set():
         verdict, next_step = _describe_guess(method, estimate), _CHECK
-    mapped = f"{method} maps {n_features} features to {_count(size, 'component')}."
+    mapped = f"{method} maps {_count(n_features, 'feature')} to {_count(size, 'component')}."
     return ErrorSummary(
         verdict, [mapped, _describe_error(estimate)], differences, f"Next: {next_step}"
     )
+
+
+def _compare_all(
+    estimates: Mapping[str, ErrorEstimate], candidates: Sequence[str]
+) -> dict[str, dict[str, ErrorComparison]]:
+    """Compare each candidate with 1-NN and LDA; p-values are adjusted for all comparisons."""
+    pairs = [
+        (candidate, name)
+        for candidate in candidates
+        for name in (BASELINE, "LDA")
+        if name in estimates and name != candidate
+    ]
+    comparisons = assessment.compare_errors([(estimates[a], estimates[b]) for a, b in pairs])
+    table: dict[str, dict[str, ErrorComparison]] = {candidate: {} for candidate in candidates}
+    for (candidate, name), comparison in zip(pairs, comparisons, strict=True):
+        table[candidate][name] = comparison
+    return table
+
+
+def _sign(comparison: ErrorComparison | None) -> int:
+    """Return 1 if the reference errs more, -1 if it errs less, 0 if that may be chance."""
+    if comparison is None or not comparison.is_significant:
+        return 0
+    return 1 if comparison.difference > 0 else -1
+
+
+def _is_useful(comparison: ErrorComparison | None, size: float, n_features: float) -> bool:
+    """Return whether a map is better than 1-NN on the features, or as good and clearly smaller."""
+    if comparison is None:  # 1-NN was not measured
+        return True
+    sign = _sign(comparison)
+    return sign > 0 or (sign == 0 and size <= _SMALL_SHARE * n_features)
+
+
+def _find_useful_lda(estimates: Mapping[str, ErrorEstimate], n_features: int) -> float | None:
+    """Return the number of components of LDA, None if it is no advice."""
+    if "LDA" not in estimates:
+        return None
+    size = float(estimates["LDA"].dimensions.mean())
+    comparison = _compare_all(estimates, ["LDA"])["LDA"].get(BASELINE)
+    return size if _is_useful(comparison, size, n_features) else None
 
 
 @dataclass(frozen=True)
@@ -115,21 +152,22 @@ class Recommendation:
     method : str
         Name of the method.
     reason : str
-        Why, in a sentence. Where no method is better than a guess, that is the sentence.
-    separates : bool
-        False if no method is better than a guess.
+        Why, in a sentence.
+    helps : bool
+        False if no method is better than a guess, or than 1-NN on the features.
     """
 
     method: str
     reason: str
-    separates: bool = True
+    helps: bool = True
 
 
 def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     """Recommend the smallest of the methods that are not significantly worse than the best.
 
     No method is recommended where none is significantly better than always guessing the most
-    frequent class.
+    frequent class. A recommended method is better than 1-NN on the features, if that was measured,
+    or as good with at most half as many numbers.
 
     Parameters
     ----------
@@ -145,12 +183,25 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     """
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     better_than_guess = assessment.find_better_than_guess(estimates)
+    comparisons = _compare_all(estimates, candidates)
+    n_features = float(estimates[BASELINE].dimensions.mean()) if BASELINE in estimates else math.inf
     estimates = {name: estimates[name] for name in candidates}
     sizes = {name: float(estimate.dimensions.mean()) for name, estimate in estimates.items()}
     lowest = min(estimates, key=lambda name: estimates[name].mean)
     if better_than_guess == set():
-        return Recommendation(lowest, _describe_guess(lowest, estimates[lowest]), separates=False)
-    good = assessment.find_best_methods(estimates)
+        return Recommendation(lowest, _describe_guess(lowest, estimates[lowest]), helps=False)
+    level = assessment.find_best_methods(estimates)
+    good = {
+        name
+        for name in level
+        if _is_useful(comparisons[name].get(BASELINE), sizes[name], n_features)
+    }
+    if not good:
+        reason = (
+            "No method helps here: none is significantly better than 1-NN on the features, or as "
+            "good with half as many numbers."
+        )
+        return Recommendation(lowest, reason, helps=False)
     chosen = min(good, key=lambda name: (round(sizes[name], 9), estimates[name].mean))
     size = _count(sizes[chosen], "number")
     error = f"{estimates[chosen].mean:.2f} %"
@@ -189,6 +240,10 @@ def _describe_error(estimate: ErrorEstimate) -> str:
     )
 
 
+def _count_features(n_features: int) -> str:
+    return "the only feature" if n_features == 1 else f"all {n_features} features"
+
+
 def _count(number: float, noun: str) -> str:
     """Return for example "2.5 components"."""
     text = f"{number:.1f}".removesuffix(".0")
@@ -202,14 +257,11 @@ def _judge(
     lda_size: float | None,
     n_features: int,
 ) -> tuple[str, str]:
-    """Return the verdict and the next step: by significant differences, then by the sizes."""
+    """Return the verdict and the next step: by significant differences, then by the sizes.
 
-    def sign(name: str) -> int:
-        """Return 1 if the reference errs more, -1 if it errs less, 0 if that may be chance."""
-        comparison = comparisons.get(name)
-        if comparison is None or not comparison.is_significant:
-            return 0
-        return 1 if comparison.difference > 0 else -1
+    ``lda_size`` is None where LDA is no better than 1-NN on the features, or was not measured.
+    """
+    sign = {name: _sign(comparisons.get(name)) for name in (BASELINE, "LDA")}
 
     def gap(name: str) -> str:
         return f"{abs(comparisons[name].difference):.2f} points"
@@ -217,38 +269,38 @@ def _judge(
     numbers = f"{_count(size, 'number')} instead of {n_features}"
     if not comparisons:
         return f"{method}: a sample has {numbers}.", "measure it on new samples with mpda evaluate."
-    if sign("LDA") < 0:
+    if sign["LDA"] < 0 and lda_size is not None:
         return (
             f"LDA is better here: its error is {gap('LDA')} lower than that of {method}.",
             "use --method lda, or try --method auto.",
         )
-    if sign(BASELINE) < 0:
+    if sign[BASELINE] < 0:
         return (
             f"{method} does not help here: the error of 1-NN on the features is {gap(BASELINE)} "
             "lower.",
-            "try --search, --method auto, or other features.",
+            _TRY_OTHERS,
         )
-    if "LDA" in comparisons and sign("LDA") == 0 and lda_size is not None and lda_size <= size:
+    if "LDA" in comparisons and sign["LDA"] == 0 and lda_size is not None and lda_size <= size:
         fewer = f"{_count(lda_size, 'number')} instead of {size:.3g}"
         as_many = round(lda_size, 1) == round(size, 1)
         return (
             f"LDA does as well with {'as many numbers' if as_many else fewer}.",
             "use --method lda.",
         )
-    if sign(BASELINE) > 0:
+    if sign[BASELINE] > 0:
         return (
             f"{method} helps here: its error is {gap(BASELINE)} lower than that of 1-NN on the "
             f"features, with {numbers}.",
             "measure it on new samples with mpda evaluate.",
         )
-    if size <= 0.5 * n_features:
+    if size <= _SMALL_SHARE * n_features:
         return (
             f"{method} does not change the error, but a sample has {numbers}.",
             "use it if that helps, or try --method auto.",
         )
     return (
         f"{method} does not help here: no difference to 1-NN on the features is significant.",
-        "try --search, --method auto, or other features.",
+        _TRY_OTHERS,
     )
 
 
