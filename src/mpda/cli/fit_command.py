@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import fitting, messages, model_results, options
+from mpda.cli import fitting, messages, model_results, new_samples, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
@@ -178,8 +178,11 @@ def fit(
     if test_table is not None and tested is not None:
         outcome = [f"{test_table.name}: {tested[0]}"]
         skipped = [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
-        notes += [*skipped, *messages.describe_shared_groups(test_table, table, measurement.groups)]
-        notes += [*messages.describe_far_values(test_table, saved), *tested[1]]
+        notes += [
+            *skipped,
+            *new_samples.describe_shared_groups(test_table, table, measurement.groups),
+        ]
+        notes += [*new_samples.describe_far_values(test_table, saved), *tested[1]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows)
         saved["comparison"] = comparison["problems"][0]["rows"]
@@ -256,7 +259,7 @@ def _evaluate(table: Table, selected: SelectedModel) -> tuple[str, list[str]]:
     from mpda.assessment import evaluate_model
 
     evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
-    notes = messages.describe_unknown_values(table, selected.model)
+    notes = new_samples.describe_unknown_values(table, selected.model)
     notes += messages.describe_problems(evaluation)
     return messages.describe_evaluation(evaluation), notes
 

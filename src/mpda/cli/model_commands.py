@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import messages, options
+from mpda.cli import messages, new_samples, options
 from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
 from mpda.cli.options import ResultFiles
 from mpda.cli.table_source import (
@@ -78,9 +78,9 @@ def transform(
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {count_noun(Z.shape[1], 'component')}"]
     notes += table.describe_skipped()
-    notes += messages.describe_far_values(table, saved)
-    notes += messages.describe_unknown_values(table, pipeline)
-    notes += messages.describe_unknown_labels(table, saved, pipeline)
+    notes += new_samples.describe_far_values(table, saved)
+    notes += new_samples.describe_unknown_values(table, pipeline)
+    notes += new_samples.describe_unknown_labels(table, saved, pipeline)
     numbers["notes"] = notes[1:]
     terminal.finish(numbers, [], notes, [] if out is None else [out])
 
@@ -140,9 +140,9 @@ def predict(
         "counts": dict(zip(map(str, classes), counts.tolist(), strict=True)),
         "mean_agreement": float(found.agreement.mean()),
     }
-    warnings = table.describe_skipped() + messages.describe_far_values(table, saved)
-    warnings += messages.describe_unknown_values(table, pipeline)
-    warnings += messages.describe_unknown_labels(table, saved, pipeline)
+    warnings = table.describe_skipped() + new_samples.describe_far_values(table, saved)
+    warnings += new_samples.describe_unknown_values(table, pipeline)
+    warnings += new_samples.describe_unknown_labels(table, saved, pipeline)
     results["notes"] = warnings
     terminal.finish(
         results, [], [messages.describe_table(table), *warnings], [] if out is None else [out]
@@ -186,8 +186,8 @@ def evaluate(
         raise TableError(f"{model} {reason}, and {table.name} has only one.")
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
     table, Z = replace(table, y=evaluation.y), evaluation.Z
-    notes = table.describe_skipped() + messages.describe_far_values(table, saved)
-    notes += messages.describe_unknown_values(table, pipeline)
+    notes = table.describe_skipped() + new_samples.describe_far_values(table, saved)
+    notes += new_samples.describe_unknown_values(table, pipeline)
     notes += messages.describe_problems(evaluation)
     error = messages.describe_evaluation(evaluation)
     caption = f"{len(table.X)} samples of {table.name}"
