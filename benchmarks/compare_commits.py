@@ -50,7 +50,7 @@ def measure(tree: Path, study: str, data: Path | None) -> dict[str, float]:
 
 
 def _read_lines(printed: str) -> dict[str, float]:
-    """Return the last number of lines like ``MPDA / NCA time (...)   <= 0.08   0.084``."""
+    """Return the last number of lines like ``MPDA / NCA time (...)   <= 0.06   0.084``."""
     values: dict[str, float] = {}
     for line in printed.splitlines():
         match = re.match(r"\s*(\S.*?)\s{2,}.*?([\d.]+)(?: s| MiB)?(?:\s+DOES NOT HOLD)?$", line)

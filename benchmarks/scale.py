@@ -238,10 +238,10 @@ def _one_nn(X: Array, y: Array, X_test: Array, y_test: Array) -> float:
 def million(data: Path | None) -> Iterator[str]:
     fit = {"method": "MPDA", "parameters": {"n_components": 20, **NUMERIC}}
     yield (
-        "| 1,000,000 x 64, single precision, 100 classes | seconds | MiB above the start | "
-        "times X | claim | |"
+        "| 1,000,000 x 64, single precision, 100 classes | seconds | bound | "
+        "MiB above the start | times X | bound | |"
     )
-    yield "|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         np.save(folder / "y.npy", write_sheets(folder / "X.npy", [10_000] * 100, 64))
@@ -249,9 +249,10 @@ def million(data: Path | None) -> Iterator[str]:
             found = measured(folder, {**fit, "mapped": mapped})
             _say(f"{title}: {found}")
             times = found["above_start"] / found["data"]
+            holds = found["seconds"] <= 90 and times <= 2.5
             yield (
-                f"| {title} | {found['seconds']:.0f} | {found['above_start']:.0f} | {times:.2f} | "
-                f"<= 3 | {'' if times <= 3.0 else 'does not hold'} |"
+                f"| {title} | {found['seconds']:.0f} | <= 90 | {found['above_start']:.0f} | "
+                f"{times:.2f} | <= 2.5 | {'' if holds else 'does not hold'} |"
             )
 
 
@@ -302,12 +303,14 @@ def search(data: Path | None) -> Iterator[str]:
         y = write_sheets(path, [2000] * 10, 100)
         X = np.load(path).astype(np.float64)
     one_fit = min(_seconds(lambda: MPDA(20).fit(X, y)) for _ in range(3))
-    seconds = _seconds(lambda: DiscriminantSearchCV(MPDA(), random_state=0).fit(X, y))
+    # One fit uses both cores, so the search does as well.
+    searches = DiscriminantSearchCV(MPDA(), random_state=0, n_jobs=2)
+    seconds = _seconds(lambda: searches.fit(X, y))
     yield "| search | seconds | one fit, seconds | ratio | bound | |"
     yield "|---|---|---|---|---|---|"
     ratio = seconds / one_fit
     yield (
-        f"| MPDA, 20,000 x 100 in 10 classes | {seconds:.0f} | {one_fit:.1f} | {ratio:.1f} | "
+        f"| MPDA, 20,000 x 100 in 10 classes, n_jobs=2 | {seconds:.0f} | {one_fit:.1f} | {ratio:.1f} | "
         f"<= 10 | {_verdict(ratio, '<= 10')} |"
     )
     problem = PROBLEMS["usps_eo"]
