@@ -175,7 +175,7 @@ def mnist(data: Path | None) -> Iterator[str]:
         folder = Path(name)
         np.save(folder / "X.npy", Z)
         np.save(folder / "y.npy", y)
-        for method, most in (("MPDA", 2.5), ("PMPDA", 15.0)):
+        for method, most in (("MPDA", 2.5), ("PMPDA", 10.0)):
             # The search before and after a fit, and both fits between searches.
             floors.append(_seconds(lambda: class_neighbors(Z, y, 12)))
             found = measured(folder, {"method": method, "parameters": parameters})
@@ -310,8 +310,8 @@ def search(data: Path | None) -> Iterator[str]:
     yield "|---|---|---|---|---|---|"
     ratio = seconds / one_fit
     yield (
-        f"| MPDA, 20,000 x 100 in 10 classes, n_jobs=2 | {seconds:.0f} | {one_fit:.1f} | {ratio:.1f} | "
-        f"<= 10 | {_verdict(ratio, '<= 10')} |"
+        f"| MPDA, 20,000 x 100 in 10 classes, n_jobs=2 | {seconds:.0f} | {one_fit:.1f} | "
+        f"{ratio:.1f} | <= 10 | {_verdict(ratio, '<= 10')} |"
     )
     problem = PROBLEMS["usps_eo"]
     (contender,) = select_contenders(["PMPDA"], [problem.name])
