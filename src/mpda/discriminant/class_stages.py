@@ -23,6 +23,7 @@ from mpda._lib.arrays import (
     add_segments,
     array_namespace,
     is_host,
+    is_numpy,
     ldexp,
     take,
     to_device,
@@ -53,6 +54,7 @@ from mpda.neighbors.graph import (
 )
 from mpda.neighbors.neighbor_lists import (
     ClassPoints,
+    CompactLists,
     NeighborLists,
     find_neighbors,
     pair_distances,
@@ -69,8 +71,9 @@ if TYPE_CHECKING:
 # release Python's lock, so that classes gain from threads.
 LARGE_CLASS = 1000
 # Bytes of within-class forms and of neighbour lists that are kept between the two passes of a fit.
-# What does not fit is computed twice. Lists of 64 MiB are those of 200,000 samples: with them a
-# class of 100,000 samples takes 27 s, without them 42 s. Forms are larger and faster to compute.
+# What does not fit is computed twice. Lists of 64 MiB are those of 1.6 million samples with 20
+# neighbours, in classes of up to 65,535. Without them the neighbours of a class are searched twice,
+# which is a third of the time of the fit. Forms are larger and faster to compute.
 _HOST_BYTES = {"forms": 96 * 2**20, "lists": 64 * 2**20}
 # On a device, where memory is larger and computing twice costs many kernel launches.
 _DEVICE_BYTES = {"forms": 2**32, "lists": 2**31}
@@ -114,7 +117,7 @@ class ClassStages:
         self._patch_labels = patch_labels
         self._max_neighbors = max_neighbors
         self._memory = memory
-        self._lists: dict[Any, NeighborLists] = {}
+        self._lists: dict[Any, NeighborLists | CompactLists] = {}
         self._partitions: dict[Any, Partition] = {}
         self._form: tuple[ClassSettings, WithinForm] | None = None
 
@@ -164,7 +167,10 @@ class ClassStages:
         """Return the within-class form, computed again if it was not kept."""
         if self._form is not None and self._form[0] == settings:
             return self._form[1]
-        geometry = self._build_geometry(load_class(self._samples, self._index), settings)
+        samples = load_class(self._samples, self._index)
+        # Distances are needed for affinities and patches, not for the form.
+        has_patches = settings.partition is None or _partition_key(settings) in self._partitions
+        geometry = self._build_geometry(samples, settings, with_distances=not has_patches)
         builder = WithinFormBuilder(geometry.graph, geometry.patch_of_vertex, geometry.bases)
         form = builder.build(keep_bases=self._memory is None)
         self._form = (settings, form) if self._may_keep(builder) else None
@@ -174,11 +180,14 @@ class ClassStages:
         """Return the patch of each sample (n,), for settings with a partition."""
         return self._partitions[_partition_key(settings)].labels
 
-    def _build_geometry(self, samples: ClassSamples, settings: ClassSettings) -> _ClassGeometry:
+    def _build_geometry(
+        self, samples: ClassSamples, settings: ClassSettings, *, with_distances: bool = True
+    ) -> _ClassGeometry:
         """Compute the graph, the patches and the tangent spaces."""
         points = ClassPoints(samples.points, samples.sparse)
         Z, weights = samples.coordinates, samples.weights
-        lists, energy = self._find_neighbors(points, settings), settings.tangent_energy
+        lists = self._find_neighbors(points, settings, with_distances=with_distances)
+        energy = settings.tangent_energy
         graph = symmetric_graph(lists.first(settings.n_neighbors))
         sample_graph = EmbeddedGraph(Z, graph, weights, samples.sparse)
         if settings.partition is None:
@@ -200,10 +209,15 @@ class ClassStages:
         patches = np.concatenate([labels, np.arange(len(bases.dimensions))])
         return _ClassGeometry(sample_graph, joined, patches, bases, partition)
 
-    def _find_neighbors(self, points: ClassPoints, settings: ClassSettings) -> NeighborLists:
+    def _find_neighbors(
+        self, points: ClassPoints, settings: ClassSettings, *, with_distances: bool
+    ) -> NeighborLists:
         search = settings.neighbor_search
-        if search in self._lists:
-            return self._lists[search]
+        known = self._lists.get(search)
+        if isinstance(known, NeighborLists):
+            return known
+        if known is not None and not with_distances:
+            return known.expand()
         # One search serves the graph and the partition, which take the first of its neighbours.
         k = max(settings.n_neighbors, settings.partition_neighbors, self._max_neighbors)
         if search in ("auto", "exact"):
@@ -211,8 +225,13 @@ class ClassStages:
         else:
             searcher = search.value if isinstance(search, UserObject) else search
             lists = search_neighbors(points, k, searcher)
-        if self._memory is None or self._memory.admit("lists", lists.nbytes):
+        if self._memory is None:
             self._lists[search] = lists
+        else:
+            is_large = points.X.shape[0] > LARGE_CLASS and is_numpy(lists.indices)
+            kept = CompactLists.from_lists(lists) if is_large else lists
+            if self._memory.admit("lists", kept.nbytes):
+                self._lists[search] = kept
         return lists
 
     def _find_patches(

@@ -143,6 +143,51 @@ class NeighborLists:
         )
 
 
+@dataclass(frozen=True)
+class CompactLists:
+    """Neighbour lists without distances, an eighth of the memory or less.
+
+    Parameters
+    ----------
+    indices : ndarray of shape (n, k)
+        Neighbours of each sample, in the smallest integers that hold n.
+    """
+
+    indices: np.ndarray[Any, Any]
+
+    @classmethod
+    def from_lists(cls, lists: NeighborLists) -> CompactLists:
+        """Copy the indices of lists on the host.
+
+        Parameters
+        ----------
+        lists : NeighborLists
+            Lists of all samples of a class.
+
+        Returns
+        -------
+        CompactLists
+            The same neighbours.
+        """
+        return cls(lists.indices.astype(np.min_scalar_type(lists.indices.shape[0])))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes."""
+        return self.indices.nbytes
+
+    def expand(self) -> NeighborLists:
+        """Return the lists with distances that are nan, for work that needs no distances.
+
+        Returns
+        -------
+        NeighborLists
+            The same neighbours.
+        """
+        unknown = np.broadcast_to(np.nan, self.indices.shape)
+        return NeighborLists(self.indices.astype(np.intp), unknown)
+
+
 def find_neighbors(points: ClassPoints, n_neighbors: int) -> NeighborLists:
     """Find the nearest neighbours of all samples of a class exactly.
 
