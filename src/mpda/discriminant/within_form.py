@@ -13,7 +13,9 @@ over ordered pairs. With A_pq = T_p'T_q and w_pq the sum of W_ij over edges betw
 and every ridge. Depends on the graph W, the patches and their tangent bases.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -231,27 +233,35 @@ class WithinFormBuilder:
     """
 
     def __init__(self, embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases) -> None:
-        if embedded.Z.shape[0] <= _VERTEX_LIMIT and not embedded.edges_are_short:
-            first_order, Z = _blocks_from_products, embedded.offsets
-        else:
-            first_order, Z = _blocks_from_differences, embedded.Z
+        is_small = embedded.Z.shape[0] <= _VERTEX_LIMIT
+        self._by_products = is_small and not embedded.edges_are_short
+        Z = embedded.offsets if self._by_products else embedded.Z
         edges, weights = embedded.graph.edges, embedded.edge_weights
         self._tangents = tangents
-        self._off_diagonal, self._first_order = first_order(Z, edges, weights, patches, tangents)
+        self._arguments = Z, edges, weights, patches, tangents
         self._pairs, self._weights = _sum_edges(edges, weights, patches, tangents.dimensions.size)
 
-    @property
+    @cached_property
+    def _blocks(self) -> tuple[Array, Array, float]:
+        """-S_tv, S_vv at gamma = 0, and the trace of the latter."""
+        compute = _blocks_from_products if self._by_products else _blocks_from_differences
+        return compute(*self._arguments)
+
+    @cached_property
     def first_order_trace(self) -> float:
         """Trace of S_vv at gamma = 0, which defines the unit of the ridge on v."""
-        xp = array_namespace(self._first_order)
-        return float(xp.sum(xp.linalg.diagonal(self._first_order)))
+        if self._by_products or "_blocks" in self.__dict__:
+            return self._blocks[2]
+        # The same sum as with the blocks, to the last bit, without their products.
+        sums = [_sum_squares(projected) for _, _, projected in _iter_pieces(*self._arguments)]
+        return float(sum(sums))
 
     @property
     def nbytes(self) -> int:
         """Memory of the whole form in bytes."""
-        n_patches, _, m = self._first_order.shape
+        n_patches, d, m = self._tangents.bases.shape
         n_couplings = (n_patches + self._pairs.shape[0]) * m * m
-        return nbytes(self._off_diagonal) + nbytes(self._first_order) + 8 * n_couplings
+        return 8 * (n_patches * (d + m) * m + n_couplings)
 
     def build(self, *, keep_bases: bool = False) -> WithinForm:
         """Add the blocks with gamma (regTerm2).
@@ -268,9 +278,10 @@ class WithinFormBuilder:
         """
         with small_products(self._tangents.bases.shape[1]):
             diagonal, couplings = _coupling_blocks(self._pairs, self._weights, self._tangents)
+        off_diagonal, first_order, _ = self._blocks
         return WithinForm(
-            self._off_diagonal,
-            self._first_order,
+            off_diagonal,
+            first_order,
             diagonal,
             self._pairs,
             couplings,
@@ -282,8 +293,8 @@ class WithinFormBuilder:
 
 def _blocks_from_products(
     Z: Floats, edges: Ints, weights: Floats | None, patches: Ints, tangents: TangentBases
-) -> tuple[Array, Array]:
-    """Return -S_tv (P, d, m) and S_vv at gamma = 0 (P, m, m) by products of matrices with n rows.
+) -> tuple[Array, Array, float]:
+    """Return -S_tv (P, d, m), S_vv at gamma = 0 (P, m, m) and its trace, by products of matrices.
 
     With Y_p = Z T_p the sums over edges are Z'(Q_p Y_p) and Y_p'(Q_p Y_p), where Q_p is the
     Laplacian of the edges that end in patch p, and
@@ -306,22 +317,45 @@ def _blocks_from_products(
     QY[samples, patches] += W.sum(axis=1)[:, None] * Y[samples, patches] - neighbor_sums
     off_diagonal = (Z.T @ QY.reshape(n, -1)).reshape(d, n_patches, m).transpose(1, 0, 2)
     tangent = Y.transpose(1, 2, 0) @ QY.transpose(1, 0, 2)
-    return off_diagonal, 0.5 * (tangent + tangent.transpose(0, 2, 1))
+    tangent = 0.5 * (tangent + tangent.transpose(0, 2, 1))
+    return off_diagonal, tangent, float(tangent.diagonal(axis1=1, axis2=2).sum())
 
 
 def _blocks_from_differences(
     Z: Array, edges: Array, weights: Array | None, patches: Ints, tangents: TangentBases
-) -> tuple[Array, Array]:
-    """Return -S_tv (P, d, m) and S_vv at gamma = 0 (P, m, m) as sums over ordered edges (i, j).
-
-    The edges are sorted by the patch of j and cut into pieces of equal length, so that one batched
-    product serves many patches whatever their sizes.
-    """
+) -> tuple[Array, Array, float]:
+    """Return -S_tv (P, d, m), S_vv at gamma = 0 (P, m, m) and its trace as sums over edges."""
     xp = array_namespace(Z)
     n_patches, d, m = tangents.bases.shape
     off_diagonal, tangent = zeros((n_patches, d, m), Z), zeros((n_patches, m, m), Z)
+    squares = []
+    for p, gaps, projected in _iter_pieces(Z, edges, weights, patches, tangents):
+        with small_products(d):
+            products = xp.matrix_transpose(gaps) @ projected
+        off_diagonal = add_segments(off_diagonal, p, products)
+        tangent = add_segments(tangent, p, xp.matrix_transpose(projected) @ projected)
+        squares.append(_sum_squares(projected))
+    return off_diagonal, tangent, float(sum(squares))
+
+
+def _sum_squares(projected: Array) -> Array:
+    """Return the sum of the squares of all entries, a scalar."""
+    return array_namespace(projected).sum(projected * projected)
+
+
+def _iter_pieces(
+    Z: Array, edges: Array, weights: Array | None, patches: Ints, tangents: TangentBases
+) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield differences x_i - x_j along ordered edges (i, j), and T_p' of them, p the patch of j.
+
+    The edges are sorted by the patch of j and cut into pieces of equal length, so that one batched
+    product serves many patches whatever their sizes. Yields the patches (b,) of the pieces, the
+    differences (b, length, d) and the projected ones (b, length, m).
+    """
+    xp = array_namespace(Z)
+    n_patches, d, m = tangents.bases.shape
     if m == 0 or edges.shape[0] == 0:
-        return off_diagonal, tangent
+        return
     low, high = edges[:, 0], edges[:, 1]
     tails, heads = xp.concat([low, high]), xp.concat([high, low])
     edge_patch = take(to_device(patches, edges), heads)
@@ -349,10 +383,7 @@ def _blocks_from_differences(
         p = to_device(piece_patch[pieces], edges)
         with small_products(d):
             projected = gaps @ take(tangents.bases, p)
-            products = xp.matrix_transpose(gaps) @ projected
-        off_diagonal = add_segments(off_diagonal, p, products)
-        tangent = add_segments(tangent, p, xp.matrix_transpose(projected) @ projected)
-    return off_diagonal, tangent
+        yield p, gaps, projected
 
 
 def sample_block(embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases) -> csr_array:
