@@ -15,6 +15,7 @@ from mpda._lib.array_types import Array, Ints
 from mpda._lib.arrays import (
     argsmallest,
     array_namespace,
+    as_float,
     block_entries,
     is_cupy,
     is_numpy,
@@ -29,6 +30,11 @@ from mpda.neighbors.product_search import (
     augment_samples,
     search_products,
 )
+
+# Up to this many samples on the host all products in double precision are faster than products in
+# single precision and a second look at their candidates: 1.6 times with 1000 samples, five times
+# with 100.
+_DIRECT_SEARCH_SIZE = 1000
 
 
 def search_candidates(
@@ -111,11 +117,12 @@ def _search_nearest(Z: Array, queries: Array, k: int, map_blocks: BlockMap) -> A
     xp = array_namespace(Z)
     n = Z.shape[0]
     n_found = min(k + 1, n)
-    if is_numpy(Z):
+    if is_numpy(Z) and n > _DIRECT_SEARCH_SIZE:
         search = ProductSearch(Z)
         blocks = search.iter_blocks(queries, n_found)
         found = [indices for indices, _ in map_blocks(partial(search.find, k=n_found), blocks)]
     else:
+        Z = as_float(Z) if is_numpy(Z) else Z
         # |z_i|^2 is the same for all candidates of i and is left out.
         left, right = augment_samples(Z, xp.sum(Z * Z, axis=1))
         found = []
