@@ -17,6 +17,7 @@ from mpda._lib.array_types import Floats, Labels
 from mpda._lib.threads import one_blas_thread
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment.contender import Step
+from mpda.estimators._gram_pca import GramPCA
 from mpda.model_selection.nearest_by_dimension import nearest_by_numbers
 
 # Share of the variance that PCA keeps, and the number of features above which it is used: both
@@ -53,7 +54,7 @@ class Split:
     groups: Labels | None = None
 
 
-def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
+def make_preprocessing(*, scaled: bool, energy: float | None, tall: bool = False) -> list[Step]:
     """Return the steps before the method, as named steps of a scikit-learn pipeline.
 
     Parameters
@@ -62,6 +63,8 @@ def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
         True standardises every feature to mean 0 and standard deviation 1.
     energy : float or None
         Share of the variance that PCA keeps. None stands for no PCA.
+    tall : bool, default=False
+        True if there are more samples than features: `GramPCA` is then several times as fast.
 
     Returns
     -------
@@ -70,8 +73,9 @@ def make_preprocessing(*, scaled: bool, energy: float | None) -> list[Step]:
     """
     # Scaled before PCA, which would otherwise keep the features of large units only.
     scale = [("scale", StandardScaler())] if scaled else []
-    reduce = [("pca", PCA(energy, svd_solver="full"))] if energy is not None else []
-    return [*scale, *reduce]
+    if energy is None:
+        return [*scale]
+    return [*scale, ("pca", GramPCA(energy) if tall else PCA(energy, svd_solver="full"))]
 
 
 def preprocess(split: Split, steps: Sequence[Step]) -> Split:

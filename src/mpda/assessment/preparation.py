@@ -45,12 +45,15 @@ class Preparation:
         Errors of what was tried, where cross-validation decided, and other reasons.
     encoding : ColumnEncoding
         Columns that are not complete numbers; their step comes first.
+    tall : bool, default=False
+        True if there are more samples than features.
     """
 
     scaled: bool
     energy: float | None
     reasons: tuple[str, ...] = ()
     encoding: ColumnEncoding = NUMBERS
+    tall: bool = False
 
     def describe(self) -> str:
         """Return for example "standardised and after PCA"."""
@@ -67,7 +70,9 @@ class Preparation:
         list of (str, transformer)
             The encoding of columns, then those of `make_preprocessing`.
         """
-        steps = data_split.make_preprocessing(scaled=self.scaled, energy=self.energy)
+        steps = data_split.make_preprocessing(
+            scaled=self.scaled, energy=self.energy, tall=self.tall
+        )
         return [*self.encoding.make_steps(), *steps]
 
 
@@ -127,8 +132,9 @@ def decide_preparation(
         untested: tuple[str, ...] = (scale,) if scaled is None else ()
         if len(energies) > 1:
             untested += (f"no PCA: {_TOO_FEW} (--pca {PCA_ENERGY:g} applies it)",)
+        reasons_of_all = (*untested, *reasons)
         return replace(
-            decided, energy=energies[0], reasons=(*untested, *reasons), encoding=encoding
+            decided, energy=energies[0], reasons=reasons_of_all, encoding=encoding, tall=n > d
         )
 
     if np.unique(samples.y, return_counts=True)[1].max() < 2 * _N_FOLDS:
@@ -146,7 +152,8 @@ def decide_preparation(
 
     try:
         # First the scale, then PCA: three fits instead of four.
-        best = best_of([Preparation(scale, energies[0], encoding=encoding) for scale in scalings])
+        first = Preparation(scalings[0], energies[0], encoding=encoding, tall=n > d)
+        best = best_of([replace(first, scaled=scale) for scale in scalings])
         best = best_of([replace(best, energy=share) for share in energies])
     except ValueError:  # classes too small for two folds, or no fit: the method itself will say so
         return decide_without_method()
