@@ -8,12 +8,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, MPDA
+from mpda import LFDA, MPDA, GramPCA
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda.assessment import (
     AssessmentProtocol,
@@ -32,6 +33,7 @@ from mpda.assessment import (
     select_model,
 )
 from mpda.assessment.parameter_scores import ScoreTable
+from mpda.assessment.preparation import decide_preparation
 from mpda.io import load, save
 from mpda.model_selection.methods import method
 
@@ -498,3 +500,21 @@ def test_error_curves_are_means_with_student_intervals():
     np.testing.assert_allclose([curve.low[0], curve.high[0]], [0.0, 12.0 + half])
     np.testing.assert_allclose([curve.low[1], curve.high[1]], 8.0)
     assert compute_error_curves(rows[:1])["p", "m"].low is None
+
+
+@pytest.mark.parametrize("n", [60, 200])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_pca_by_the_scatter_matrix_is_that_of_tall_tables(n, scaled):
+    rng = np.random.default_rng(0)
+    X = 1e9 + 60.0 * rng.normal(size=(n, 120)) @ rng.normal(size=(120, 120))
+    y = np.repeat(np.arange(4), n // 4)
+    samples = Split(X, y, X, y)
+    contender = make_contender("MPDA", search=False)
+    preparation = decide_preparation(contender, samples, scaled=scaled, energy=0.95, seed=0)
+    steps = preparation.make_steps()
+    assert isinstance(steps[-1][1], GramPCA if n == 200 else PCA)
+    expected = make_pipeline(*[StandardScaler()] * scaled, PCA(0.95, svd_solver="full"))
+    Z, Z_expected = Pipeline(steps).fit_transform(X), expected.fit_transform(X)
+    assert Z.shape == Z_expected.shape
+    scale = np.abs(Z_expected).max()
+    np.testing.assert_allclose(np.abs(Z), np.abs(Z_expected), rtol=0, atol=1e-4 * scale)

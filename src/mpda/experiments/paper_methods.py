@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mpda.assessment import Contender
+from mpda.experiments.protocol import PROBLEMS
 from mpda.model_selection.methods import REFINEMENT_GRID, START_PREFIX, Method, method
 
 
@@ -143,6 +144,13 @@ _CONTENDERS = (
         note=f"is scikit-learn's NCA with MPDA as its start, with {_list(_REFINED_NUMBERS)} "
         "components",
     ),
+)
+# Methods that are run on USPS without PCA. With 256 features the others take minutes for a draw.
+_WITHOUT_PCA = ("1-NN", "PCA", "LDA", "shrinkage LDA", "MFA", "LFDA", "MPDA")
+_RAW_PROBLEMS = tuple(problem.name for problem in PROBLEMS.values() if not problem.reduced)
+_CONTENDERS = tuple(
+    c if c.name in _WITHOUT_PCA else replace(c, skipped=(*c.skipped, *_RAW_PROBLEMS))
+    for c in _CONTENDERS
 )
 # A smaller grid where the full one would take hours for a split: large classes of USPS.
 _USPS_GRIDS = {
