@@ -36,10 +36,10 @@ def count_searches(monkeypatch):
 @pytest.mark.parametrize(
     "method",
     [
-        MPDA(2),
+        MPDA(2, tangent_alpha=0.1),
         MPDA(2, partition="geodesic"),
         MPDA(2, anchors=True),
-        PMPDA(2, n_neighbors=8),
+        PMPDA(2, n_neighbors=8, tangent_alpha=0.1),
     ],
 )
 def test_kept_stages_do_not_change_the_fit(large_classes, monkeypatch, count_searches, method):
@@ -51,6 +51,19 @@ def test_kept_stages_do_not_change_the_fit(large_classes, monkeypatch, count_sea
         monkeypatch.setattr(class_stages, "_HOST_BYTES", limits)
         np.testing.assert_array_equal(method.fit(X, y).components_, expected)
         assert sum(count_searches) == n_searches * len(y)
+
+
+def test_a_class_may_contribute_twice(large_classes, monkeypatch):
+    X, y = large_classes
+    expected = MPDA(2).fit(X, y).components_
+    contribute = class_stages.ClassStages.contribute
+
+    def contribute_twice(stages, settings, strengths=None):
+        contribute(stages, settings, strengths)
+        return contribute(stages, settings, strengths)
+
+    monkeypatch.setattr(class_stages.ClassStages, "contribute", contribute_twice)
+    np.testing.assert_array_equal(MPDA(2).fit(X, y).components_, expected)
 
 
 @pytest.mark.parametrize(("n", "n_bytes"), [(200, 1), (1000, 2), (70_000, 4)])
