@@ -79,7 +79,8 @@ def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def _make_error_card(caption: str, row: dict[str, Any]) -> str:
     error, note = row["error"], ""
     if row.get("low") is not None:
-        note = f"95 % interval {row['low']:.1f} to {row['high']:.1f} %"
+        # The sign must not stand alone on a line.
+        note = f"95 % interval {row['low']:.1f} to {row['high']:.1f}\N{NO-BREAK SPACE}%"
     elif row.get("std") is not None:
         splits = f" over {row['n_splits']:g} splits" if row.get("n_splits") else ""
         note = f"± {row['std']:.2f}{splits}"
