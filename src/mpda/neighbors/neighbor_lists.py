@@ -145,7 +145,7 @@ class NeighborLists:
 
 @dataclass(frozen=True)
 class CompactLists:
-    """Neighbour lists without distances, an eighth of the memory or less.
+    """Neighbour lists without distances, a quarter of the memory or less.
 
     Parameters
     ----------
