@@ -180,8 +180,8 @@ def nbytes(X: Array) -> int:
 
 def as_contiguous(X: Any) -> Array:
     """Return X in row-major order, if its library has orders."""
-    if is_numpy(X):
-        return np.ascontiguousarray(X)
+    if is_numpy(X) or is_cupy(X):
+        return array_namespace(X).ascontiguousarray(X)
     return X.contiguous() if is_torch(X) else X
 
 
@@ -236,8 +236,10 @@ def _scale_sparse(X: Any, exponent: int) -> Any:
 
 def maximum(X: Array, bound: float) -> Array:
     """Return the elementwise maximum of X and a number."""
+    if is_numpy(X) or is_cupy(X):  # ``clip`` launches many kernels with CuPy
+        return array_namespace(X).maximum(X, bound)
     # The standard's ``maximum`` takes no Python numbers before its version of 2024.
-    return np.maximum(X, bound) if is_numpy(X) else array_namespace(X).clip(X, bound, None)
+    return array_namespace(X).clip(X, bound, None)
 
 
 def safe_divide(X: Array | float, divisor: Array, otherwise: Array) -> Array:

@@ -162,7 +162,7 @@ def build_block_rows(
     order = np.argsort(row_patch * n_patches + column_patch)
     row_patch, column_patch = row_patch[order], column_patch[order]
     source = np.concatenate([patches, pairs, pairs])[order]
-    transposed = (order >= n_patches + low.size)[:, None, None]
+    transposed = order >= n_patches + low.size
     starts = np.searchsorted(row_patch, np.arange(n_patches + 1))
     # Ranges of columns: of a block in the matrix, and among the entries of its rows.
     ends, first_columns = np.cumsum(dimensions[column_patch]), np.cumsum(dimensions) - dimensions
@@ -170,6 +170,10 @@ def build_block_rows(
     widths = ends[starts[1:] - 1] - block_starts[starts[:-1]]
     offsets = block_starts - np.repeat(block_starts[starts[:-1]], np.diff(starts))
     steps = arange(form.mask.shape[1], stored)
+    # Each array goes to a device once, not once for each group.
+    arrays = source, transposed, row_patch, column_patch
+    blocks_there = [to_device(array, stored) for array in arrays]
+    patches_there = [to_device(array, stored) for array in (dimensions, first_columns)]
     groups = []
     for members in _iter_groups(dimensions, widths, is_numpy(stored)):
         m, width = int(dimensions[members[0]]), int(widths[members].max())
@@ -177,21 +181,21 @@ def build_block_rows(
         # The blocks of each member, one member after the other.
         shifts = np.repeat(starts[members] - (np.cumsum(counts) - counts), counts)
         entries = shifts + np.arange(shifts.size)
-        q = column_patch[entries]
         positions = np.repeat(width * np.arange(members.size), counts) + offsets[entries]
-        blocks = take(stored, to_device(source[entries], stored))
-        flipped = to_device(transposed[entries], stored)
+        there = to_device(entries, stored)
+        stored_at, flipped, p, q = (take(array, there) for array in blocks_there)
+        blocks = take(stored, stored_at)
         # Of each pair only the block (low, high) is stored; the other triangle needs its transpose.
-        blocks = xp.where(flipped, xp.matrix_transpose(blocks), blocks)
+        blocks = xp.where(flipped[:, None, None], xp.matrix_transpose(blocks), blocks)
         if scaling is not None:
-            left, right = (to_device(patch, stored) for patch in (row_patch[entries], q))
-            blocks = take(scaling, left) @ blocks @ take(scaling, right)
+            blocks = take(scaling, p) @ blocks @ take(scaling, q)
         # Columns beyond the dimension of a block go to one position behind all others.
         n_positions = members.size * width
-        is_column = steps < to_device(dimensions[q, None], stored)
-        positions = xp.where(is_column, to_device(positions[:, None], stored) + steps, n_positions)
-        columns = to_device(np.zeros(n_positions + 1, dtype=np.intp), stored)
-        columns = set_at(columns, positions, to_device(first_columns[q, None], stored) + steps)
+        n_columns, first = (take(array, q)[:, None] for array in patches_there)
+        positions = to_device(positions[:, None], stored) + steps
+        positions = xp.where(steps < n_columns, positions, n_positions)
+        columns = xp.zeros(n_positions + 1, dtype=first.dtype, device=stored.device)
+        columns = set_at(columns, positions, first + steps)
         by_column = zeros((n_positions + 1, m), blocks)
         by_column = set_at(by_column, positions, xp.permute_dims(blocks[:, :m, :], (0, 2, 1)))
         by_column = xp.reshape(by_column[:-1, :], (members.size, width, m))

@@ -27,6 +27,7 @@ from mpda._lib.arrays import (
     cholesky,
     column_dots,
     gram,
+    is_host,
     is_numpy,
     iter_slices,
     maximum,
@@ -58,7 +59,8 @@ _TOLERANCE, _TIGHT_TOLERANCE, _SMALL_RIDGE = 1e-4, 1e-9, 1e-3
 # Steps of iterative refinement. Each gains four digits or more, so more would gain nothing.
 _MAX_REFINEMENTS = 5
 # Right-hand sides in a block: products are at full speed from here on, and memory grows with it.
-_BLOCK_COLUMNS = 80
+# On a device the number of kernel calls counts.
+_BLOCK_COLUMNS, _DEVICE_COLUMNS = 80, 320
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,8 @@ def _refine(C: BlockRows, B: Array, solve: Solve, tolerance: float) -> Eliminati
     solutions, residuals = (as_float(zeros((n, d), B), single=True) for _ in range(2))
     product, largest = zeros((d, d), B), 0.0
     # Blocks of nearly equal width: products with a narrow last one would not be at full speed.
-    for block in iter_slices(d, -(-d // -(-d // _BLOCK_COLUMNS))):
+    step = _BLOCK_COLUMNS if is_host(B) else _DEVICE_COLUMNS
+    for block in iter_slices(d, -(-d // -(-d // step))):
         rhs = residual = B[block, :].T / lengths[block]
         X = xp.zeros_like(rhs)
         for _ in range(_MAX_REFINEMENTS):

@@ -453,7 +453,7 @@ def _coupling_blocks(pairs: Array, weights: Array, tangents: TangentBases) -> tu
     xp = array_namespace(bases)
     n_patches, d, m = bases.shape
     couplings = zeros((pairs.shape[0], m, m), bases)
-    degrees, diagonal = zeros((n_patches,), bases), zeros((n_patches, m, m), bases)
+    diagonal, identity = zeros((n_patches, m, m), bases), eye(m, bases)
     for block in iter_slices(pairs.shape[0], block_entries(bases, _BLOCK_ENTRIES) // max(1, d * m)):
         low, high, w = pairs[block, 0], pairs[block, 1], weights[block][:, None, None]
         A = xp.matrix_transpose(take(bases, low)) @ take(bases, high)
@@ -461,10 +461,8 @@ def _coupling_blocks(pairs: Array, weights: Array, tangents: TangentBases) -> tu
         couplings[block, :, :] = -2.0 * w * A
         # Pairs are sorted by their lower patch only, and segments must be sorted.
         order = xp.argsort(high, stable=True)
-        high = take(high, order)
-        degrees = add_segments(degrees, low, weights[block])
-        degrees = add_segments(degrees, high, take(weights[block], order))
-        diagonal = add_segments(diagonal, low, w * (A @ A_transposed))
-        diagonal = add_segments(diagonal, high, take(w * (A_transposed @ A), order))
-    mask = to_device(tangents.mask * 1.0, bases)
-    return diagonal + degrees[:, None, None] * _diagonal(mask), couplings
+        diagonal = add_segments(diagonal, low, w * (identity + A @ A_transposed))
+        blocks = take(w * (identity + A_transposed @ A), order)
+        diagonal = add_segments(diagonal, take(high, order), blocks)
+    # The identity of a patch ends at its dimension.
+    return diagonal * to_device(tangents.mask[:, :, None] * 1.0, bases), couplings

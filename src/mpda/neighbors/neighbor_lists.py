@@ -20,13 +20,13 @@ from mpda._lib.array_types import Array
 from mpda._lib.arrays import (
     EPSILON,
     arange,
-    argsmallest,
     argsort_rows,
     array_namespace,
     as_contiguous,
     block_entries,
     densify,
     is_numpy,
+    is_sparse,
     iter_slices,
     maximum,
     nbytes,
@@ -37,7 +37,12 @@ from mpda._lib.arrays import (
     zeros,
 )
 from mpda._lib.threads import count_openmp_threads, open_threads
-from mpda.neighbors.product_search import ProductSearch
+from mpda.neighbors.product_search import (
+    ProductSearch,
+    augment_samples,
+    search_products,
+    select_smallest,
+)
 
 # Up to this many samples and coordinate differences (about a third of a second) all pairs are
 # compared directly. Above, Gram products are faster in spite of the second look at their
@@ -363,12 +368,15 @@ def _nearest_by_products(Z: Array, squared_norms: Array, k: int) -> NeighborList
         distances = np.sqrt(np.maximum(np.take_along_axis(squares, order, axis=1), 0.0))
         return NeighborLists(np.take_along_axis(indices, order, axis=1), distances)
     xp = array_namespace(squared_norms)
+    if not is_sparse(Z):
+        left, right = augment_samples(Z, squared_norms)
     blocks = []
     for block in iter_slices(n, block_entries(squared_norms, _SEARCH_ENTRIES) // n):
-        squares = squared_norms[block, None] + squared_norms
-        squares -= 2.0 * densify(Z[block, :] @ Z.T)
-        nearest = argsmallest(squares, k)
-        squares = xp.take_along_axis(squares, nearest, axis=1)
+        if is_sparse(Z):
+            values, nearest = select_smallest(squared_norms - 2.0 * densify(Z[block] @ Z.T), k)
+        else:
+            values, nearest = search_products(left[block, :], right, k)
+        squares = values + squared_norms[block, None]
         order = argsort_rows(squares, nearest)
         blocks.append([xp.take_along_axis(a, order, axis=1) for a in (nearest, squares)])
     indices, squares = (xp.concat(list(arrays)) for arrays in zip(*blocks, strict=True))

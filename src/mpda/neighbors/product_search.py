@@ -11,7 +11,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from mpda._lib.array_types import Array, Floats, Ints
-from mpda._lib.arrays import argsmallest, array_namespace, block_entries, iter_slices
+from mpda._lib.arrays import (
+    argsmallest,
+    array_namespace,
+    block_entries,
+    is_cupy,
+    is_numpy,
+    iter_slices,
+)
 
 # Products that are computed at a time. Smaller blocks make slower matrix products, and so do fewer
 # rows than these.
@@ -49,7 +56,7 @@ def augment_samples(Z: Array, squared_norms: Array) -> tuple[Array, Array]:
 
 
 def search_products(left: Array, right: Array, k: int) -> tuple[Array, Array]:
-    """Find the k smallest entries of each row of a product, with NumPy or CuPy.
+    """Find the k smallest entries of each row of a product.
 
     Parameters
     ----------
@@ -68,6 +75,9 @@ def search_products(left: Array, right: Array, k: int) -> tuple[Array, Array]:
         Their columns.
     """
     xp = array_namespace(left)
+    if not (is_numpy(left) or is_cupy(left)):
+        return select_smallest(left @ right, k)
+    # CuPy's argpartition sorts, and NumPy's takes longer than the product.
     # The first part has k columns or more.
     width = max(block_entries(left, BLOCK_ENTRIES) // len(left), k)
     near = xp.empty((len(left), 0), dtype=left.dtype)
@@ -85,11 +95,31 @@ def search_products(left: Array, right: Array, k: int) -> tuple[Array, Array]:
     return near, found
 
 
+def select_smallest(entries: Array, k: int) -> tuple[Array, Array]:
+    """Select the k smallest entries of each row.
+
+    Parameters
+    ----------
+    entries : array of shape (b, n)
+        Matrix.
+    k : int
+        Number of entries, at most n.
+
+    Returns
+    -------
+    values : array of shape (b, k)
+        The smallest entries, in no order.
+    indices : array of int of shape (b, k)
+        Their columns.
+    """
+    indices = argsmallest(entries, k)
+    return array_namespace(entries).take_along_axis(entries, indices, axis=1), indices
+
+
 def _bound_smallest(entries: Array, k: int) -> Array:
     """Return a bound (b, 1) that at least k entries of a row (b, n) do not exceed.
 
-    It is the k-th smallest of the minima of groups of columns. ``argpartition`` of all entries
-    would take longer than their computation.
+    It is the k-th smallest of the minima of groups of columns.
     """
     xp = array_namespace(entries)
     b, n = entries.shape

@@ -17,7 +17,6 @@ from mpda._lib.arrays import (
     array_namespace,
     as_float,
     block_entries,
-    is_cupy,
     is_numpy,
     iter_slices,
     take,
@@ -128,9 +127,9 @@ def _search_nearest(Z: Array, queries: Array, k: int, map_blocks: BlockMap) -> A
         found = []
         for block in iter_slices(queries.shape[0], block_entries(Z, BLOCK_ENTRIES) // n):
             points = take(left, queries[block])
-            if is_cupy(Z):  # its argpartition sorts
-                found.append(search_products(points, right, n_found)[1])
-            else:
+            if is_numpy(Z):
                 found.append(argsmallest(points @ right, n_found))
+            else:
+                found.append(search_products(points, right, n_found)[1])
     filling = xp.broadcast_to(queries[:, None], (queries.shape[0], k + 1 - n_found))
     return xp.concat([xp.concat(found), filling], axis=1)
