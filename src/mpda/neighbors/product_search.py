@@ -77,8 +77,8 @@ def search_products(left: Array, right: Array, k: int) -> tuple[Array, Array]:
     xp = array_namespace(left)
     if not (is_numpy(left) or is_cupy(left)):
         return select_smallest(left @ right, k)
-    # CuPy's argpartition sorts, and NumPy's takes longer than the product.
-    # The first part has k columns or more.
+    # NumPy's argpartition takes longer than the product, and CuPy's sorts all columns. A bound
+    # leaves few entries to them. The first part has k columns or more.
     width = max(block_entries(left, BLOCK_ENTRIES) // len(left), k)
     near = xp.empty((len(left), 0), dtype=left.dtype)
     found = xp.empty((len(left), 0), dtype=xp.int64)
