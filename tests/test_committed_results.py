@@ -167,6 +167,23 @@ def test_verdicts_have_the_numbers_of_the_claims():
     np.testing.assert_allclose(extremes, [min(changes), max(changes)], atol=0.06)
 
 
+def test_verdict_on_embeddings_has_the_numbers_of_their_table():
+    lines = [split_line(line) for line in (RESULTS / "fields.md").read_text().splitlines()]
+    rows = [row for row in lines if len(row) == 6 and row[1] in ("PFE", "TSIMR")]
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    unknowns, seconds = (
+        [float(alone[column]) / float(patches[column]) for alone, patches in pairs]
+        for column in (3, 4)
+    )
+    assert "holds: five times fewer unknowns; PFE and TSIMR take less than a quarter" in PAGE
+    assert [round(ratio) for ratio in unknowns] == [5, 5, 5, 5]
+    assert min(seconds[:2]) > 4.0
+    np.testing.assert_allclose(seconds[2:], 2.0, atol=0.25)
+    for alone, patches in pairs:
+        if alone[1] == "TSIMR":
+            assert f"{alone[5]} to {patches[5]} %" in PAGE
+
+
 def test_numbers_of_the_page_are_those_of_the_rows(rows):
     rows = [row for row in rows if row["problem"] in TABLE2_PROBLEMS]
     estimates = {reading: estimate_errors(rows, reading) for reading in READINGS}

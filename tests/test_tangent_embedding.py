@@ -98,6 +98,16 @@ def test_swiss_roll_is_unrolled(seed, hole):
     assert affine_residual(sheet, TSIMR(2, partition="auto").fit_transform(X)) < 4e-2
 
 
+def test_patches_of_many_samples_are_connected():
+    # "auto" is the principal-axis tree here, whose straight cuts may join two turns of the roll.
+    X, sheet = draw_swiss_roll(1500, 0)
+    model = PFE(2, partition="auto").fit(X)
+    assert rigid_residual(sheet, model.embedding_) < 3e-3
+    assert affine_residual(sheet, TSIMR(2, partition="auto").fit_transform(X)) < 4e-2
+    extents = [np.ptp(sheet[model.patch_labels_ == p, 0]) for p in np.unique(model.patch_labels_)]
+    assert max(extents) < 20.0
+
+
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_patches_of_one_sample_equal_the_form_of_samples(kind):
     X, _ = draw_swiss_roll(300, 0)

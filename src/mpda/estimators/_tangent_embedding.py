@@ -96,8 +96,8 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         # Lengths are measured in edges, so that gamma has the same effect on samples of any scale.
         unit = float(np.sqrt(np.mean(graph.lengths**2)))
         embedded = EmbeddedGraph(points.X / unit, graph)
-        # Not scaled: a clusterer may have lengths as parameters (eps of DBSCAN).
-        self.patch_labels_ = patches = self._find_patches(X)
+        # X is not scaled: a clusterer may have lengths as parameters (eps of DBSCAN).
+        self.patch_labels_ = patches = self._find_patches(X, graph.edges)
         tangents = _find_tangents(points.X, patches, neighbors, m)
         if not tangents.mask.any():
             raise ValueError(
@@ -164,7 +164,7 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         mapped = self.embedding_[nearest] + np.einsum("nm,nmr->nr", local, self.fields_[patches])
         return np.asarray(mapped.astype(X.dtype))
 
-    def _find_patches(self, X: Floats) -> Ints:
+    def _find_patches(self, X: Floats, edges: Ints) -> Ints:
         """Return the patch of each sample (n,)."""
         if self.partition is None:
             return np.arange(len(X))
@@ -173,7 +173,12 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             return known_partition(None, labels).labels
         alternatives = ", None, or a clusterer with fit_predict"
         name = check_option("partition", self.partition, ("auto", "geodesic"), also=alternatives)
-        return ManifoldPartition(partition=name).fit(X).labels_
+        labels = ManifoldPartition(partition=name).fit(X).labels_
+        # Cuts of the principal-axis tree are straight: a patch may have samples of two sheets that
+        # lie near each other. On a Swiss roll of 6000 samples the affine residual of TSIMR is 0.06
+        # with such patches and 0.001 without.
+        inside = labels[edges[:, 0]] == labels[edges[:, 1]]
+        return _label_components(edges[inside], len(X))
 
     def _solve(self, L: csr_array, K: csr_array, form: WithinForm) -> tuple[Floats, Floats, Floats]:
         """Return the embedding (n, r), the fields (P, m, r) and the eigenvalues (r,)."""
@@ -210,8 +215,9 @@ class TSIMR(_TangentEmbedding):
     tangent_dimension : int, default=None
         Dimension of the tangent spaces. None stands for ``n_components``.
     partition : {"auto", "geodesic"}, clusterer or None, default=None
-        None gives every sample a tangent space of its own. The others are those of `MPDA`. The
-        tangent space of a patch comes from its samples and their neighbours.
+        None gives every sample a tangent space of its own. The others are those of `MPDA`; a patch
+        of a named rule that the graph does not connect is divided. The tangent space of a patch
+        comes from its samples and their neighbours.
     gamma : float, default=1.0
         Weight of the second term, in units of the mean squared length of the edges of the graph, at
         most 1e12.
@@ -295,8 +301,9 @@ class PFE(_TangentEmbedding):
     tangent_dimension : int, default=None
         Dimension of the tangent spaces. None stands for ``n_components``.
     partition : {"auto", "geodesic"}, clusterer or None, default=None
-        None gives every sample a tangent space of its own. The others are those of `MPDA`. The
-        tangent space of a patch comes from its samples and their neighbours.
+        None gives every sample a tangent space of its own. The others are those of `MPDA`; a patch
+        of a named rule that the graph does not connect is divided. The tangent space of a patch
+        comes from its samples and their neighbours.
 
     Attributes
     ----------
@@ -346,9 +353,14 @@ class PFE(_TangentEmbedding):
         return embedding - embedding.mean(axis=0), fields, np.maximum(values, 0.0)
 
 
-def _check_connected(edges: Ints, n: int, n_neighbors: int) -> None:
+def _label_components(edges: Ints, n: int) -> Ints:
+    """Return the connected component of each of n samples."""
     adjacency = csr_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
-    n_parts = connected_components(adjacency, directed=False)[0]
+    return np.asarray(connected_components(adjacency, directed=False)[1], dtype=np.intp)
+
+
+def _check_connected(edges: Ints, n: int, n_neighbors: int) -> None:
+    n_parts = _label_components(edges, n).max() + 1
     if n_parts > 1:
         raise ValueError(
             f"The graph of {n_neighbors} nearest neighbours has {n_parts} parts that no edge "
