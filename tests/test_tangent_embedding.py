@@ -1,5 +1,6 @@
 """TSIMR and PFE: matrices against loops, flat data, the Swiss roll, new samples, errors."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -131,6 +132,19 @@ def test_new_samples_are_expanded_at_the_nearest_one(kind):
     np.testing.assert_allclose(mapped[100], expected)
     both = np.concatenate([model.embedding_, mapped])
     assert affine_residual(sheet, both) < 2e-2
+
+
+def test_new_samples_take_memory_for_a_block_at_a_time():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 400))
+    model = PFE(8, n_neighbors=12).fit(X)
+    Y = np.repeat(X, 100, axis=0)
+    tracemalloc.start()
+    mapped = model.transform(Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * Y.nbytes  # all tangent spaces at a time would be 8 times Y
+    np.testing.assert_allclose(mapped, np.repeat(model.embedding_, 100, axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.01, 300.0])

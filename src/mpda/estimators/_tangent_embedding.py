@@ -15,6 +15,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.arrays import iter_slices
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import (
     check_count,
@@ -40,6 +41,8 @@ from mpda.partition.split import known_partition
 _SHIFT = 1e-9
 # Up to this many unknowns a dense eigensolver is as fast, and needs no starting vector.
 _DENSE_LIMIT = 400
+# Entries of the tangent spaces that are gathered at a time for new samples: 32 MB.
+_LARGEST_BATCH = 4_000_000
 # A larger gamma hides the first term in rounding: on flat data the residual of coordinates is 1e-6
 # at 1e14 and 0.9 at 1e17. On a Swiss roll nothing changes from 1e6 on.
 _MAX_GAMMA = 1e12
@@ -158,11 +161,13 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         mean = points.mean(axis=0)
         search = NearestNeighbors(n_neighbors=1).fit(points - mean)
         nearest = search.kneighbors(queries - mean, return_distance=False)[:, 0]
-        patches = self.patch_labels_[nearest]
-        offsets = X.astype(np.float64) - self._X[nearest]
-        local = np.einsum("nd,ndm->nm", offsets, self.tangent_bases_[patches])
-        mapped = self.embedding_[nearest] + np.einsum("nm,nmr->nr", local, self.fields_[patches])
-        return np.asarray(mapped.astype(X.dtype))
+        mapped = self.embedding_[nearest].astype(np.float64)
+        for block in iter_slices(len(X), _LARGEST_BATCH // self.tangent_bases_[0].size):
+            patches = self.patch_labels_[nearest[block]]
+            offsets = X[block].astype(np.float64) - self._X[nearest[block]]
+            local = np.einsum("nd,ndm->nm", offsets, self.tangent_bases_[patches])
+            mapped[block] += np.einsum("nm,nmr->nr", local, self.fields_[patches])
+        return mapped.astype(X.dtype)
 
     def _find_patches(self, X: Floats, edges: Ints) -> Ints:
         """Return the patch of each sample (n,)."""
