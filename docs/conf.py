@@ -80,6 +80,7 @@ TITLES = {
     "evidence/bench": "Ratios of time and memory",
     "evidence/cluster-millions": "Two million samples on a cluster",
     "evidence/cluster-throughput": "A cluster and one machine",
+    "evidence/complexity": "The paper's counts of operations, and measured growth",
     "evidence/growth": "How time and memory of the methods grow",
     "evidence/published": "The methods as published, and the paper",
     "evidence/regret-MPDA": "What each selection rule costs MPDA",

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import wilcoxon
 
 from mpda.assessment import compare_errors, estimate_errors
-from mpda.experiments import CONTENDERS, PROBLEMS, SEEDS, read_rows
+from mpda.experiments import CONTENDERS, EXPERIMENTS, PROBLEMS, SEEDS, read_rows
 from mpda.experiments.error_tables import (
     READINGS,
     comparison_table,
@@ -130,6 +130,58 @@ def test_the_readme_counts_the_significant_differences(rows):
         f"{words[1]}, than that of LFDA as published on {words[2]}, and than that of LFDA with a "
         f"ridge on {words[3]}"
     ) in (ROOT / "README.md").read_text()
+
+
+def test_every_claim_has_a_verdict_and_a_command():
+    _, *lines = PAGE.split("## Claims of the paper")[1].split("|---|---|---|")[1].splitlines()
+    claims = [split_line(line) for line in lines[: lines.index("")]]
+    assert len(claims) >= 20
+    for _, verdict, shown in claims:
+        assert verdict
+        commands = re.findall(r"`((?:mpda|python) [^`]*)`", shown)
+        assert commands or shown.startswith("the same")
+        for command in commands:
+            program, name, *options = command.split()
+            if program == "python":
+                assert (ROOT / name).is_file()
+            else:
+                assert options[0] in EXPERIMENTS
+        # A linked table names the command that wrote it.
+        for table in re.findall(r"\[table\]\(reproduction/(\w+\.md)\)", shown):
+            assert f"`{commands[0]}`; " in (RESULTS / table).read_text()
+
+
+def test_verdicts_have_the_numbers_of_the_claims():
+    lines = (RESULTS / "claims.md").read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if "no tangent vectors" in line) + 2
+    rows = [split_line(line) for line in lines[first : lines.index("", first)]]
+    errors = {name: [float(cell) for cell in cells] for name, *cells in rows}
+    for name in ("COIL20", "Semeion", "Vehicle"):
+        with_tangents, without = errors[name][0], errors[name][-1]
+        assert f"{without:.1f} instead of {with_tangents:.1f}" in PAGE
+    for name in ("FaceDetection", "OptDigits"):
+        assert abs(errors[name][0] - errors[name][-1]) < 0.1
+    changes = [error - row[0] for row in errors.values() for error in row[3:5]]
+    stated = re.search(r"mixture as .* changes by (\S+) to (\S+) points", PAGE)
+    extremes = [float(number) for number in stated.groups()]
+    np.testing.assert_allclose(extremes, [min(changes), max(changes)], atol=0.06)
+
+
+def test_verdict_on_embeddings_has_the_numbers_of_their_table():
+    lines = [split_line(line) for line in (RESULTS / "fields.md").read_text().splitlines()]
+    rows = [row for row in lines if len(row) == 6 and row[1] in ("PFE", "TSIMR")]
+    pairs = list(zip(rows[::2], rows[1::2], strict=True))
+    unknowns, seconds = (
+        [float(alone[column]) / float(patches[column]) for alone, patches in pairs]
+        for column in (3, 4)
+    )
+    assert "holds: five times fewer unknowns; PFE and TSIMR take less than a quarter" in PAGE
+    assert [round(ratio) for ratio in unknowns] == [5, 5, 5, 5]
+    assert min(seconds[:2]) > 4.0
+    np.testing.assert_allclose(seconds[2:], 2.0, atol=0.25)
+    for alone, patches in pairs:
+        if alone[1] == "TSIMR":
+            assert f"{alone[5]} to {patches[5]} %" in PAGE
 
 
 def test_numbers_of_the_page_are_those_of_the_rows(rows):

@@ -227,3 +227,13 @@ def test_docstrings_are_converted_to_restructured_text():
     tools.plain_text(None, "class", "", None, None, lines)
     assert lines[0] == r"\|t\| of mean\_ and ``|v| of mean_``"
     assert lines[3:] == ["    |t|", "", ">>> a_ | b_"]
+
+
+def test_page_of_systems_has_every_name_of_the_paper():
+    """The paper names these methods; "Laplacian eigenmaps" and shrinkage LDA it does not."""
+    rows = [line.split("|")[1] for line in PAGES["systems.md"].splitlines() if "|" in line]
+    words = set(re.findall(r"[\w²-]+", " ".join(rows)))
+    named = "MPDA PMPDA PCA LDA MFA LSDA LFDA LLTSA LSDR LPFE 1-NN TSIMR PFE LTSA LLC CFA MLE LMDS"
+    named += " SL² DSA exponential two-stage anchors charting spherical hierarchical factor"
+    assert set(named.split()) <= words
+    assert not {"eigenmaps", "shrinkage"} & words

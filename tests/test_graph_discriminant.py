@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import eigh, expm
 from scipy.sparse import coo_array, csr_array
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import oracles
@@ -184,6 +185,18 @@ def test_exponential_needs_no_ridge_and_no_units():
         GraphDiscriminant(exponential=True, exponential_scale=0.0).fit(X, y)
     with pytest.raises(TypeError, match="exponential"):
         GraphDiscriminant(exponential="yes").fit(X, y)
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e-5, 300.0, 1e200])
+def test_components_of_exponentials_do_not_depend_on_the_scale(factor):
+    X, y = bent_classes()
+    model = GraphDiscriminant(exponential=True, exponential_scale=5.0, n_components=3).fit(X, y)
+    B = within_scatter(X, y)
+    B = expm(B / (5.0 * np.trace(B) / X.shape[1]))
+    lengths = np.einsum("rd,de,re->r", model.components_, B, model.components_)
+    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-8)
+    scaled = clone(model).fit(factor * X, y)
+    np.testing.assert_allclose(scaled.components_, model.components_, rtol=1e-6)
 
 
 def test_exponential_has_no_component_on_which_samples_are_constant():

@@ -1,8 +1,11 @@
 """TSIMR and PFE: matrices against loops, flat data, the Swiss roll, new samples, errors."""
 
+import tracemalloc
+import warnings
+
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
+from sklearn.cluster import DBSCAN, KMeans
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
@@ -87,13 +90,23 @@ def test_linear_functions_on_flat_data_have_no_energy(partition):
 
 
 @pytest.mark.parametrize("hole", [False, True])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", range(4))
 def test_swiss_roll_is_unrolled(seed, hole):
     X, sheet = draw_swiss_roll(1000, seed, hole=hole)
     assert rigid_residual(sheet, PFE(2).fit_transform(X)) < 1e-3
     assert rigid_residual(sheet, PFE(2, partition="auto").fit_transform(X)) < 3e-3
     assert affine_residual(sheet, TSIMR(2).fit_transform(X)) < 1e-2
     assert affine_residual(sheet, TSIMR(2, partition="auto").fit_transform(X)) < 4e-2
+
+
+def test_patches_of_many_samples_are_connected():
+    # "auto" is the principal-axis tree here, whose straight cuts may join two turns of the roll.
+    X, sheet = draw_swiss_roll(1500, 0)
+    model = PFE(2, partition="auto").fit(X)
+    assert rigid_residual(sheet, model.embedding_) < 3e-3
+    assert affine_residual(sheet, TSIMR(2, partition="auto").fit_transform(X)) < 4e-2
+    extents = [np.ptp(sheet[model.patch_labels_ == p, 0]) for p in np.unique(model.patch_labels_)]
+    assert max(extents) < 20.0
 
 
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
@@ -119,6 +132,19 @@ def test_new_samples_are_expanded_at_the_nearest_one(kind):
     np.testing.assert_allclose(mapped[100], expected)
     both = np.concatenate([model.embedding_, mapped])
     assert affine_residual(sheet, both) < 2e-2
+
+
+def test_new_samples_take_memory_for_a_block_at_a_time():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 400))
+    model = PFE(8, n_neighbors=12).fit(X)
+    Y = np.repeat(X, 100, axis=0)
+    tracemalloc.start()
+    mapped = model.transform(Y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * Y.nbytes  # all tangent spaces at a time would be 8 times Y
+    np.testing.assert_allclose(mapped, np.repeat(model.embedding_, 100, axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize("factor", [1e-6, 0.01, 300.0])
@@ -178,8 +204,11 @@ def test_errors_say_what_to_do(kind):
         kind(2, tangent_dimension=4).fit(X)
     with pytest.raises(ValueError, match="tangent_dimension=3 is more than"):
         kind(3, n_neighbors=2).fit(X)
-    with pytest.raises(ValueError, match="partition"):
-        kind(2, partition="trees").fit(X)
+    for partition in ("trees", 3):
+        with pytest.raises(ValueError, match="None, or a clusterer with fit_predict"):
+            kind(2, partition=partition).fit(X)
+    with pytest.raises(ValueError, match="failed on all samples"):
+        kind(2, partition=KMeans(100)).fit(X)
     with pytest.raises(NotFittedError):
         kind(2).transform(X)
     for name in ("n_components", "n_neighbors", "tangent_dimension"):
@@ -189,8 +218,33 @@ def test_errors_say_what_to_do(kind):
         kind(2, tangent_dimension=0).fit(X)
     with pytest.raises(TypeError, match="tangent_dimension must be an int"):
         kind(2, tangent_dimension=False).fit(X)
-    with pytest.raises(ValueError, match="gamma"):
-        TSIMR(2, gamma=-1.0).fit(X)
+    for gamma in (-1.0, 1e20):
+        with pytest.raises(ValueError, match="gamma"):
+            TSIMR(2, gamma=gamma).fit(X)
+
+
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_many_copies_of_samples_are_parts_of_the_graph(kind):
+    X = np.repeat(np.random.default_rng(0).normal(size=(5, 3)), 11, axis=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="has 5 parts that no edge joins"):
+            kind(2).fit(X)
+
+
+@pytest.mark.parametrize("kind", [TSIMR, PFE])
+def test_clusterer_gets_samples_in_their_units(kind):
+    X, _ = draw_swiss_roll(200, 0)
+    model = kind(2, partition=DBSCAN(eps=3.0, min_samples=2)).fit(X)
+    # Samples of this scale are divided by a power of two for the fit.
+    scaled = kind(2, partition=DBSCAN(eps=3e100, min_samples=2)).fit(1e100 * X)
+    assert 1 < model.patch_labels_.max() < 199
+    np.testing.assert_array_equal(scaled.patch_labels_, model.patch_labels_)
+
+
+def test_largest_gamma_keeps_flat_data():
+    sheet = np.random.default_rng(1).uniform(size=(300, 2)) * [3.0, 1.0]
+    assert affine_residual(sheet, TSIMR(2, gamma=1e12).fit_transform(sheet @ np.eye(2, 4))) < 1e-6
 
 
 def test_residuals_of_known_maps():

@@ -182,7 +182,10 @@ def solve_exponential(
     residual = float(np.abs(F.T @ (F @ V) - V * squares).max() / squares[0])
     condition = float(np.exp(min(b[-1] - b[0], _MAX_EXPONENT)))
     directions = Directions(squares / squares[0], basis @ (inverse_half_B @ V), condition)
-    return _convert(samples, _select(directions, n_components), 0.0, residual)
+    directions = _select(directions, n_components)
+    # Exponentials have no unit, nor have their directions: any scale of X gives the same ones.
+    vectors = fix_signs(samples.coordinates.rotate_back(directions.vectors))
+    return Solution(replace(directions, vectors=vectors), 0.0, residual)
 
 
 def _span_basis(samples: LabelledSamples) -> Floats:

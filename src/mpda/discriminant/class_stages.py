@@ -256,7 +256,8 @@ class ClassStages:
     def _run_clusterer(self, clusterer: Any, points: ClassPoints) -> Ints:
         # A clusterer may have lengths as parameters (eps of DBSCAN): it gets the units of X.
         X = ldexp(to_host(points.X), self._samples.coordinates.exponent)
-        return cluster_class(clusterer, X, self._samples.classes.tolist()[self._index])
+        label = self._samples.classes.tolist()[self._index]
+        return cluster_class(clusterer, X, f"class {label!r}")
 
     def _may_keep(self, form: WithinFormBuilder) -> bool:
         return self._memory is None or self._memory.admit("forms", form.nbytes)

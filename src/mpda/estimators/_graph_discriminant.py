@@ -97,7 +97,8 @@ class GraphDiscriminant(LinearMap):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         Directions by decreasing eigenvalue, with t'(X'L_w X + ridge I)t = 1 before
-        ``eigenvalue_power`` applies. The entry of largest magnitude is positive.
+        ``eigenvalue_power`` applies; with ``exponential`` t'exp(X'L_w X / s)t is one number for all
+        of them. The entry of largest magnitude is positive.
     eigenvalues_ : ndarray of shape (n_components,)
         Eigenvalues of the components; with ``exponential`` relative to the largest.
     mean_ : ndarray of shape (n_features,)

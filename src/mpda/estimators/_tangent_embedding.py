@@ -10,11 +10,12 @@ from scipy.linalg import eigh
 from scipy.sparse import block_array, csc_array, csr_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import eigsh, splu
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda._lib.arrays import iter_slices
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import (
     check_count,
@@ -40,6 +41,11 @@ from mpda.partition.split import known_partition
 _SHIFT = 1e-9
 # Up to this many unknowns a dense eigensolver is as fast, and needs no starting vector.
 _DENSE_LIMIT = 400
+# Entries of the tangent spaces that are gathered at a time for new samples: 32 MB.
+_LARGEST_BATCH = 4_000_000
+# A larger gamma hides the first term in rounding: on flat data the residual of coordinates is 1e-6
+# at 1e14 and 0.9 at 1e17. On a Swiss roll nothing changes from 1e6 on.
+_MAX_GAMMA = 1e12
 
 
 @dataclass(eq=False, repr=False)
@@ -89,11 +95,12 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         neighbors = find_neighbors(points, k)
         graph = symmetric_graph(neighbors)
+        _check_connected(graph.edges, n, k)
         # Lengths are measured in edges, so that gamma has the same effect on samples of any scale.
         unit = float(np.sqrt(np.mean(graph.lengths**2)))
         embedded = EmbeddedGraph(points.X / unit, graph)
-        _check_connected(embedded, k)
-        self.patch_labels_ = patches = self._find_patches(points.X)
+        # X is not scaled: a clusterer may have lengths as parameters (eps of DBSCAN).
+        self.patch_labels_ = patches = self._find_patches(X, graph.edges)
         tangents = _find_tangents(points.X, patches, neighbors, m)
         if not tangents.mask.any():
             raise ValueError(
@@ -154,20 +161,29 @@ class _TangentEmbedding(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         mean = points.mean(axis=0)
         search = NearestNeighbors(n_neighbors=1).fit(points - mean)
         nearest = search.kneighbors(queries - mean, return_distance=False)[:, 0]
-        patches = self.patch_labels_[nearest]
-        offsets = X.astype(np.float64) - self._X[nearest]
-        local = np.einsum("nd,ndm->nm", offsets, self.tangent_bases_[patches])
-        mapped = self.embedding_[nearest] + np.einsum("nm,nmr->nr", local, self.fields_[patches])
-        return np.asarray(mapped.astype(X.dtype))
+        mapped = self.embedding_[nearest].astype(np.float64)
+        for block in iter_slices(len(X), _LARGEST_BATCH // self.tangent_bases_[0].size):
+            patches = self.patch_labels_[nearest[block]]
+            offsets = X[block].astype(np.float64) - self._X[nearest[block]]
+            local = np.einsum("nd,ndm->nm", offsets, self.tangent_bases_[patches])
+            mapped[block] += np.einsum("nm,nmr->nr", local, self.fields_[patches])
+        return mapped.astype(X.dtype)
 
-    def _find_patches(self, X: Floats) -> Ints:
+    def _find_patches(self, X: Floats, edges: Ints) -> Ints:
         """Return the patch of each sample (n,)."""
         if self.partition is None:
             return np.arange(len(X))
-        if isinstance(self.partition, str):
-            name = check_option("partition", self.partition, ("auto", "geodesic"), also=", None")
-            return ManifoldPartition(partition=name).fit(X).labels_
-        return known_partition(None, cluster_class(clone(self.partition), X, "all")).labels
+        if hasattr(self.partition, "fit_predict"):
+            labels = cluster_class(self.partition, X, "all samples")
+            return known_partition(None, labels).labels
+        alternatives = ", None, or a clusterer with fit_predict"
+        name = check_option("partition", self.partition, ("auto", "geodesic"), also=alternatives)
+        labels = ManifoldPartition(partition=name).fit(X).labels_
+        # Cuts of the principal-axis tree are straight: a patch may have samples of two sheets that
+        # lie near each other. On a Swiss roll of 6000 samples the affine residual of TSIMR is 0.06
+        # with such patches and 0.001 without.
+        inside = labels[edges[:, 0]] == labels[edges[:, 1]]
+        return _label_components(edges[inside], len(X))
 
     def _solve(self, L: csr_array, K: csr_array, form: WithinForm) -> tuple[Floats, Floats, Floats]:
         """Return the embedding (n, r), the fields (P, m, r) and the eigenvalues (r,)."""
@@ -204,10 +220,12 @@ class TSIMR(_TangentEmbedding):
     tangent_dimension : int, default=None
         Dimension of the tangent spaces. None stands for ``n_components``.
     partition : {"auto", "geodesic"}, clusterer or None, default=None
-        None gives every sample a tangent space of its own. The others are those of `MPDA`. The
-        tangent space of a patch comes from its samples and their neighbours.
+        None gives every sample a tangent space of its own. The others are those of `MPDA`; a patch
+        of a named rule that the graph does not connect is divided. The tangent space of a patch
+        comes from its samples and their neighbours.
     gamma : float, default=1.0
-        Weight of the second term, in units of the mean squared length of the edges of the graph.
+        Weight of the second term, in units of the mean squared length of the edges of the graph, at
+        most 1e12.
 
     Attributes
     ----------
@@ -247,7 +265,7 @@ class TSIMR(_TangentEmbedding):
     gamma: float = 1.0
 
     def _solve(self, L: csr_array, K: csr_array, form: WithinForm) -> tuple[Floats, Floats, Floats]:
-        gamma = check_number("gamma", self.gamma, least=0.0)
+        gamma = check_number("gamma", self.gamma, least=0.0, most=_MAX_GAMMA)
         n, r = L.shape[0], self.n_components
         blocks: list[list[Any]] = [[2.0 * L, -K.T], [-K, build_block_rows(form, gamma).to_csr()]]
         S: Any = block_array(blocks)
@@ -288,8 +306,9 @@ class PFE(_TangentEmbedding):
     tangent_dimension : int, default=None
         Dimension of the tangent spaces. None stands for ``n_components``.
     partition : {"auto", "geodesic"}, clusterer or None, default=None
-        None gives every sample a tangent space of its own. The others are those of `MPDA`. The
-        tangent space of a patch comes from its samples and their neighbours.
+        None gives every sample a tangent space of its own. The others are those of `MPDA`; a patch
+        of a named rule that the graph does not connect is divided. The tangent space of a patch
+        comes from its samples and their neighbours.
 
     Attributes
     ----------
@@ -339,10 +358,14 @@ class PFE(_TangentEmbedding):
         return embedding - embedding.mean(axis=0), fields, np.maximum(values, 0.0)
 
 
-def _check_connected(embedded: EmbeddedGraph, n_neighbors: int) -> None:
-    edges, n = embedded.graph.edges, len(embedded.Z)
+def _label_components(edges: Ints, n: int) -> Ints:
+    """Return the connected component of each of n samples."""
     adjacency = csr_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
-    n_parts = connected_components(adjacency, directed=False)[0]
+    return np.asarray(connected_components(adjacency, directed=False)[1], dtype=np.intp)
+
+
+def _check_connected(edges: Ints, n: int, n_neighbors: int) -> None:
+    n_parts = _label_components(edges, n).max() + 1
     if n_parts > 1:
         raise ValueError(
             f"The graph of {n_neighbors} nearest neighbours has {n_parts} parts that no edge "

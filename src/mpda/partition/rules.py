@@ -180,7 +180,7 @@ def measure_linearity(partition: Partition, X: Floats, n_neighbors: int) -> Part
     return Partition(partition.labels, patch_linearity, replace(tree, linearity=linearity))
 
 
-def cluster_class(clusterer: Any, X: Floats, label: Any) -> Ints:
+def cluster_class(clusterer: Any, X: Floats, subset: str) -> Ints:
     """Divide a class into patches by a scikit-learn clusterer.
 
     Parameters
@@ -189,8 +189,8 @@ def cluster_class(clusterer: Any, X: Floats, label: Any) -> Ints:
         Unfitted, with ``fit_predict``. A clone of it is fitted.
     X : ndarray of shape (n_samples, n_features)
         Samples of the class.
-    label : object
-        Name of the class, for error messages.
+    subset : str
+        The samples in words, for error messages: "class 3".
 
     Returns
     -------
@@ -203,11 +203,11 @@ def cluster_class(clusterer: Any, X: Floats, label: Any) -> Ints:
             labels = np.asarray(clone(clusterer).fit_predict(X.astype(np.float64)))
     except Exception as error:
         raise ValueError(
-            f"partition={clusterer!r} failed on class {label!r} ({len(X)} samples): {error}"
+            f"partition={clusterer!r} failed on {subset} ({len(X)} samples): {error}"
         ) from error
     if labels.shape != (len(X),) or not np.issubdtype(labels.dtype, np.integer):
         raise ValueError(
-            f"partition={clusterer!r} must give one integer label per sample; on class {label!r} "
+            f"partition={clusterer!r} must give one integer label per sample; on {subset} "
             f"({len(X)} samples) it gave an array of shape {labels.shape} and type {labels.dtype}."
         )
     return labels.astype(np.intp)
