@@ -335,6 +335,12 @@ def test_refinement_hands_weights_to_the_first_method():
     np.testing.assert_allclose(from_pca.components_, PCA(2).fit(X).components_)
 
 
+def test_search_takes_no_weights_for_groups():
+    X, y = bent_classes()
+    with pytest.raises(TypeError, match="positional arguments"):
+        DiscriminantSearchCV(MPDA(n_neighbors=4), {}, cv=3).fit(X, y, draw_weights(len(X)))
+
+
 def test_grid_search_of_scikit_learn_hands_weights_on():
     X, y = load_iris(return_X_y=True)
     pipeline = make_pipeline(MPDA(n_components=2), KNeighborsClassifier(1))
@@ -367,7 +373,8 @@ def test_weights_on_a_device_give_the_same_map(method, dtype):
         (-np.ones(77), "sample_weight must not be negative, got -1"),
         (np.zeros(77), "only zeros"),
         (np.ones((77, 2)), "one number per sample"),
-        (np.ones(76), "inconsistent numbers of samples"),
+        (np.ones(76), r"one number per sample, shape \(77,\), got an array of shape \(76,\)"),
+        (2.0, r"sample_weight must have one number per sample.* shape \(\)"),
         (np.full(77, np.nan), "sample_weight contains NaN"),
     ],
 )
