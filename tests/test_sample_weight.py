@@ -238,6 +238,18 @@ def test_weight_zero_leaves_a_sample_out(method):
     )
 
 
+def test_weight_zero_leaves_a_sample_out_of_the_refinement():
+    """Also of the default penalty, which counts samples where they are fewer than features."""
+    X, y = overlapping_classes()
+    rng = np.random.default_rng(0)
+    X = np.hstack([X, rng.normal(size=(len(X), 100))])
+    X_all, y_all = np.r_[X, 1e3 * rng.normal(size=(2, X.shape[1]))], np.r_[y, [0, 1]]
+    refine = NeighborhoodRefinement(GramPCA(2))
+    weighted = refine.fit(X_all, y_all, np.r_[np.ones(len(X)), 0.0, 0.0]).components_
+    plain = refine.fit(X, y).components_
+    np.testing.assert_allclose(weighted, plain, atol=1e-9 * np.abs(plain).max())
+
+
 def test_weighted_scatter_of_pca_repeats_samples():
     X, _ = bent_classes()
     times = np.random.default_rng(0).integers(0, 4, len(X))
