@@ -238,6 +238,40 @@ def test_weight_zero_leaves_a_sample_out(method):
     )
 
 
+@pytest.mark.parametrize("n_noise", [0, 100], ids=["more samples", "more features"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        MPDA(2, n_neighbors=4),
+        PMPDA(2, n_neighbors=4),
+        LFDA(2, n_neighbors=4, alpha=0.1),
+        GraphDiscriminant(n_components=2, alpha=0.1),
+        NeighborhoodRefinement(GramPCA(2)),
+        GramPCA(2),
+    ],
+    ids=name,
+)
+def test_distant_samples_of_weight_zero_cost_no_digits(method, n_noise):
+    """A fill value of a missing sample, for example, wherever it stands."""
+    X, y = overlapping_classes()
+    X = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), n_noise))])
+    expected = method.fit(X, y)
+    options = [{}, {}]
+    if isinstance(method, MPDA):
+        patches = expected.patch_labels_
+        options = [{"patches": np.r_[-1, patches]}, {"patches": np.r_[patches, -1]}]
+    expected = expected.components_
+    w = np.ones(len(X))
+    for fill_value in (1e12, 9.96921e36):
+        row = np.full((1, X.shape[1]), fill_value)
+        first = method.fit(np.r_[row, X], np.r_[0, y], np.r_[0.0, w], **options[0]).components_
+        last = method.fit(np.r_[X, row], np.r_[y, 0], np.r_[w, 0.0], **options[1]).components_
+        for components in (first, last):
+            np.testing.assert_allclose(components, expected, atol=1e-9 * np.abs(expected).max())
+    with pytest.raises(ValueError, match="leave these samples out of X"):
+        method.fit(np.r_[X, np.full((1, X.shape[1]), 1e200)], np.r_[y, 0], np.r_[w, 0.0])
+
+
 def test_weight_zero_leaves_a_sample_out_of_the_refinement():
     """Also of the default penalty, which counts samples where they are fewer than features."""
     X, y = overlapping_classes()

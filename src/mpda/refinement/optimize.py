@@ -187,7 +187,7 @@ def _typical_square(Z: Array, sets: CandidateSets, weights: Array | None) -> flo
 
     Samples without such a sample are left out; nan if none is left. The median is weighted.
     """
-    squares = to_host(nearest_own_squares(Z, sets))
+    squares = to_host(nearest_own_squares(Z, sets, weights))
     is_finite = np.isfinite(squares)
     if not is_finite.any():
         return math.nan
