@@ -32,8 +32,8 @@ class Coordinates:
     exponent : int
         Binary exponent of the scale; 0 unless X is extremely large or small.
     origin : array of shape (n_features,)
-        The first sample of positive weight, scaled. Differences of nearby numbers are exact, so samples far from zero
-        lose no digits.
+        The first sample of positive weight, scaled. Differences of nearby numbers are exact, so
+        samples far from zero lose no digits.
     basis : array of shape (n_features, n_coordinates) or None
         Orthonormal basis of the span of the centred samples, used where there are no more samples
         than features.
