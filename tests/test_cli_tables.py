@@ -81,7 +81,9 @@ def test_missing_values_become_medians_of_the_fit(trees, capsys):
     found = pd.read_csv(io.StringIO(capsys.readouterr().out))
     np.testing.assert_array_equal(found["predicted"], model.predict(filled))
     assert call("evaluate", "m.mpda", "trees.csv") == 0
-    assert "90 of 90 samples were used to fit the model" in capsys.readouterr().err
+    assert "90 of 90 samples were used to fit the model" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_error_of_a_table_with_missing_values_is_measured(trees, capsys):
@@ -168,7 +170,9 @@ def test_text_columns_become_indicators(trees, capsys):
     encoded = model["columns"].transform(trees[["height", "colour", "site"]])
     np.testing.assert_array_equal(encoded, expected)
     assert call("evaluate", "trees.mpda", "trees.csv") == 0
-    assert "90 of 90 samples were used to fit the model" in capsys.readouterr().err
+    assert "90 of 90 samples were used to fit the model" in " ".join(
+        capsys.readouterr().out.split()
+    )
     assert call("compare", *FIT[1:], *words, "--methods", "lda", "mpda") == 0
 
 
@@ -214,7 +218,9 @@ def test_missing_text_is_a_value_of_its_own(trees, capsys):
     assert categories[:4].tolist() == ["blue", "green", "grey", "red"]
     assert np.isnan(categories[4])
     assert call("evaluate", "trees.mpda", "trees.csv") == 0
-    assert "90 of 90 samples were used to fit the model" in capsys.readouterr().err
+    assert "90 of 90 samples were used to fit the model" in " ".join(
+        capsys.readouterr().out.split()
+    )
     # Without a column of numbers, too.
     words = ("--drop", "width height", "--one-hot", "--impute", "median", *QUICK)
     assert call(*FIT, *words) == 0

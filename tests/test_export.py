@@ -470,6 +470,18 @@ def test_faiss_finds_the_neighbours_of_the_mapped_samples(tmp_path):
     assert np.mean(Y[nearest] == model.predict(NEW)) > 0.98  # near ties may be rounded
 
 
+def test_export_of_many_features_needs_no_dense_copy_of_the_samples(tmp_path):
+    pytest.importorskip("faiss", reason="faiss is not installed")
+    n, n_features = 1000, 20_000
+    counts = random_array((n, n_features), density=0.002, random_state=0, format="csr")
+    model = make_pipeline(TruncatedSVD(5), NEAREST).fit(counts, np.arange(n) % 3)
+    tracemalloc.start()
+    export_faiss(model, tmp_path / "m.faiss")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.6 * 8 * n * n_features
+
+
 def test_missing_faiss_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"pip install 'mpda\[faiss\]'"):

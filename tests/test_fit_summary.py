@@ -117,6 +117,8 @@ def test_summaries_that_do_not_fit_are_refused():
         MPDA.from_summary(first)
     with pytest.raises(TypeError):
         first + 1
+    with pytest.raises(TypeError, match=r"summary must be what summarize returns.*got 0"):
+        MPDA.from_summary(sum([]))
     with pytest.raises(ValueError, match="class_weight must be None"):
         MPDA(**ABSOLUTE, class_weight="balanced").summarize(X, y)
 

@@ -3,6 +3,8 @@
 ``robustness/random_labels.py`` counts claims over many seeds.
 """
 
+import json
+
 import numpy as np
 import pytest
 from sklearn.model_selection import cross_val_score
@@ -37,6 +39,26 @@ def test_same_commands_claim_a_gain_for_true_labels(tmp_path):
         for text in run_command(name, X, y, tmp_path, *FOLDS):
             assert NOTHING not in text
             assert CLAIM.findall(text)
+
+
+@pytest.mark.parametrize("keep", ["--keep-samples", "--no-keep-samples"])
+def test_error_on_samples_of_the_fit_is_no_claim(keep, tmp_path, capsys):
+    """It is far below that of a guess, and the printed line, the page and the results say why."""
+    rng, page = np.random.default_rng(0), tmp_path / "page.html"
+    table, model = tmp_path / "table.npz", tmp_path / "m.mpda"
+    np.savez(table, X=rng.normal(size=(80, 60)), y=np.arange(80) % 2)
+    assert call("fit", table, "--folds", "0", keep, "--out", model) == 0
+    capsys.readouterr()
+    assert call("evaluate", model, table, "--report", page, "--quiet") == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert call("evaluate", model, table, "--json") == 0
+    results = json.loads(capsys.readouterr().out)
+    assert results["error"] < 30.0
+    for text in (printed, read_page(page), *results["summary"]):
+        if keep == "--keep-samples":
+            assert "80 of 80 samples were used to fit the model; the error says nothing" in text
+        else:
+            assert "It is too low if they were used to fit the model" in text
 
 
 def test_demo_on_shuffled_labels_claims_no_gain(tmp_path, monkeypatch, capsys):

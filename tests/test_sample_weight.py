@@ -238,6 +238,52 @@ def test_weight_zero_leaves_a_sample_out(method):
     )
 
 
+@pytest.mark.parametrize("n_noise", [0, 100], ids=["more samples", "more features"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        MPDA(2, n_neighbors=4),
+        PMPDA(2, n_neighbors=4),
+        LFDA(2, n_neighbors=4, alpha=0.1),
+        GraphDiscriminant(n_components=2, alpha=0.1),
+        NeighborhoodRefinement(GramPCA(2)),
+        GramPCA(2),
+    ],
+    ids=name,
+)
+def test_distant_samples_of_weight_zero_cost_no_digits(method, n_noise):
+    """A fill value of a missing sample, for example, wherever it stands."""
+    X, y = overlapping_classes()
+    X = np.hstack([X, np.random.default_rng(0).normal(size=(len(X), n_noise))])
+    expected = method.fit(X, y)
+    options = [{}, {}]
+    if isinstance(method, MPDA):
+        patches = expected.patch_labels_
+        options = [{"patches": np.r_[-1, patches]}, {"patches": np.r_[patches, -1]}]
+    expected = expected.components_
+    w = np.ones(len(X))
+    for fill_value in (1e12, 9.96921e36):
+        row = np.full((1, X.shape[1]), fill_value)
+        first = method.fit(np.r_[row, X], np.r_[0, y], np.r_[0.0, w], **options[0]).components_
+        last = method.fit(np.r_[X, row], np.r_[y, 0], np.r_[w, 0.0], **options[1]).components_
+        for components in (first, last):
+            np.testing.assert_allclose(components, expected, atol=1e-9 * np.abs(expected).max())
+    with pytest.raises(ValueError, match="leave these samples out of X"):
+        method.fit(np.r_[X, np.full((1, X.shape[1]), 1e200)], np.r_[y, 0], np.r_[w, 0.0])
+
+
+def test_weight_zero_leaves_a_sample_out_of_the_refinement():
+    """Also of the default penalty, which counts samples where they are fewer than features."""
+    X, y = overlapping_classes()
+    rng = np.random.default_rng(0)
+    X = np.hstack([X, rng.normal(size=(len(X), 100))])
+    X_all, y_all = np.r_[X, 1e3 * rng.normal(size=(2, X.shape[1]))], np.r_[y, [0, 1]]
+    refine = NeighborhoodRefinement(GramPCA(2))
+    weighted = refine.fit(X_all, y_all, np.r_[np.ones(len(X)), 0.0, 0.0]).components_
+    plain = refine.fit(X, y).components_
+    np.testing.assert_allclose(weighted, plain, atol=1e-9 * np.abs(plain).max())
+
+
 def test_weighted_scatter_of_pca_repeats_samples():
     X, _ = bent_classes()
     times = np.random.default_rng(0).integers(0, 4, len(X))
@@ -335,6 +381,12 @@ def test_refinement_hands_weights_to_the_first_method():
     np.testing.assert_allclose(from_pca.components_, PCA(2).fit(X).components_)
 
 
+def test_search_takes_no_weights_for_groups():
+    X, y = bent_classes()
+    with pytest.raises(TypeError, match="positional arguments"):
+        DiscriminantSearchCV(MPDA(n_neighbors=4), {}, cv=3).fit(X, y, draw_weights(len(X)))
+
+
 def test_grid_search_of_scikit_learn_hands_weights_on():
     X, y = load_iris(return_X_y=True)
     pipeline = make_pipeline(MPDA(n_components=2), KNeighborsClassifier(1))
@@ -367,7 +419,8 @@ def test_weights_on_a_device_give_the_same_map(method, dtype):
         (-np.ones(77), "sample_weight must not be negative, got -1"),
         (np.zeros(77), "only zeros"),
         (np.ones((77, 2)), "one number per sample"),
-        (np.ones(76), "inconsistent numbers of samples"),
+        (np.ones(76), r"one number per sample, shape \(77,\), got an array of shape \(76,\)"),
+        (2.0, r"sample_weight must have one number per sample.* shape \(\)"),
         (np.full(77, np.nan), "sample_weight contains NaN"),
     ],
 )

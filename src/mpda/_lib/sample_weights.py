@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_consistent_length
+from sklearn.utils.validation import check_array
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints, Labels
 from mpda._lib.arrays import array_namespace, is_device_array, take, to_host
@@ -60,13 +60,19 @@ def _check_sample_weight(sample_weight: ArrayLike, n: int) -> Floats:
     if is_device_array(sample_weight):
         sample_weight = to_host(sample_weight)
     weights = check_array(
-        sample_weight, dtype=np.float64, ensure_2d=False, copy=True, input_name="sample_weight"
+        sample_weight,
+        dtype=np.float64,
+        ensure_2d=False,
+        allow_nd=True,
+        ensure_min_samples=0,
+        copy=True,
+        input_name="sample_weight",
     )
-    if weights.ndim != 1:
+    if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must have one number per sample, got an array of shape {weights.shape}."
+            f"sample_weight must have one number per sample, shape ({n},), got an array of shape "
+            f"{weights.shape}."
         )
-    check_consistent_length(weights, range(n))
     if weights.min() < 0.0:
         raise ValueError(f"sample_weight must not be negative, got {weights.min():g}.")
     if weights.max() == 0.0:

@@ -32,8 +32,8 @@ class Coordinates:
     exponent : int
         Binary exponent of the scale; 0 unless X is extremely large or small.
     origin : array of shape (n_features,)
-        The first sample, scaled. Differences of nearby numbers are exact, so samples far from zero
-        lose no digits.
+        The first sample of positive weight, scaled. Differences of nearby numbers are exact, so
+        samples far from zero lose no digits.
     basis : array of shape (n_features, n_coordinates) or None
         Orthonormal basis of the span of the centred samples, used where there are no more samples
         than features.
@@ -200,20 +200,28 @@ class SampleFacts(FitSamples, Protocol):
         """Mean of the samples (n_features,)."""
 
 
-def rotate_into_span(points: Array, origin: Array) -> tuple[Array, Array]:
+def rotate_into_span(
+    points: Array, origin: Array, weights: Floats | None = None
+) -> tuple[Array, Array]:
     """Return a basis (d, r) of the span of points (n, d) - origin, and their coordinates (n, r).
 
-    Duplicates must stay equal to the last bit, so each distinct point is rotated once.
+    Duplicates must stay equal to the last bit, so each distinct point is rotated once. Points of
+    weight 0 do not count in the span.
     """
     xp = arrays.array_namespace(points)
     _, first, copies = np.unique(
         arrays.to_host(points), axis=0, return_index=True, return_inverse=True
     )
     offsets = arrays.take(points, arrays.to_device(first, points)) - origin
-    _, singular, axes = xp.linalg.svd(offsets, full_matrices=False)
+    counted = offsets
+    if weights is not None:
+        counted = arrays.take(
+            offsets, arrays.to_device(np.unique(copies.ravel()[weights > 0.0]), points)
+        )
+    _, singular, axes = xp.linalg.svd(counted, full_matrices=False)
     values = arrays.to_host(singular)
     rank = int((values > points.shape[1] * arrays.EPSILON * values[0]).sum())
     # Constant features have no part in the basis, not even by rounding: one that varies only in
     # later samples must have weight 0.
-    basis = xp.where(xp.any(offsets != 0.0, axis=0)[:, None], axes[:rank, :].T, 0.0)
+    basis = xp.where(xp.any(counted != 0.0, axis=0)[:, None], axes[:rank, :].T, 0.0)
     return basis, arrays.take(offsets @ basis, arrays.to_device(copies.ravel(), points))

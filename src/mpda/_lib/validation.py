@@ -30,6 +30,9 @@ _UNSCALED_EXPONENTS = 100
 # The square of 1 in the units of X must stay finite in scaled units, so X below 2^-500 is scaled by
 # no more than 2^500.
 _SMALLEST_EXPONENT = -500
+# Samples of weight 0 may be larger than the others by 2^250 at most: fourth powers of the others
+# must not vanish.
+_LARGEST_RATIO = 250
 _FLOATS = [np.float64, np.float32]
 # Features of sparse samples: with 5000 each of the half a dozen matrices of features by features of
 # a fit has 200 MB, and the eigenproblem takes a minute.
@@ -179,11 +182,11 @@ def validate_labelled(
         check_not_constant(low, high)
     if compare_scales:
         _warn_of_scales(estimator, X, low, high)
-    samples = _put_into_coordinates(X, y, classes, members, low, high, rotates)
-    class_weight = getattr(estimator, "class_weight", None)
-    if sample_weight is None and class_weight is None:
-        return samples
-    return _add_weights(samples, resolve_weights(sample_weight, class_weight, classes, members))
+    class_weight, weights = getattr(estimator, "class_weight", None), None
+    if sample_weight is not None or class_weight is not None:
+        weights = resolve_weights(sample_weight, class_weight, classes, members)
+    samples = _put_into_coordinates(X, y, classes, members, low, high, rotates, weights)
+    return _add_weights(samples, weights)
 
 
 def _add_weights(samples: LabelledSamples, weights: Floats | None) -> LabelledSamples:
@@ -194,6 +197,11 @@ def _add_weights(samples: LabelledSamples, weights: Floats | None) -> LabelledSa
     if positive.size < weights.size:
         low, high = feature_range(arrays.take(X, arrays.to_device(positive, X)))
         check_not_constant(low, high)
+        if scale_exponent(low, high) < -_LARGEST_RATIO:  # X is scaled by its largest value
+            raise ValueError(
+                "X has values in samples of weight 0 that are larger than all others by more than "
+                "a factor of 1e75: leave these samples out of X."
+            )
         n_varying = int(_namespace(low).count_nonzero(low != high))
         samples = replace(samples, n_varying=n_varying)
     return replace(samples, weights=weights)
@@ -224,8 +232,12 @@ def _put_into_coordinates(
     low: Array,
     high: Array,
     rotates: bool,
+    weights: Floats | None,
 ) -> LabelledSamples:
-    """Scale X if it is extreme; rotate it, if asked to, where n <= d."""
+    """Scale X if it is extreme; rotate it, if asked to, where n <= d.
+
+    Samples of weight 0 may be far from the others, so that they decide neither origin nor span.
+    """
     dtype = X.dtype
     exponent = scale_exponent(low, high)
     if exponent:
@@ -235,19 +247,20 @@ def _put_into_coordinates(
     is_rotated = rotates and X.shape[0] <= X.shape[1] and n_varying > 0
     # A copy: a view of the first row would keep all of X alive in a fitted model.
     # Sparse samples lie about zero. Not shifted, the coordinates of a class are its points.
-    origin = np.zeros(X.shape[1]) if issparse(X) and not is_rotated else _first_row(X)
+    first = 0 if weights is None else int(np.flatnonzero(weights)[0])
+    origin = np.zeros(X.shape[1]) if issparse(X) and not is_rotated else _dense_row(X, first)
     basis = rotated = None
     if is_rotated:
-        basis, rotated = rotate_into_span(arrays.as_float(arrays.densify(X)), origin)
+        basis, rotated = rotate_into_span(arrays.as_float(arrays.densify(X)), origin, weights)
     coordinates = Coordinates(exponent, origin, basis)
     return LabelledSamples(X, y, classes, members, n_varying, dtype, coordinates, rotated)
 
 
-def _first_row(X: Array) -> Array:
-    """Return the first sample (d,), dense and in double precision."""
+def _dense_row(X: Array, index: int) -> Array:
+    """Return one sample (d,), dense and in double precision."""
     if isinstance(X, np.ndarray):
-        return X[0, :].astype(np.float64)
-    return arrays.as_float(arrays.densify(X[:1, :])[0, :])
+        return X[index, :].astype(np.float64)
+    return arrays.as_float(arrays.densify(X[index : index + 1, :])[0, :])
 
 
 def validate_unlabelled(
@@ -275,11 +288,11 @@ def validate_unlabelled(
     low, high = feature_range(X)
     check_not_constant(low, high)
     no_labels = np.empty(0)
-    samples = _put_into_coordinates(X, no_labels, no_labels, [], low, high, rotates)
-    if sample_weight is None:
-        return samples
-    members = [np.arange(X.shape[0])]
-    return _add_weights(samples, resolve_weights(sample_weight, None, no_labels, members))
+    weights = None
+    if sample_weight is not None:
+        weights = resolve_weights(sample_weight, None, no_labels, [np.arange(X.shape[0])])
+    samples = _put_into_coordinates(X, no_labels, no_labels, [], low, high, rotates, weights)
+    return _add_weights(samples, weights)
 
 
 def group_by_class(y: Labels) -> tuple[Labels, list[Ints]]:

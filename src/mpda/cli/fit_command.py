@@ -260,7 +260,7 @@ def _evaluate(table: Table, selected: SelectedModel) -> tuple[str, list[str]]:
 
     evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
     notes = new_samples.describe_unknown_values(table, selected.model)
-    notes += messages.describe_problems(evaluation)
+    notes += messages.describe_unknown_classes(evaluation)
     return messages.describe_evaluation(evaluation), notes
 
 

@@ -313,21 +313,32 @@ def describe_evaluation(evaluation: Evaluation) -> str:
     Returns
     -------
     str
-        A sentence with the 95 % confidence interval.
+        The error with its 95 % confidence interval, and whether samples of the fit are in it. A
+        part of the result, not a note: an error on samples of the fit is low for any labels.
     """
     neighbors = (
         "the other samples of the file" if evaluation.leave_one_out else "the samples of the fit"
     )
-    low, high = evaluation.interval
-    return (
+    n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
+    error = (
         f"The nearest neighbour among {neighbors} has the wrong class for {evaluation.n_wrong} of "
-        f"{len(evaluation.y)} samples: {evaluation.error:.2f} % (95 % confidence interval "
-        f"{low:.2f} to {high:.2f} %)."
+        f"{n_samples} samples: {evaluation.error:.2f} %"
     )
+    verb, others = ("was", "it") if n_known == 1 else ("were", "them")
+    known = f"{n_known} of {n_samples} samples {verb} used to fit the model"
+    if n_known == n_samples:
+        return f"{error}. {known}; the error says nothing about new ones."
+    low, high = evaluation.interval
+    error = f"{error} (95 % confidence interval {low:.2f} to {high:.2f} %)."
+    if evaluation.leave_one_out:
+        return f"{error} It is too low if they were used to fit the model, which keeps no samples."
+    if n_known:
+        return f"{error} {known}; without {others} the error is {evaluation.error_of_new:.2f} %."
+    return error
 
 
-def describe_problems(evaluation: Evaluation) -> list[str]:
-    """Describe samples of the fit and unknown classes in an evaluation.
+def describe_unknown_classes(evaluation: Evaluation) -> list[str]:
+    """Describe unknown classes in an evaluation.
 
     Parameters
     ----------
@@ -341,19 +352,11 @@ def describe_problems(evaluation: Evaluation) -> list[str]:
     """
     import numpy as np
 
-    n_samples, n_known = len(evaluation.y), evaluation.n_training_samples
-    notes = []
-    if n_known:
-        verb, others = ("was", "it") if n_known == 1 else ("were", "them")
-        error = f"without {others} the error is {evaluation.error_of_new:.2f} %"
-        if n_known == n_samples:
-            error = "the error says nothing about new ones"
-        notes.append(f"{n_known} of {n_samples} samples {verb} used to fit the model; {error}")
-    if evaluation.unknown_labels.size:
-        labels = list_labels(evaluation.unknown_labels)
-        n_unknown = int(np.isin(evaluation.y, evaluation.unknown_labels).sum())
-        notes.append(
-            f"{n_unknown} of {n_samples} samples have classes that the model does not know and "
-            f"count as wrong: {labels}"
-        )
-    return notes
+    if not evaluation.unknown_labels.size:
+        return []
+    labels = list_labels(evaluation.unknown_labels)
+    n_unknown = int(np.isin(evaluation.y, evaluation.unknown_labels).sum())
+    return [
+        f"{n_unknown} of {len(evaluation.y)} samples have classes that the model does not know "
+        f"and count as wrong: {labels}"
+    ]

@@ -188,7 +188,7 @@ def evaluate(
     table, Z = replace(table, y=evaluation.y), evaluation.Z
     notes = table.describe_skipped() + new_samples.describe_far_values(table, saved)
     notes += new_samples.describe_unknown_values(table, pipeline)
-    notes += messages.describe_problems(evaluation)
+    notes += messages.describe_unknown_classes(evaluation)
     error = messages.describe_evaluation(evaluation)
     caption = f"{len(table.X)} samples of {table.name}"
     class_name = type(remove_neighbors(pipeline).steps[-1][1]).__name__

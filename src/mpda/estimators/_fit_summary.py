@@ -241,6 +241,8 @@ def from_summary(cls: Any, /, summary: FitSummary, **parameters: Any) -> Any:
     MPDA or PMPDA
         The fitted estimator, without ``patch_labels_``. ``partial_fit`` can add classes.
     """
+    if not isinstance(summary, FitSummary):
+        raise TypeError(f"summary must be what summarize returns, merged by +, got {summary!r}.")
     if summary.method != cls.__name__:
         raise ValueError(f"The summary is one of {summary.method}, not of {cls.__name__}.")
     estimator = cls(**{**summary.parameters, **parameters})

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Array, Ints
-from mpda._lib.arrays import to_host
+from mpda._lib.arrays import iter_slices, to_host
 from mpda.io.affine_maps import AffineMap
 
 # Largest share of training samples whose label rounding may change; of ties it changes some.
@@ -18,6 +18,8 @@ _CHANGED_SHARE = 1e-3
 # Numbers that float32 must have in the range of a feature, where no samples can be tried: rounding
 # then moves a sample by less than a thousandth of that range.
 _MIN_STEPS = 1000
+# Entries of the samples that are tried at a time: 16 MB.
+_BLOCK_ENTRIES = 2_000_000
 _ADVICE = (
     "Subtract a constant from these columns before the fit, or export to ONNX with "
     'precision="double" (--precision double).'
@@ -86,11 +88,15 @@ def check_single_inputs(model: Any, linear: AffineMap) -> None:
         return
     weights = np.linalg.norm(linear.matrix, axis=0)
     weights[weights == 0.0] = 1.0
-    scaled = np.linalg.lstsq(linear.matrix / weights, (Z - linear.offset).T, rcond=None)[0].T
-    X = linear.mean + scaled / weights
-    with np.errstate(over="ignore", invalid="ignore"):  # beyond the range of float32
-        errors = X.astype(np.float32) - X
-        rounded = Z + errors @ linear.matrix.T
+    inverse = np.linalg.pinv(linear.matrix / weights).T / weights
+    rounded, shifts = np.empty_like(Z), np.zeros_like(weights)
+    # Block by block: of sparse samples a dense copy may not fit into memory.
+    for rows in iter_slices(len(Z), _BLOCK_ENTRIES // weights.size):
+        X = linear.mean + (Z[rows] - linear.offset) @ inverse
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond the range of float32
+            errors = X.astype(np.float32) - X
+            rounded[rows] = Z[rows] + errors @ linear.matrix.T
+            shifts += np.abs(errors).sum(axis=0) * weights
     is_finite = np.isfinite(rounded).all(axis=1)
     nearest = np.full(len(Z), -1)
     if is_finite.any():
@@ -99,7 +105,6 @@ def check_single_inputs(model: Any, linear: AffineMap) -> None:
     is_changed = (nearest < 0) | (codes[nearest] != codes)
     if is_changed.mean() <= _CHANGED_SHARE:
         return
-    shifts = np.abs(errors).mean(axis=0) * weights
     shifts = np.where(np.isfinite(shifts), shifts, np.inf)
     columns = np.flatnonzero(shifts >= 0.1 * shifts.max())
     raise ValueError(

@@ -123,8 +123,11 @@ def center(Z: Array, weights: Array | None = None) -> Array:
     array of shape (n, d)
         Offsets from the mean, exactly 0 along constant features.
     """
-    # The mean of a constant feature is rounded; differences from one sample are exactly 0.
-    xp, offsets = array_namespace(Z), Z - Z[:1, :]
+    # The mean of a constant feature is rounded; differences from one sample are exactly 0. It is
+    # one that counts: a sample of weight 0 may be so far away that the differences are rounded.
+    xp = array_namespace(Z)
+    origin = 0 if weights is None else int(xp.argmax(weights))
+    offsets = Z - Z[origin : origin + 1, :]
     if weights is None:
         offsets -= xp.mean(offsets, axis=0)
     else:

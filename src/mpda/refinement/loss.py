@@ -187,7 +187,7 @@ class RefinementLoss:
         return sums[:, -1:] * Z - sums[:, :-1]
 
 
-def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
+def nearest_own_squares(Z: Array, sets: CandidateSets, weights: Array | None = None) -> Array:
     """Return the squared distance of each query to its nearest candidate of the own class.
 
     Copies of a query are not its candidates here. Their mapped coordinates may differ by rounding.
@@ -198,6 +198,8 @@ def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
         Mapped samples.
     sets : CandidateSets
         Queries and their candidates.
+    weights : array of shape (n,), default=None
+        Weights of the samples. The length of a sample of weight 0 is no measure of rounding.
 
     Returns
     -------
@@ -206,7 +208,10 @@ def nearest_own_squares(Z: Array, sets: CandidateSets) -> Array:
     """
     xp = array_namespace(Z)
     rounding = _COPY_ROUNDING * float(xp.finfo(Z.dtype).eps)
-    least = rounding**2 * float(xp.max(xp.sum(Z * Z, axis=1)))
+    lengths = xp.sum(Z * Z, axis=1)
+    if weights is not None:
+        lengths = xp.where(weights > 0.0, lengths, 0.0)
+    least = rounding**2 * float(xp.max(lengths))
     squares = []
     for block in _iter_blocks(Z, sets):
         distances = _squares(_gaps(Z, sets, block))

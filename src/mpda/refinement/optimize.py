@@ -117,7 +117,8 @@ def _refine_in_rounds(
     size = float(xp.sqrt(xp.sum(start * start)))
     penalty = settings.penalty
     if penalty is None:
-        n_coefficients = count_coefficients(start.shape[0], start.shape[1], len(codes))
+        n_samples = len(codes) if weights is None else np.count_nonzero(weights)
+        n_coefficients = count_coefficients(start.shape[0], start.shape[1], int(n_samples))
         penalty = PENALTY_PER_COEFFICIENT * n_coefficients
     penalty = min(penalty, _LARGEST_PENALTY)
     members = _group_by_class(np.arange(len(codes)), codes)
@@ -186,7 +187,7 @@ def _typical_square(Z: Array, sets: CandidateSets, weights: Array | None) -> flo
 
     Samples without such a sample are left out; nan if none is left. The median is weighted.
     """
-    squares = to_host(nearest_own_squares(Z, sets))
+    squares = to_host(nearest_own_squares(Z, sets, weights))
     is_finite = np.isfinite(squares)
     if not is_finite.any():
         return math.nan
