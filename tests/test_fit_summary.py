@@ -72,6 +72,7 @@ def test_summary_survives_pickle_and_has_its_stated_size():
     d = X.shape[1]
     n_patches = sum(report.linearity.size for report in summary.reports)
     assert summary.nbytes == 8 * (4 * d * d + 3 * d + 2 * n_patches)
+    assert repr(summary) == f"<FitSummary of MPDA: 3 classes, {d} features, {summary.nbytes} bytes>"
     copy = pickle.loads(pickle.dumps(summary))
     assert isinstance(copy, FitSummary)
     expected = MPDA.from_summary(summary).components_

@@ -437,6 +437,8 @@ def test_bad_class_weights_are_named():
         ("equal", "class_weight must be None"),
         ({9: 1.0}, "unknown labels \\[9\\]"),
         ({0: -1.0}, "positive numbers"),
+        ({0: "heavy"}, "positive numbers.*'heavy'"),
+        ({0: np.inf}, "positive numbers"),
     ]:
         with pytest.raises(ValueError, match=message):
             MPDA(class_weight=class_weight).fit(X, y)

@@ -9,6 +9,7 @@ number of samples and not of pairs, is divided by a mean weight of the class (``
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -93,13 +94,13 @@ def _class_factors(class_weight: Any, classes: Labels, totals: Floats) -> Floats
         )
     labels = classes.tolist()
     unknown = [label for label in class_weight if label not in labels]
-    factors = np.array([class_weight.get(label, 1.0) for label in labels], dtype=float)
-    if unknown or not (np.isfinite(factors).all() and factors.min() > 0.0):
+    numbers = [class_weight.get(label, 1.0) for label in labels]
+    if unknown or not all(isinstance(f, Real) and 0.0 < f < np.inf for f in numbers):
         raise ValueError(
             "class_weight must have positive numbers for labels of y, got "
             + (f"the unknown labels {unknown[:5]!r}." if unknown else f"{class_weight!r}.")
         )
-    return factors
+    return np.array(numbers, dtype=float)
 
 
 def edge_weights(weights: Array, edges: Array) -> Array:

@@ -74,6 +74,10 @@ class FitSummary:
     dtype: Any
     feature_names: Labels | None = None
 
+    def __repr__(self) -> str:
+        shape = f"{len(self.classes)} classes, {len(self.low)} features"
+        return f"<FitSummary of {self.method}: {shape}, {self.nbytes} bytes>"
+
     @property
     def nbytes(self) -> int:
         """Memory of the matrices, of the means and of the facts about patches in bytes."""
