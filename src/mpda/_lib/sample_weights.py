@@ -95,7 +95,7 @@ def _class_factors(class_weight: Any, classes: Labels, totals: Floats) -> Floats
     labels = classes.tolist()
     unknown = [label for label in class_weight if label not in labels]
     numbers = [class_weight.get(label, 1.0) for label in labels]
-    if unknown or not all(isinstance(f, Real) and 0.0 < f < np.inf for f in numbers):
+    if unknown or not all(isinstance(f, Real) and 0.0 < float(f) < np.inf for f in numbers):
         raise ValueError(
             "class_weight must have positive numbers for labels of y, got "
             + (f"the unknown labels {unknown[:5]!r}." if unknown else f"{class_weight!r}.")
