@@ -48,7 +48,17 @@ from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neigh
 from mpda.partition.geodesics import geodesic_distances
 from mpda.partition.rules import PartitionRule
 from mpda.partition.split import known_partition
-from protocol import Array, data_argument, highest_resident, load, provenance, resident
+from protocol import (
+    FIRST_SEED,
+    Array,
+    Split,
+    data_argument,
+    highest_resident,
+    load,
+    provenance,
+    resident,
+    split,
+)
 
 # A number for tangent_alpha: with None the tangent block fades as classes grow.
 NUMERIC: dict[str, Any] = {"tangent_alpha": 0.1}
@@ -324,7 +334,7 @@ def search(data: Path | None) -> Iterator[str]:
 
 
 def patches(data: Path | None) -> Iterator[str]:
-    """2500 samples of each digit, few enough for all geodesics and enough for the tree."""
+    """Both rules on classes that are small enough for all geodesics, and on a folded sheet."""
     X, y = load(data, "mnist")
     X = X / 255.0
     rng = np.random.default_rng(0)
@@ -332,25 +342,83 @@ def patches(data: Path | None) -> Iterator[str]:
         [rng.permutation(np.flatnonzero(y[:60_000] == c))[:2500] for c in range(10)]
     )
     pca = PCA(0.95, svd_solver="covariance_eigh").fit(X[train])
-    Z, Z_test = pca.transform(X[train]), pca.transform(X[60_000:])
-    labels, labels_test = y[train], y[60_000:]
+    digits = Split(pca.transform(X[train]), y[train], pca.transform(X[60_000:]), y[60_000:])
     yield (
-        "| partition (MNIST, 10 classes of 2500) | seconds | patches | mean size | mean R | "
-        "MPDA's 1-NN error, 40 dimensions |"
+        "| samples | partition | CPU seconds | patches | mean size | mean R | "
+        "MPDA's 1-NN error, 40 components |"
     )
-    yield "|---|---|---|---|---|---|"
-    for name in ("geodesic", "tree", "euclidean"):
-        begin = time.perf_counter()
-        cut = ManifoldPartition(partition=name).fit(Z, labels)
-        seconds = time.perf_counter() - begin
-        linearity = _linearity(Z, labels, cut.labels_)
-        model = MPDA(40, n_neighbors=12, **NUMERIC).fit(Z, labels, patches=cut.labels_)
-        wrong = _one_nn(model.transform(Z), labels, model.transform(Z_test), labels_test)
+    yield "|---|---|---|---|---|---|---|"
+    for rule in ("geodesic", "tree", "euclidean"):
+        yield _describe_patches("MNIST, 10 classes of 2500", rule, [digits])
+    splits = list(_splits(data, "usps", 0.75))
+    for rule in ("geodesic", "tree"):
+        yield _describe_patches("USPS, 75 % for training, mean of three splits", rule, splits)
+    yield ""
+    yield "| MPDA's 1-NN error, 30 components | geodesic | tree |"
+    yield "|---|---|---|"
+    models = [MPDA(30, n_neighbors=12, partition=rule, **NUMERIC) for rule in ("geodesic", "tree")]
+    splits = list(_splits(data, "semeion", 0.25))
+    errors = [np.mean([_error(model.fit(s.X, s.y), s) for s in splits]) for model in models]
+    title = "Semeion, 25 % for training, mean of three splits"
+    yield f"| {title} | {errors[0]:.2f} | {errors[1]:.2f} |"
+    yield ""
+    gaps = (0.5, 0.2, 0.1, 0.05)
+    yield f"| folded sheet: gap between its halves | {' | '.join(map(str, gaps))} |"
+    yield f"|---{len(gaps) * '|---'}|"
+    for rule in ("geodesic", "tree"):
+        # Rows are gaps, columns the share of mixed patches, their mean size and the mean R.
+        found = np.array([np.mean([_fold(rule, g, s) for s in range(5)], axis=0) for g in gaps])
+        for title, values, form in zip(
+            ("patches of both halves", "mean size", "mean R"),
+            found.T,
+            ("{:.0%}", "{:.2f}", "{:.2f}"),
+            strict=True,
+        ):
+            yield f"| {rule}: {title} | {' | '.join(map(form.format, values))} |"
+
+
+def _splits(data: Path | None, name: str, share: float) -> Iterator[Split]:
+    X, y = load(data, name)
+    return (split(X, y, share, seed, None) for seed in range(FIRST_SEED, FIRST_SEED + 3))
+
+
+def _describe_patches(title: str, rule: str, splits: list[Split]) -> str:
+    """A row of the table of patches: means over splits."""
+    rows = []
+    for samples in splits:
+        begin = time.process_time()
+        cut = ManifoldPartition(partition=rule).fit(samples.X, samples.y)
+        seconds = time.process_time() - begin
+        linearity = _linearity(samples.X, samples.y, cut.labels_)
         sizes = np.bincount(cut.labels_)
-        yield (
-            f"| {name} | {seconds:.1f} | {sizes.size} | {sizes.mean():.2f} | "
-            f"{linearity:.4f} | {wrong:.2f} |"
-        )
+        model = MPDA(40, n_neighbors=12, **NUMERIC).fit(samples.X, samples.y, patches=cut.labels_)
+        rows.append([seconds, sizes.size, sizes.mean(), linearity, _error(model, samples)])
+    seconds, n_patches, size, linearity, wrong = np.mean(rows, axis=0)
+    return (
+        f"| {title} | {rule} | {seconds:.1f} | {n_patches:.0f} | {size:.2f} | {linearity:.4f} | "
+        f"{wrong:.2f} |"
+    )
+
+
+def _error(model: MPDA, samples: Split) -> float:
+    Z, Z_test = model.transform(samples.X), model.transform(samples.X_test)
+    return _one_nn(Z, samples.y, Z_test, samples.y_test)
+
+
+def _fold(rule: str, gap: float, seed: int) -> tuple[float, float, float]:
+    """The share of patches with samples of both halves of a folded sheet, mean size and mean R.
+
+    Two unit squares, ``gap`` apart, are joined by a wall along one edge; 1500 samples in all.
+    """
+    rng = np.random.default_rng(seed)
+    along, across = rng.uniform(0.0, 2.0 + gap, 1500), rng.uniform(size=1500)
+    x = np.minimum(along, 1.0) - np.clip(along - 1.0 - gap, 0.0, None)
+    height = np.clip(along - 1.0, 0.0, gap)
+    X = np.column_stack([x, across, height])
+    labels = ManifoldPartition(partition=rule).fit(X).labels_
+    sizes = np.bincount(labels)
+    has = [np.bincount(labels[height == z], minlength=sizes.size) > 0 for z in (0.0, gap)]
+    return (has[0] & has[1]).mean(), sizes.mean(), _linearity(X, np.zeros(len(X)), labels)
 
 
 def _linearity(X: Array, y: Array, labels: Array) -> float:
