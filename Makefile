@@ -145,7 +145,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/bench.py
 
 bench-large: .venv/.dev
-	for study in precision patches mnist million refinement search; do $(BIN)/python benchmarks/scale.py $$study || exit 1; done
+	for study in precision patches neighbors mnist million refinement search; do $(BIN)/python benchmarks/scale.py $$study || exit 1; done
 
 format: .venv/.dev
 	$(BIN)/ruff format .

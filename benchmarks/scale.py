@@ -9,6 +9,7 @@ million     1,000,000 x 64 samples in single precision, 100 classes, in memory a
 refinement  the second stage on full MNIST and on a million samples
 search      the search of MPDA on 20,000 samples against one fit, and that of PMPDA on USPS
 patches     the rule of the paper and the principal-axis tree: sizes, linearity, error
+neighbors   the approximate search by faiss next to the exact one: neighbours found, time
 precision   subspace errors of single precision, where it is used and where it is not
 
 Every fit runs in a process of its own; its memory is the highest resident size above what stood
@@ -46,6 +47,7 @@ from mpda.model_selection import DiscriminantSearchCV
 from mpda.neighbors.approximate_search import search_neighbors
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import geodesic_distances
+from mpda.partition.principal_axis_tree import principal_axis_partition
 from mpda.partition.rules import PartitionRule
 from mpda.partition.split import known_partition
 from protocol import (
@@ -62,6 +64,7 @@ from protocol import (
 
 # A number for tangent_alpha: with None the tangent block fades as classes grow.
 NUMERIC: dict[str, Any] = {"tangent_alpha": 0.1}
+_SHORT_TREE = "tree, of 32 components of each class"
 
 
 def write_sheets(path: Path, sizes: list[int], d: int) -> Array:
@@ -348,7 +351,7 @@ def patches(data: Path | None) -> Iterator[str]:
         "MPDA's 1-NN error, 40 components |"
     )
     yield "|---|---|---|---|---|---|---|"
-    for rule in ("geodesic", "tree", "euclidean"):
+    for rule in ("geodesic", "tree", _SHORT_TREE, "euclidean"):
         yield _describe_patches("MNIST, 10 classes of 2500", rule, [digits])
     splits = list(_splits(data, "usps", 0.75))
     for rule in ("geodesic", "tree"):
@@ -387,17 +390,29 @@ def _describe_patches(title: str, rule: str, splits: list[Split]) -> str:
     rows = []
     for samples in splits:
         begin = time.process_time()
-        cut = ManifoldPartition(partition=rule).fit(samples.X, samples.y)
+        labels = _cut(rule, samples.X, samples.y)
         seconds = time.process_time() - begin
-        linearity = _linearity(samples.X, samples.y, cut.labels_)
-        sizes = np.bincount(cut.labels_)
-        model = MPDA(40, n_neighbors=12, **NUMERIC).fit(samples.X, samples.y, patches=cut.labels_)
+        linearity = _linearity(samples.X, samples.y, labels)
+        sizes = np.bincount(labels)
+        model = MPDA(40, n_neighbors=12, **NUMERIC).fit(samples.X, samples.y, patches=labels)
         rows.append([seconds, sizes.size, sizes.mean(), linearity, _error(model, samples)])
     seconds, n_patches, size, linearity, wrong = np.mean(rows, axis=0)
     return (
         f"| {title} | {rule} | {seconds:.1f} | {n_patches:.0f} | {size:.2f} | {linearity:.4f} | "
         f"{wrong:.2f} |"
     )
+
+
+def _cut(rule: str, X: Array, y: Array) -> Array:
+    """Patches of all classes; one rule cuts the leading 32 principal components of each class."""
+    if rule != _SHORT_TREE:
+        return ManifoldPartition(partition=rule).fit(X, y).labels_
+    labels, n_patches = np.empty(len(y), dtype=int), 0
+    for c in np.unique(y):
+        Z = PCA(32, svd_solver="covariance_eigh").fit_transform(X[y == c])
+        labels[y == c] = n_patches + principal_axis_partition(Z, 10).labels
+        n_patches = labels[y == c].max() + 1
+    return labels
 
 
 def _error(model: MPDA, samples: Split) -> float:
@@ -429,6 +444,27 @@ def _linearity(X: Array, y: Array, labels: Array) -> float:
         distances = geodesic_distances(points, find_neighbors(points, 6))
         found.append(known_partition(distances, labels[y == c]).linearity)
     return float(np.concatenate(found).mean())
+
+
+def neighbors(data: Path | None) -> Iterator[str]:
+    """25 neighbours among 60,000 samples, for which faiss searches some cells only."""
+    X, _ = load(data, "mnist")
+    samples = {
+        "MNIST, 60,000 digits as one class, 154 features": PCA(
+            0.95, svd_solver="covariance_eigh"
+        ).fit_transform(X[:60_000] / 255.0),
+        "normally distributed, 60,000 x 20": np.random.default_rng(0).normal(size=(60_000, 20)),
+    }
+    yield "| samples | neighbours found | CPU time / exact search |"
+    yield "|---|---|---|"
+    for title, Z in samples.items():
+        lists, seconds = [], []
+        for name in ("exact", "faiss"):
+            begin = time.process_time()
+            lists.append(search_neighbors(ClassPoints(Z), 25, name).indices)
+            seconds.append(time.process_time() - begin)
+        found = [np.isin(b, a).mean() for a, b in zip(*lists, strict=True)]
+        yield f"| {title} | {np.mean(found):.1%} | {seconds[1] / seconds[0]:.2f} |"
 
 
 def precision(data: Path | None) -> Iterator[str]:
@@ -494,6 +530,7 @@ STUDIES = {
     "refinement": refinement,
     "search": search,
     "patches": patches,
+    "neighbors": neighbors,
     "precision": precision,
 }
 
