@@ -339,3 +339,29 @@ def test_verdict_follows_errors_and_sizes(mpda, nearest, lda, expected):
     advice = "lda" if "LDA" in expected else "evaluate" if "helps" in expected else "--method auto"
     assert advice in summary.next_step
     assert summary.next_step.startswith("Next: ")
+
+
+@pytest.mark.parametrize(
+    ("counts", "candidates"),
+    [
+        # 1-NN and MPDA differ from LDA on 7 and on 8 samples, by p-values of 0.016 and 0.008.
+        ({"nearest": 27, "LDA": 20, "MPDA": 28}, ()),
+        ({"nearest": 30, "LDA": 20, "MPDA": 26}, ()),
+        ({"nearest": 27, "LDA": 20, "LFDA": 28, "MPDA": 28}, ("LDA", "LFDA", "MPDA")),
+        ({"nearest": 20, "PCA": 27, "LDA": 28, "LFDA": 29, "MPDA": 20}, ()),
+        ({"nearest": 21, "PCA": 23, "LDA": 27, "LFDA": 24, "MPDA": 20}, ()),
+    ],
+)
+def test_table_and_sentences_agree_on_what_may_be_chance(counts, candidates):
+    rows = rows_of(**{name: (count, 5) for name, count in counts.items()})
+    judged = candidates or ("MPDA",)
+    (problem,) = collect.collect_comparison(rows, "how", {}, judged)["problems"]
+    is_best = {row["method"]: row["best"] for row in problem["rows"]}
+    lowest = min(problem["rows"], key=lambda row: row["error"])["method"]
+    for method in judged:
+        differences = verdict.summarize_errors(rows, method, 30, 5, candidates).differences
+        for name in {"1-NN", "LDA"} - {method}:
+            (sentence,) = (text for text in differences if text.startswith(name))
+            is_tie = "may be chance" in sentence or "the same" in sentence
+            if lowest in (method, name):
+                assert is_tie == (is_best[method] and is_best[name]), sentence

@@ -282,13 +282,15 @@ def _name_choice(method: str, parameters: Mapping[str, Any]) -> str:
     return method.removesuffix(_REFINED) if parameters.get("n_rounds") == 0 else method
 
 
-def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
+def describe_comparison(rows: Sequence[FoldResult], methods: Sequence[str]) -> list[str]:
     """Describe the errors of several methods.
 
     Parameters
     ----------
     rows : sequence of dict
         One row for every method and outer fold.
+    methods : sequence of str
+        Methods about which sentences follow.
 
     Returns
     -------
@@ -299,7 +301,7 @@ def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
 
     test = name_deciding_test(estimate_errors(rows, "cv").values())
     star = f"* lowest error, or not significantly higher ({test})"
-    return [*format_error_table(rows, "error"), star, "", wrap(f"{describe_folds(rows)}.")]
+    return [*format_error_table(rows, "error", methods), star, "", wrap(f"{describe_folds(rows)}.")]
 
 
 def describe_evaluation(evaluation: Evaluation) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from mpda import assessment
 from mpda.assessment import BASELINE, ErrorComparison, ErrorEstimate
+from mpda.assessment.significance import LEVEL
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -66,8 +67,9 @@ def summarize_errors(
     n_components : int or None, default=None
         Number of components of the model that is kept. None if no model is kept.
     candidates : sequence of str, default=()
-        Methods among which this one was selected by the same rows. p-values are adjusted for the
-        comparisons of all of them, because a selected method is often better by chance.
+        Methods among which this one was selected by the same rows, and this one. p-values are
+        adjusted for the comparisons of all of them, because a selected method is often better by
+        chance.
 
     Returns
     -------
@@ -77,8 +79,8 @@ def summarize_errors(
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     estimate = estimates[method]
     references = {BASELINE: f"1-NN on {_count_features(n_features)}", "LDA": "LDA"}
-    # The method is the first, because p-values are adjusted for all candidates.
-    comparisons = _compare_all(estimates, list(dict.fromkeys([method, *candidates])))[method]
+    pairs = assessment.compare_methods(estimates, candidates or [method])
+    comparisons = {name: pairs[method, name] for name in references if (method, name) in pairs}
     differences = [
         f"{references[name]} has an error of {estimates[name]}: {_describe_difference(comparison)}."
         for name, comparison in comparisons.items()
@@ -102,23 +104,6 @@ def summarize_errors(
     )
 
 
-def _compare_all(
-    estimates: Mapping[str, ErrorEstimate], candidates: Sequence[str]
-) -> dict[str, dict[str, ErrorComparison]]:
-    """Compare each candidate with 1-NN and LDA; p-values are adjusted for all comparisons."""
-    pairs = [
-        (candidate, name)
-        for candidate in candidates
-        for name in (BASELINE, "LDA")
-        if name in estimates and name != candidate
-    ]
-    comparisons = assessment.compare_errors([(estimates[a], estimates[b]) for a, b in pairs])
-    table: dict[str, dict[str, ErrorComparison]] = {candidate: {} for candidate in candidates}
-    for (candidate, name), comparison in zip(pairs, comparisons, strict=True):
-        table[candidate][name] = comparison
-    return table
-
-
 def _sign(comparison: ErrorComparison | None) -> int:
     """Return 1 if the reference errs more, -1 if it errs less, 0 if that may be chance."""
     if comparison is None or not comparison.is_significant:
@@ -139,7 +124,9 @@ def _find_useful_lda(estimates: Mapping[str, ErrorEstimate], n_features: int) ->
     if "LDA" not in estimates:
         return None
     size = float(estimates["LDA"].dimensions.mean())
-    comparison = _compare_all(estimates, ["LDA"])["LDA"].get(BASELINE)
+    comparison = None
+    if BASELINE in estimates:
+        (comparison,) = assessment.compare_errors([(estimates["LDA"], estimates[BASELINE])])
     return size if _is_useful(comparison, size, n_features) else None
 
 
@@ -183,18 +170,18 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     """
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     better_than_guess = assessment.find_better_than_guess(estimates)
-    comparisons = _compare_all(estimates, candidates)
+    comparisons = assessment.compare_methods(estimates, candidates)
     n_features = float(estimates[BASELINE].dimensions.mean()) if BASELINE in estimates else math.inf
     estimates = {name: estimates[name] for name in candidates}
     sizes = {name: float(estimate.dimensions.mean()) for name, estimate in estimates.items()}
     lowest = min(estimates, key=lambda name: estimates[name].mean)
     if better_than_guess == set():
         return Recommendation(lowest, _describe_guess(lowest, estimates[lowest]), helps=False)
-    level = assessment.find_best_methods(estimates)
     good = {
         name
-        for name in level
-        if _is_useful(comparisons[name].get(BASELINE), sizes[name], n_features)
+        for name in estimates
+        if (name == lowest or comparisons[lowest, name].p_adjusted > LEVEL)
+        and _is_useful(comparisons.get((name, BASELINE)), sizes[name], n_features)
     }
     if not good:
         reason = (
@@ -228,15 +215,15 @@ def _describe_guess(method: str, estimate: ErrorEstimate) -> str:
 
 def _describe_error(estimate: ErrorEstimate) -> str:
     """Say how large the error of a method is, with its interval."""
-    interval = estimate.sample_interval
+    interval, splits = estimate.sample_interval, "folds"
     if interval is None:
-        error = str(estimate)
+        error, splits = str(estimate), "splits"
     else:
         error = f"{estimate.mean:.2f} % (95 % interval {interval[0]:.1f} to {interval[1]:.1f} %)"
     mean = _count(float(estimate.dimensions.mean()), "component")
     return (
         f"Error on samples left out of the fit: {error}. This is the share of samples whose "
-        f"nearest neighbour has another class; the folds selected {mean} on average."
+        f"nearest neighbour has another class; the {splits} selected {mean} on average."
     )
 
 
