@@ -355,7 +355,7 @@ def test_compare_measures_all_methods_on_the_same_folds(table, capsys):
     rows = read_results("comparison")["comparison"]["problems"][0]["rows"]
     assert [row["n_splits"] for row in rows] == [3, 3, 3]
     assert any(row["best"] for row in rows)
-    assert "3-fold nested cross-validation" in Path("comparison/report.html").read_text()
+    assert "nested cross-validation on 3 folds" in Path("comparison/report.html").read_text()
     (entry,) = read_results("comparison")["next"]
     options = "--label species --folds 3 --jobs 2"
     # The errors of PCA and MPDA differ by few samples, so either may be recommended.

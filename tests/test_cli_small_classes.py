@@ -71,7 +71,7 @@ def test_folds_adapt_to_groups(capsys):
     assert call("fit", *words, "--groups", "group") == 0
     streams = capsys.readouterr()
     assert "3 folds measure the error; there are too few groups for more" in streams.err
-    assert "3-fold nested cross-validation" in " ".join(streams.out.split())
+    assert "nested cross-validation on 3 folds" in " ".join(streams.out.split())
     words = write_classes([12, 12], groups=1)
     assert call("fit", *words, "--groups", "group") == 1
     assert "2 folds are too many" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Table of errors as text, for the output of ``mpda fit``, ``compare`` and ``demo``.
+"""Errors and times as text, for the output of ``mpda fit``, ``compare`` and ``demo``.
 
 The report has the same numbers as an HTML table (`mpda.report.html_tables`).
 """
@@ -47,6 +47,24 @@ def format_error_table(
         )
         lines.append(line.rstrip())
     return lines
+
+
+def join_units(text: str) -> str:
+    """Join numbers with what belongs to them, so that no line break separates them.
+
+    Parameters
+    ----------
+    text : str
+        Prose, such as "an error of 1.2 % (p = 0.03)".
+
+    Returns
+    -------
+    str
+        The text with no-break spaces.
+    """
+    for sign in (" %", " ± ", "p = "):
+        text = text.replace(sign, sign.replace(" ", "\N{NO-BREAK SPACE}"))
+    return text
 
 
 def format_duration(seconds: float | None) -> str:
