@@ -330,13 +330,15 @@ def rows_of(**methods):
         ),
         ((20, 5), (21, 30), (60, 2), "does not change the error, but a sample has 5 numbers"),
         ((20, 25), (21, 30), (60, 2), "MPDA does not help here: no difference to 1-NN"),
+        ((20, 30), (60, 30), (60, 2), "than that of 1-NN on the features, with as many numbers."),
     ],
 )
 def test_verdict_follows_errors_and_sizes(mpda, nearest, lda, expected):
     rows = rows_of(nearest=nearest, LDA=lda, MPDA=mpda)
     summary = verdict.summarize_errors(rows, "MPDA", 30, mpda[1])
     assert expected in summary.verdict
-    advice = "lda" if "LDA" in expected else "evaluate" if "helps" in expected else "--method auto"
+    is_gain = "helps" in summary.verdict
+    advice = "lda" if "LDA" in expected else "evaluate" if is_gain else "--method auto"
     assert advice in summary.next_step
     assert summary.next_step.startswith("Next: ")
 

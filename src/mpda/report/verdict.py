@@ -190,7 +190,7 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
         )
         return Recommendation(lowest, reason, helps=False)
     chosen = min(good, key=lambda name: (round(sizes[name], 9), estimates[name].mean))
-    size = _count(sizes[chosen], "number")
+    size = _count_mean(sizes[chosen])
     error = f"{estimates[chosen].mean:.2f} %"
     if chosen == lowest:
         text = f"{chosen} has the lowest error of {len(estimates)} methods ({error}), with {size}"
@@ -200,7 +200,7 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
         text = (
             f"{chosen} needs {size}, and its error ({error}) is not significantly higher than the "
             f"lowest, that of {lowest} ({estimates[lowest].mean:.2f} %, "
-            f"{_count(sizes[lowest], 'number')})"
+            f"{_count_mean(sizes[lowest])})"
         )
     return Recommendation(chosen, f"Recommended: {chosen}. {text}.")
 
@@ -237,6 +237,12 @@ def _count(number: float, noun: str) -> str:
     return f"{text} {noun}{'' if text == '1' else 's'}"
 
 
+def _count_mean(size: float) -> str:
+    """Return a number of components over the folds, for example "2 numbers"."""
+    text = _count(size, "number")
+    return f"{text} on average" if "." in text else text
+
+
 def _judge(
     method: str,
     comparisons: Mapping[str, ErrorComparison],
@@ -268,7 +274,7 @@ def _judge(
             _TRY_OTHERS,
         )
     if "LDA" in comparisons and sign["LDA"] == 0 and lda_size is not None and lda_size <= size:
-        fewer = f"{_count(lda_size, 'number')} instead of {size:.3g}"
+        fewer = f"{_count_mean(lda_size)} instead of {size:.3g}"
         as_many = round(lda_size, 1) == round(size, 1)
         return (
             f"LDA does as well with {'as many numbers' if as_many else fewer}.",
@@ -277,7 +283,7 @@ def _judge(
     if sign[BASELINE] > 0:
         return (
             f"{method} helps here: its error is {gap(BASELINE)} lower than that of 1-NN on the "
-            f"features, with {numbers}.",
+            f"features, with {numbers if size < n_features else 'as many numbers'}.",
             "measure it on new samples with mpda evaluate.",
         )
     if size <= _SMALL_SHARE * n_features:
