@@ -367,3 +367,16 @@ def test_table_and_sentences_agree_on_what_may_be_chance(counts, candidates):
             is_tie = "may be chance" in sentence or "the same" in sentence
             if lowest in (method, name):
                 assert is_tie == (is_best[method] and is_best[name]), sentence
+
+
+def test_weak_evidence_among_many_methods_makes_no_method_as_good():
+    """LDA errs on 7 samples more than MPDA: p = 0.016 alone, and 0.06 among five methods."""
+    sizes = {"nearest": (21, 30), "PCA": (23, 9), "LDA": (27, 2), "LFDA": (24, 9), "MPDA": (20, 5)}
+    rows = rows_of(**sizes)
+    summary = verdict.summarize_errors(rows, "MPDA", 30, 5)
+    assert "1.40 points higher, which may be chance (p = 0.062" in summary.differences[1]
+    assert summary.verdict == (
+        "MPDA does not change the error, but a sample has 5 numbers instead of 30."
+    )
+    recommended = verdict.recommend_method(rows, ["PCA", "LDA", "LFDA", "MPDA"])
+    assert recommended.method == "MPDA"

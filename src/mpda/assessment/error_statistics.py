@@ -325,6 +325,11 @@ class ErrorComparison:
     p_adjusted: float
 
     @property
+    def p_value(self) -> float:
+        """The p-value that decides, before it is adjusted."""
+        return self.p_splits if self.p_samples is None else self.p_samples
+
+    @property
     def is_significant(self) -> bool:
         """True if the adjusted p-value is at most 5 %."""
         return self.p_adjusted <= significance.LEVEL

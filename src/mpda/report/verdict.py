@@ -111,12 +111,21 @@ def _sign(comparison: ErrorComparison | None) -> int:
     return 1 if comparison.difference > 0 else -1
 
 
+def _is_as_good(comparison: ErrorComparison, sign: int) -> bool:
+    """Return whether nothing shows that one of two methods errs more.
+
+    The p-value is the one before the adjustment: the more methods are compared, the more of them
+    would otherwise count as good. A sign of 1 is for the second method, -1 for the first.
+    """
+    return not (sign * comparison.difference > 0 and comparison.p_value <= LEVEL)
+
+
 def _is_useful(comparison: ErrorComparison | None, size: float, n_features: float) -> bool:
     """Return whether a map is better than 1-NN on the features, or as good and clearly smaller."""
     if comparison is None:  # 1-NN was not measured
         return True
-    sign = _sign(comparison)
-    return sign > 0 or (sign == 0 and size <= _SMALL_SHARE * n_features)
+    is_small = size <= _SMALL_SHARE * n_features
+    return _sign(comparison) > 0 or (is_small and _is_as_good(comparison, -1))
 
 
 def _find_useful_lda(estimates: Mapping[str, ErrorEstimate], n_features: int) -> float | None:
@@ -150,7 +159,10 @@ class Recommendation:
 
 
 def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
-    """Recommend the smallest of the methods that are not significantly worse than the best.
+    """Recommend the smallest of the methods that are as good as the best.
+
+    As good is a method whose error is not significantly higher, even by a p-value that is not
+    adjusted for the number of methods.
 
     No method is recommended where none is significantly better than always guessing the most
     frequent class. A recommended method is better than 1-NN on the features, if that was measured,
@@ -180,7 +192,7 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     good = {
         name
         for name in estimates
-        if (name == lowest or comparisons[lowest, name].p_adjusted > LEVEL)
+        if (name == lowest or _is_as_good(comparisons[lowest, name], 1))
         and _is_useful(comparisons.get((name, BASELINE)), sizes[name], n_features)
     }
     if not good:
@@ -273,7 +285,8 @@ def _judge(
             "lower.",
             _TRY_OTHERS,
         )
-    if "LDA" in comparisons and sign["LDA"] == 0 and lda_size is not None and lda_size <= size:
+    is_lda_as_good = "LDA" in comparisons and _is_as_good(comparisons["LDA"], 1)
+    if is_lda_as_good and lda_size is not None and lda_size <= size:
         fewer = f"{_count_mean(lda_size)} instead of {size:.3g}"
         as_many = round(lda_size, 1) == round(size, 1)
         return (
@@ -286,7 +299,8 @@ def _judge(
             f"features, with {numbers if size < n_features else 'as many numbers'}.",
             "measure it on new samples with mpda evaluate.",
         )
-    if size <= _SMALL_SHARE * n_features:
+    is_small = size <= _SMALL_SHARE * n_features
+    if is_small and _is_useful(comparisons.get(BASELINE), size, n_features):
         return (
             f"{method} does not change the error, but a sample has {numbers}.",
             "use it if that helps, or try --method auto.",
