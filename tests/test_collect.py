@@ -62,6 +62,7 @@ def test_summary_compares_with_all_features_and_lda():
     assert "5.33 ± 0.58 %" in summary.errors[1]  # an interval needs the predictions
     assert "5.67 points higher" in summary.differences[0]
     assert "6.00 ± 2.00 %: 0.67 points higher, which may be chance (p = " in summary.differences[1]
+    assert "corrected resampled t-test over the splits, adjusted for" in summary.differences[2]
     assert summary.sentences == [
         *(summary.verdict, *summary.errors),
         *(*summary.differences, summary.next_step),

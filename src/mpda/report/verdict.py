@@ -16,6 +16,10 @@ Rows = Sequence[Mapping[str, Any]]
 # Next step where no method is better than a guess, or than 1-NN on the features.
 _CHECK = "check the labels, or measure other features."
 _TRY_OTHERS = "try --search, --method auto, or other features."
+_P_VALUES_OF_SPLITS = (
+    "p-values are those of the corrected resampled t-test over the splits, adjusted for the number "
+    "of comparisons."
+)
 # Share of the features up to which a map of equal error is worth having.
 _SMALL_SHARE = 0.5
 
@@ -85,14 +89,9 @@ def summarize_errors(
         f"{references[name]} has an error of {estimates[name]}: {_describe_difference(comparison)}."
         for name, comparison in comparisons.items()
     ]
-    has_samples = any(comparison.p_samples is not None for comparison in comparisons.values())
-    if has_samples and any("p = " in text for text in differences):
-        test = "McNemar's test" if estimate.groups is None else "a t-test over groups"
-        differences.append(
-            f"The first p-value is that of {test}, adjusted for the number of comparisons; it "
-            "decides. The second (corrected resampled t-test) asks whether fits to other samples "
-            "would show the difference too; with few folds it misses most differences."
-        )
+    if any("p = " in text for text in differences):
+        by_samples = any(comparison.p_samples is not None for comparison in comparisons.values())
+        differences.append(_explain_p_values(estimate) if by_samples else _P_VALUES_OF_SPLITS)
     size = n_components if n_components is not None else float(estimate.dimensions.mean())
     lda_size = _find_useful_lda(estimates, n_features)
     verdict, next_step = _judge(method, comparisons, size, lda_size, n_features)
@@ -101,6 +100,16 @@ def summarize_errors(
     mapped = f"{method} maps {_count(n_features, 'feature')} to {_count(size, 'component')}."
     return ErrorSummary(
         verdict, [mapped, _describe_error(estimate)], differences, f"Next: {next_step}"
+    )
+
+
+def _explain_p_values(estimate: ErrorEstimate) -> str:
+    """Say which tests the two p-values of a difference are from, and which one decides."""
+    test = "McNemar's test" if estimate.groups is None else "a t-test over groups"
+    return (
+        f"The first p-value is that of {test}, adjusted for the number of comparisons; it decides. "
+        "The second (corrected resampled t-test) asks whether fits to other samples would show the "
+        "difference too; with few folds it misses most differences."
     )
 
 
