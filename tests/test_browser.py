@@ -7,6 +7,7 @@ import shutil
 import time
 
 import numpy as np
+import pandas as pd
 import pytest
 
 pytest.importorskip("matplotlib", reason="needs mpda[report]")
@@ -80,7 +81,16 @@ def fitted_pages(tmp_path_factory):
     digits.data.assign(digit=digits.target)[::4].to_csv(folder / "digits.csv", index=False)
     bottles = [f"bottle {i:03d}" for i in range(178)]
     wine.data.assign(cultivar=wine.target, bottle=bottles).to_csv(folder / "wine.csv", index=False)
-    options = {"digits": ("digit", "--image", "8x8"), "wine": ("cultivar", "--text", "bottle")}
+    codes = np.arange(120) % 20
+    X = np.eye(20)[codes] + 0.3 * np.random.default_rng(0).normal(size=(120, 20))
+    species = [f"species number {code}" for code in codes]
+    table = pd.DataFrame(X).add_prefix("x").assign(species=species)
+    table.to_csv(folder / "species.csv", index=False)
+    options = {
+        "digits": ("digit", "--image", "8x8"),
+        "wine": ("cultivar", "--text", "bottle"),
+        "species": ("species",),
+    }
     pages = {}
     for name, (label, *words) in options.items():
         pages[name] = folder / f"{name}.html"
@@ -451,18 +461,47 @@ def test_nothing_is_clipped_on_a_phone_and_on_paper(browser, pages, name):
     assert clipped == []
 
 
-def test_pictures_fit_on_a_phone_with_readable_text(browser, fitted_pages):
-    open_page(browser, fitted_pages["digits"], width=400)
+@pytest.mark.parametrize(("name", "n_wide"), [("digits", 0), ("wine", 0), ("species", 1)])
+def test_pictures_have_readable_text_on_a_phone(browser, fitted_pages, name, n_wide):
+    """Text of figures has 9 pixels and is not cut; only a matrix of many classes scrolls."""
+    open_page(browser, fitted_pages[name], width=400)
     figures = browser.execute_script(
-        "return [...document.querySelectorAll('.figure')].map(e => [e.querySelector('svg')"
-        ".getBoundingClientRect().width, e.clientWidth, Math.min(...[...e.querySelectorAll('text')]"
-        ".map((t) => t.getBoundingClientRect().height)), e.tabIndex])"
+        "return [...document.querySelectorAll('.figure')].map((figure) => {"
+        "  const texts = [...figure.querySelectorAll('text')], svg = figure.querySelector('svg');"
+        "  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;"
+        "  return [figure.scrollWidth > figure.clientWidth, figure.tabIndex,"
+        "    Math.min(...texts.map((e) => scale * parseFloat(getComputedStyle(e).fontSize))),"
+        "    Math.max(...texts.map((e) => e.getBoundingClientRect().right))"
+        "      > Math.max(svg.getBoundingClientRect().right, 400),"
+        "    getComputedStyle(svg).overflow === 'visible' || !texts.some((e) =>"
+        "      e.getBoundingClientRect().right > svg.getBoundingClientRect().right + 1)]; })"
     )
-    assert figures
-    for width, limit, height, tab_index in figures:
-        assert width <= limit
-        assert height >= 7
+    assert sum(scrolls for scrolls, *_ in figures) == n_wide
+    for _, tab_index, size, is_outside, is_complete in figures:
         assert tab_index == 0
+        assert size >= 9
+        assert not is_outside
+        assert is_complete
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+
+
+def test_lines_break_neither_options_nor_numbers(browser, fitted_pages):
+    open_page(browser, fitted_pages["wine"], width=400)
+    lines = browser.execute_script(
+        "const range = document.createRange();"
+        "return [...document.querySelectorAll('#summary p, code')].flatMap((element) => {"
+        "  const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), lines = [];"
+        "  for (let top = null, node = walker.nextNode(); node; node = walker.nextNode())"
+        "    [...node.data].forEach((letter, i) => {"
+        "      range.setStart(node, i); range.setEnd(node, i + 1);"
+        "      const box = range.getBoundingClientRect();"
+        "      if (top === null || box.top > top + 5) { top = box.top; lines.push(''); }"
+        "      lines[lines.length - 1] += letter; });"
+        "  return lines; })"
+    )
+    assert any("--" in line for line in lines)
+    assert not [line for line in lines if line.strip().endswith(("--", "(p", " p", "p =", "±"))]
+    assert not [line for line in lines if line.strip().startswith(("%", "="))]
 
 
 def test_long_tables_are_cut_on_paper_and_say_so(browser, pages):

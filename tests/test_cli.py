@@ -1,6 +1,5 @@
 """Commands on tables and models as users run them: results, files, notes, mistakes, exit codes."""
 
-import html
 import io
 import json
 import os
@@ -15,7 +14,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
-from command_calls import call
+from command_calls import call, read_page
 from mpda import LFDA, MPDA, ManifoldPartition, load
 from mpda.cli import fitting, run
 from mpda.io import read_header
@@ -143,7 +142,7 @@ def test_page_names_reasons_components_and_next_commands(table, capsys):
     assert advised == "mpda fit iris.csv --label species --method lda"
     assert commands[0] == "mpda predict 'my model.mpda' NEW.csv --out classes.csv"
     assert commands[1] == "mpda evaluate 'my model.mpda' LABELLED.csv"
-    page = html.unescape(Path("p.html").read_text())
+    page = read_page("p.html")
     (reason,) = results["model"]["preparation"]
     assert reason.startswith("by cross-validation: MPDA errs on ")
     assert all(text in page for text in (reason, advised, *commands))
@@ -226,7 +225,7 @@ def test_small_classes_and_duplicates_are_noted_on_the_page_too(iris, capsys):
     pd.concat([iris[49:], iris[60:70]]).to_csv("few.csv", index=False)
     words = ("--label", "species", "--folds", "2", "--components", "2", "--results", "r.json")
     assert call("fit", "few.csv", *words) == 0
-    note = "classes with fewer than 2 samples are not reliable: setosa"
+    note = "classes with fewer than 5 samples are not reliable: setosa"
     err = capsys.readouterr().err
     assert f"note: {note}\n" in err
     assert "note: 11 of 111 samples are duplicates of others" in err
@@ -356,7 +355,7 @@ def test_compare_measures_all_methods_on_the_same_folds(table, capsys):
     rows = read_results("comparison")["comparison"]["problems"][0]["rows"]
     assert [row["n_splits"] for row in rows] == [3, 3, 3]
     assert any(row["best"] for row in rows)
-    assert "3-fold nested cross-validation" in Path("comparison/report.html").read_text()
+    assert "nested cross-validation on 3 folds" in Path("comparison/report.html").read_text()
     (entry,) = read_results("comparison")["next"]
     options = "--label species --folds 3 --jobs 2"
     # The errors of PCA and MPDA differ by few samples, so either may be recommended.

@@ -1,6 +1,5 @@
 """Verdicts, reasons and next commands, as ``mpda fit`` and ``mpda compare`` give them."""
 
-import html
 import json
 import shlex
 from pathlib import Path
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
 
-from command_calls import call
+from command_calls import call, read_page
 from mpda.report import read_results
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
@@ -82,7 +81,7 @@ def test_comparison_ends_with_the_command_that_fits(capsys):
     assert text.splitlines()[-1].strip() == command
     assert "Features for LDA, by cross-validation: LDA errs on" in text
     assert "Next: fit LDA and use the model." in text
-    page = html.unescape(Path("comparison/report.html").read_text())
+    page = read_page("comparison/report.html")
     assert "Next: fit LDA and use the model." in page
     assert command in page
     assert page.count("Next: ") == 1

@@ -41,7 +41,10 @@ def test_classes_of_two_samples_measure_no_error(command, capsys):
         assert streams.out == ""
         assert not Path("t.mpda").exists()
     assert call("fit", *words, "--folds", "0", "--report", "r.html") == 0
+    note = "classes with fewer than 5 samples are not reliable: c0, c1, c2, c3, c4 and 1 more"
+    assert note in capsys.readouterr().err
     assert "0.0 %" not in Path("r.html").read_text()
+    assert note[1:] in Path("r.html").read_text()
 
 
 @pytest.mark.parametrize(("largest", "n_folds"), [(3, 3), (4, 4), (5, 5), (9, 5)])
@@ -71,7 +74,7 @@ def test_folds_adapt_to_groups(capsys):
     assert call("fit", *words, "--groups", "group") == 0
     streams = capsys.readouterr()
     assert "3 folds measure the error; there are too few groups for more" in streams.err
-    assert "3-fold nested cross-validation" in " ".join(streams.out.split())
+    assert "nested cross-validation on 3 folds" in " ".join(streams.out.split())
     words = write_classes([12, 12], groups=1)
     assert call("fit", *words, "--groups", "group") == 1
     assert "2 folds are too many" in capsys.readouterr().err

@@ -62,6 +62,7 @@ def test_summary_compares_with_all_features_and_lda():
     assert "5.33 ± 0.58 %" in summary.errors[1]  # an interval needs the predictions
     assert "5.67 points higher" in summary.differences[0]
     assert "6.00 ± 2.00 %: 0.67 points higher, which may be chance (p = " in summary.differences[1]
+    assert "corrected resampled t-test over the splits, adjusted for" in summary.differences[2]
     assert summary.sentences == [
         *(summary.verdict, *summary.errors),
         *(*summary.differences, summary.next_step),
@@ -330,12 +331,53 @@ def rows_of(**methods):
         ),
         ((20, 5), (21, 30), (60, 2), "does not change the error, but a sample has 5 numbers"),
         ((20, 25), (21, 30), (60, 2), "MPDA does not help here: no difference to 1-NN"),
+        ((20, 30), (60, 30), (60, 2), "than that of 1-NN on the features, with as many numbers."),
     ],
 )
 def test_verdict_follows_errors_and_sizes(mpda, nearest, lda, expected):
     rows = rows_of(nearest=nearest, LDA=lda, MPDA=mpda)
     summary = verdict.summarize_errors(rows, "MPDA", 30, mpda[1])
     assert expected in summary.verdict
-    advice = "lda" if "LDA" in expected else "evaluate" if "helps" in expected else "--method auto"
+    is_gain = "helps" in summary.verdict
+    advice = "lda" if "LDA" in expected else "evaluate" if is_gain else "--method auto"
     assert advice in summary.next_step
     assert summary.next_step.startswith("Next: ")
+
+
+@pytest.mark.parametrize(
+    ("counts", "candidates"),
+    [
+        # 1-NN and MPDA differ from LDA on 7 and on 8 samples, by p-values of 0.016 and 0.008.
+        ({"nearest": 27, "LDA": 20, "MPDA": 28}, ()),
+        ({"nearest": 30, "LDA": 20, "MPDA": 26}, ()),
+        ({"nearest": 27, "LDA": 20, "LFDA": 28, "MPDA": 28}, ("LDA", "LFDA", "MPDA")),
+        ({"nearest": 20, "PCA": 27, "LDA": 28, "LFDA": 29, "MPDA": 20}, ()),
+        ({"nearest": 21, "PCA": 23, "LDA": 27, "LFDA": 24, "MPDA": 20}, ()),
+    ],
+)
+def test_table_and_sentences_agree_on_what_may_be_chance(counts, candidates):
+    rows = rows_of(**{name: (count, 5) for name, count in counts.items()})
+    judged = candidates or ("MPDA",)
+    (problem,) = collect.collect_comparison(rows, "how", {}, judged)["problems"]
+    is_best = {row["method"]: row["best"] for row in problem["rows"]}
+    lowest = min(problem["rows"], key=lambda row: row["error"])["method"]
+    for method in judged:
+        differences = verdict.summarize_errors(rows, method, 30, 5, candidates).differences
+        for name in {"1-NN", "LDA"} - {method}:
+            (sentence,) = (text for text in differences if text.startswith(name))
+            is_tie = "may be chance" in sentence or "the same" in sentence
+            if lowest in (method, name):
+                assert is_tie == (is_best[method] and is_best[name]), sentence
+
+
+def test_weak_evidence_among_many_methods_makes_no_method_as_good():
+    """LDA errs on 7 samples more than MPDA: p = 0.016 alone, and 0.06 among five methods."""
+    sizes = {"nearest": (21, 30), "PCA": (23, 9), "LDA": (27, 2), "LFDA": (24, 9), "MPDA": (20, 5)}
+    rows = rows_of(**sizes)
+    summary = verdict.summarize_errors(rows, "MPDA", 30, 5)
+    assert "1.40 points higher, which may be chance (p = 0.062" in summary.differences[1]
+    assert summary.verdict == (
+        "MPDA does not change the error, but a sample has 5 numbers instead of 30."
+    )
+    recommended = verdict.recommend_method(rows, ["PCA", "LDA", "LFDA", "MPDA"])
+    assert recommended.method == "MPDA"

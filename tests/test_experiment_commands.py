@@ -214,6 +214,7 @@ def test_demo_prints_a_table_and_writes_a_report(tmp_path, few_digits, capsys, m
     assert len(results["embedding"]["points"]) == 450
     assert np.sum(results["confusion"]["counts"]) == 450
     assert results["model"]["image_shape"] == [8, 8]
+    assert f"to {results['model']['n_components']} components" in results["summary"][1]
     assert len(results["partition"]["classes"]) == 10
     assert "Handwritten digits" in (tmp_path / "report.html").read_text()
 

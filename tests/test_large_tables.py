@@ -70,12 +70,16 @@ def test_report_has_the_tested_samples(table, small_limits):
 
 
 @pytest.mark.parametrize("command", ["fit", "compare"])
-def test_time_budget_leaves_out_folds(table, command, capsys, monkeypatch):
-    words = ("--methods", "1-nn", "mpda") if command == "compare" else ()
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_time_budget_leaves_out_folds(table, command, jobs, capsys, monkeypatch):
+    words = ("--jobs", jobs, *(("--methods", "1-nn", "mpda") if command == "compare" else ()))
     # A second that has passed before the first fold is measured.
     monkeypatch.setattr(MeasurementOptions, "deadline", lambda self, progress: progress.start)
     assert call(command, table, "--label", "y", "--time-budget", "1", *words) == 0
-    assert "--time-budget: the error was measured on 2 of 5 folds" in capsys.readouterr().err
+    streams = capsys.readouterr()
+    assert "--time-budget: the error was measured on 2 of 5 folds" in streams.err
+    assert "nested cross-validation on 2 folds" in " ".join(streams.out.split())
+    assert "cancelled" not in streams.err  # folds that were begun are no concern of the user
 
 
 def test_enough_time_changes_nothing(table, capsys):

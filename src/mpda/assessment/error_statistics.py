@@ -12,7 +12,7 @@ error"). The paired test uses the same formula on the differences of two methods
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -214,28 +214,37 @@ def _test_samples(first: Bools, second: Bools, groups: Ints | None) -> float:
     return significance.group_t_test(first, second, groups)
 
 
-def find_best_methods(estimates: Mapping[str, ErrorEstimate]) -> set[str]:
+def find_best_methods(
+    estimates: Mapping[str, ErrorEstimate], methods: Sequence[str] = ()
+) -> set[str]:
     """Return the methods that are best or not significantly worse.
 
     Parameters
     ----------
     estimates : mapping of str to ErrorEstimate
         Errors by method, on the same problem.
+    methods : sequence of str, default=()
+        Methods about which other conclusions are drawn, as in `compare_methods`.
 
     Returns
     -------
     set of str
-        Method of the lowest mean error, and all whose difference from it is not significant; see
-        `compare_errors`.
+        Method of the lowest mean error, and all whose difference from it is not significant.
     """
     if not estimates:
         return set()
-    best = min(estimates, key=lambda name: estimates[name].mean)
-    others = [name for name in estimates if name != best]
-    comparisons = compare_errors([(estimates[best], estimates[name]) for name in others])
+    best = _find_lowest(estimates)
+    comparisons = compare_methods(estimates, methods)
     # Without two common splits there is no test (nan), and nothing is called a tie.
-    is_tie = [comparison.p_adjusted > significance.LEVEL for comparison in comparisons]
-    return {best, *(name for name, tie in zip(others, is_tie, strict=True) if tie)}
+    return {best} | {
+        name
+        for name in estimates
+        if name != best and comparisons[best, name].p_adjusted > significance.LEVEL
+    }
+
+
+def _find_lowest(estimates: Mapping[str, ErrorEstimate]) -> str:
+    return min(estimates, key=lambda name: estimates[name].mean)
 
 
 def find_better_than_guess(estimates: Mapping[str, ErrorEstimate]) -> set[str] | None:
@@ -316,6 +325,11 @@ class ErrorComparison:
     p_adjusted: float
 
     @property
+    def p_value(self) -> float:
+        """The p-value that decides, before it is adjusted."""
+        return self.p_splits if self.p_samples is None else self.p_samples
+
+    @property
     def is_significant(self) -> bool:
         """True if the adjusted p-value is at most 5 %."""
         return self.p_adjusted <= significance.LEVEL
@@ -373,6 +387,40 @@ def compare_errors(
         ErrorComparison(second.mean - first.mean, p_splits, p_samples, float(adjusted))
         for (first, second), (p_splits, p_samples, adjusted) in zip(pairs, p_values, strict=True)
     ]
+
+
+def compare_methods(
+    estimates: Mapping[str, ErrorEstimate], methods: Sequence[str] = ()
+) -> dict[tuple[str, str], ErrorComparison]:
+    """Compare some methods, and the one of the lowest error, with all others.
+
+    A table that marks the best methods and sentences about one of them must not disagree. Both
+    take their p-values from here, where all pairs are adjusted together.
+
+    Parameters
+    ----------
+    estimates : mapping of str to ErrorEstimate
+        Errors by method, on the same problem.
+    methods : sequence of str, default=()
+        Methods about which conclusions are drawn. The method of the lowest error is always one.
+
+    Returns
+    -------
+    dict of (str, str) to ErrorComparison
+        By the names of the first and the second method, in both orders.
+    """
+    pairs: dict[tuple[str, str], None] = {}
+    for first in [*methods, _find_lowest(estimates)]:
+        for second in estimates:
+            if second != first and (second, first) not in pairs:
+                pairs[first, second] = None
+    compared = compare_errors([(estimates[first], estimates[second]) for first, second in pairs])
+    comparisons = dict(zip(pairs, compared, strict=True))
+    reverse = {
+        (second, first): replace(comparison, difference=-comparison.difference)
+        for (first, second), comparison in comparisons.items()
+    }
+    return comparisons | reverse
 
 
 def compute_fit_costs(rows: Iterable[Mapping[str, Any]]) -> dict[Key, tuple[float, float]]:

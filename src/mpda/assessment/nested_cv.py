@@ -121,6 +121,8 @@ def assess_methods(
             now = time.monotonic()
             if now + (now - start) / n_folds > deadline:
                 break
+    with ignore_fit_warnings():  # joblib warns of folds that were begun and are not awaited
+        results.close()
     order = {contender.name: i for i, contender in enumerate(contenders)}
     rows.sort(key=lambda row: order[row["method"]])
     # Reversed, so that the message of the first failing fold remains. Errors of the folds that

@@ -1,4 +1,4 @@
-"""Table of errors as text, for the output of ``mpda fit``, ``compare`` and ``demo``.
+"""Errors and times as text, for the output of ``mpda fit``, ``compare`` and ``demo``.
 
 The report has the same numbers as an HTML table (`mpda.report.html_tables`).
 """
@@ -10,7 +10,9 @@ from mpda.assessment.contender import BASELINE
 from mpda.assessment.error_statistics import compute_fit_costs, estimate_errors, find_best_methods
 
 
-def format_error_table(rows: Sequence[Mapping[str, Any]], title: str) -> list[str]:
+def format_error_table(
+    rows: Sequence[Mapping[str, Any]], title: str, methods: Sequence[str] = ()
+) -> list[str]:
     """Format the errors of methods on one problem.
 
     Parameters
@@ -19,6 +21,8 @@ def format_error_table(rows: Sequence[Mapping[str, Any]], title: str) -> list[st
         Results of one problem.
     title : str
         Heading of the column of errors.
+    methods : sequence of str, default=()
+        Methods about which sentences follow, as in `compare_methods`.
 
     Returns
     -------
@@ -29,7 +33,7 @@ def format_error_table(rows: Sequence[Mapping[str, Any]], title: str) -> list[st
     """
     estimates = {name: estimate for (_, name), estimate in estimate_errors(rows, "cv").items()}
     costs = {name: seconds for (_, name), (seconds, _) in compute_fit_costs(rows).items()}
-    best = find_best_methods(estimates) if len(estimates) > 1 else set()
+    best = find_best_methods(estimates, methods) if len(estimates) > 1 else set()
     width = max(10, *(len(name) + 2 for name in estimates))
     lines = [f"{'':{width}}{title:>18}{'vs 1-NN':>13}{'components':>12}{'fit':>10}"]
     for name, estimate in estimates.items():
@@ -43,6 +47,24 @@ def format_error_table(rows: Sequence[Mapping[str, Any]], title: str) -> list[st
         )
         lines.append(line.rstrip())
     return lines
+
+
+def join_units(text: str) -> str:
+    """Join numbers with what belongs to them, so that no line break separates them.
+
+    Parameters
+    ----------
+    text : str
+        Prose, such as "an error of 1.2 % (p = 0.03)".
+
+    Returns
+    -------
+    str
+        The text with no-break spaces.
+    """
+    for sign in (" %", " ± ", "p = "):
+        text = text.replace(sign, sign.replace(" ", "\N{NO-BREAK SPACE}"))
+    return text
 
 
 def format_duration(seconds: float | None) -> str:

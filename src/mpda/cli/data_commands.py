@@ -120,7 +120,8 @@ def compare(
     summary = [verdict, *sentences, next_step]
     collected = model.collect(title, terminal.command, summary, notes, commands)
     lines = [
-        *(messages.describe_table(table), "", *messages.describe_comparison(rows), ""),
+        *(messages.describe_table(table), ""),
+        *(*messages.describe_comparison(rows, model.judged), ""),
         *map(messages.wrap, [verdict, *model.preparation]),
         *(messages.wrap(next_step), *lines),
     ]

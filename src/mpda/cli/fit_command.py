@@ -184,7 +184,7 @@ def fit(
         ]
         notes += [*new_samples.describe_far_values(test_table, saved), *tested[1]]
     if measured.rows:
-        comparison = model_results.collect_comparison(table, measured.rows)
+        comparison = model_results.collect_comparison(table, measured.rows, model.judged)
         saved["comparison"] = comparison["problems"][0]["rows"]
     save(selected.model, out, notes=to_json_types(saved))
     verdict = model.verdict or _describe_no_error(table, contender.name, n_folds)
@@ -317,5 +317,5 @@ def _describe(measured: MeasuredModel, verdict: list[str]) -> list[str]:
         values = values.replace("n_rounds=0", "no refinement")
         lines.append(f"    selected by cross-validation: {values}")
     chosen = messages.describe_winner(measured.selected, rows, measured.method) if rows else []
-    comparison = ["", *messages.describe_comparison(rows)] if rows else []
+    comparison = ["", *messages.describe_comparison(rows, measured.judged)] if rows else []
     return [*lines, *comparison, "", *map(messages.wrap, [*verdict, *chosen])]

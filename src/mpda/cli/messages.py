@@ -37,9 +37,17 @@ def wrap(text: str, indent: str = "") -> str:
     str
         The text with line breaks.
     """
-    return textwrap.fill(
-        text, _LINE_WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False
+    from mpda.assessment.text_table import join_units
+
+    lines = textwrap.fill(
+        join_units(text),
+        _LINE_WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
+    return lines.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def make_sentence(text: str) -> str:
@@ -204,12 +212,13 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
     str
         Sentences without a final full stop.
     """
+    # Of a time budget, the folds that it left.
     n_folds = len({row["seed"] for row in rows})
     grouped = any("groups" in row for row in rows)
     test = "The t-test over groups" if grouped else "McNemar's test"
     return (
-        "Error: share of samples whose nearest neighbour has another class, measured by "
-        f"{n_folds}-fold nested cross-validation: the samples that measure it took no part in "
+        "Error: share of samples whose nearest neighbour has another class, measured by nested "
+        f"cross-validation on {n_folds} folds: the samples that measure it took no part in "
         "fitting a method or in selecting its settings. ±: standard deviation over the folds. "
         f"{test} asks whether two methods err on equally many of these samples. It takes the fits "
         "as they are; fits to other samples vary, too"
@@ -282,13 +291,15 @@ def _name_choice(method: str, parameters: Mapping[str, Any]) -> str:
     return method.removesuffix(_REFINED) if parameters.get("n_rounds") == 0 else method
 
 
-def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
+def describe_comparison(rows: Sequence[FoldResult], methods: Sequence[str]) -> list[str]:
     """Describe the errors of several methods.
 
     Parameters
     ----------
     rows : sequence of dict
         One row for every method and outer fold.
+    methods : sequence of str
+        Methods about which sentences follow.
 
     Returns
     -------
@@ -299,7 +310,7 @@ def describe_comparison(rows: Sequence[FoldResult]) -> list[str]:
 
     test = name_deciding_test(estimate_errors(rows, "cv").values())
     star = f"* lowest error, or not significantly higher ({test})"
-    return [*format_error_table(rows, "error"), star, "", wrap(f"{describe_folds(rows)}.")]
+    return [*format_error_table(rows, "error", methods), star, "", wrap(f"{describe_folds(rows)}.")]
 
 
 def describe_evaluation(evaluation: Evaluation) -> str:

@@ -81,6 +81,11 @@ class MeasuredModel:
         return [verdict, *errors, *summary.differences, next_step]
 
     @property
+    def judged(self) -> tuple[str, ...]:
+        """Methods about which the sentences draw conclusions."""
+        return self.candidates or (self.method,)
+
+    @property
     def preparation(self) -> list[str]:
         """Sentences on the steps before the method."""
         reasons = self.selected.preparation.reasons
@@ -212,7 +217,7 @@ class MeasuredModel:
         sections["model"]["preparation"] = list(self.selected.preparation.reasons)
         sections["next"] = describe_commands(next_commands)
         if self.rows:
-            sections["comparison"] = collect_comparison(table, self.rows)
+            sections["comparison"] = collect_comparison(table, self.rows, self.judged)
         # The patches were cut in the space after scaling and PCA, so that space is drawn.
         projection = mapping.steps[-1][1]
         projection = getattr(projection, "estimator_", projection)  # the start of a refinement
@@ -256,7 +261,9 @@ def remove_neighbors(pipeline: Pipeline) -> Pipeline:
     return pipeline[:-1] if hasattr(pipeline.steps[-1][1], "kneighbors") else pipeline
 
 
-def collect_comparison(table: Table, rows: Sequence[FoldResult]) -> dict[str, Any]:
+def collect_comparison(
+    table: Table, rows: Sequence[FoldResult], methods: Sequence[str]
+) -> dict[str, Any]:
     """Collect the errors of several methods.
 
     Parameters
@@ -265,6 +272,8 @@ def collect_comparison(table: Table, rows: Sequence[FoldResult]) -> dict[str, An
         Samples of the folds.
     rows : sequence of dict
         One row for every method and outer fold.
+    methods : sequence of str
+        Methods about which the report has sentences.
 
     Returns
     -------
@@ -274,7 +283,7 @@ def collect_comparison(table: Table, rows: Sequence[FoldResult]) -> dict[str, An
     from mpda.report import collect
 
     # The rows of nested cross-validation have one problem, without a name.
-    return collect.collect_comparison(rows, describe_folds(rows), {"": table.name})
+    return collect.collect_comparison(rows, describe_folds(rows), {"": table.name}, methods)
 
 
 def collect_model_sections(

@@ -345,8 +345,8 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
     if lonely.size:
         reason = "the folds that test them have no such sample to train with, and err on all"
         notes.append(f"classes with one group: {list_labels(lonely)}; {reason}")
-    # A class needs one sample in each fold; without folds, two samples for a scatter.
-    n_required = max(n_folds, 2)
+    # A class needs one sample in each fold, and some samples also where no error is measured.
+    n_required = max(n_folds, DEFAULT_FOLDS)
     small_classes = classes[counts < n_required]
     if small_classes.size:
         labels = list_labels(small_classes)

@@ -62,7 +62,7 @@ def demo(
         f"digits: 1797 images of 64 pixels, {N_SPLITS} splits, 25 % training; components and",
         "parameters by cross-validation on the training samples",
         "",
-        *format_error_table(rows, "test error"),
+        *format_error_table(rows, "test error", ["MPDA"]),
         "",
         f"* best, or not significantly worse ({SPLITS_TEST})",
         "The digits are part of OptDigits, on which defaults and grids were chosen, too.",
@@ -89,7 +89,7 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
     patches = mpda.patch_labels_, mpda.patch_linearity_
     sections = {
         "data": collect.collect_data(test) | {"name": "digits, test samples of the first split"},
-        "comparison": collect.collect_comparison(rows, how, {"digits": "digits"}),
+        "comparison": collect.collect_comparison(rows, how, {"digits": "digits"}, ["MPDA"]),
         "model": collect.collect_model(model, test, "MPDA", (8, 8)),
         "embedding": collect.collect_embedding(
             Z, test, "MPDA", caption, predicted, image_shape=(8, 8)
@@ -97,6 +97,6 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
         "partition": collect.collect_partition(samples.X, samples.y, *patches),
         "confusion": collect.collect_confusion(samples.y_test, predicted, f"1-NN: {caption}"),
     }
-    summary = verdict.summarize_errors(rows, "MPDA", 64).sentences
+    summary = verdict.summarize_errors(rows, "MPDA", 64, row["cv_dimension"]).sentences
     title = "Handwritten digits: MPDA and other methods"
     return collect.collect_results(title, command, summary, sections)

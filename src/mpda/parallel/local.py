@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
@@ -22,7 +22,7 @@ def map_ordered(
     n_jobs: int | None = None,
     report: str | None = None,
     unit: str = "classes",
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Apply a function to many arguments and yield the results in order.
 
     Parameters
@@ -58,7 +58,7 @@ def map_ordered(
 
 def report_progress(
     results: Iterator[Result], n: int, title: str | None, unit: str
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Yield results and write a line to stderr every two seconds and after the last one.
 
     A title of None writes nothing.

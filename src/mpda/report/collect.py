@@ -90,7 +90,9 @@ def collect_data(table: Table) -> Results:
     return section
 
 
-def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Results:
+def collect_comparison(
+    rows: Rows, how: str, titles: Mapping[str, str], methods: Sequence[str] = ()
+) -> Results:
     """Compare methods at the numbers of components that cross-validation selected.
 
     Parameters
@@ -101,6 +103,8 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
         Description of the measurement.
     titles : mapping of str to str
         Titles of the problems.
+    methods : sequence of str, default=()
+        Methods about which the page has sentences, as in `mpda.assessment.compare_methods`.
 
     Returns
     -------
@@ -111,10 +115,10 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
     estimates = assessment.estimate_errors(rows, "cv")
     problems = []
     for problem in dict.fromkeys(row["problem"] for row in rows):
-        methods = {name: value for (key, name), value in estimates.items() if key == problem}
-        best = assessment.find_best_methods(methods)
+        errors = {name: value for (key, name), value in estimates.items() if key == problem}
+        best = assessment.find_best_methods(errors, methods)
         entries, lines = [], []
-        for name, estimate in methods.items():
+        for name, estimate in errors.items():
             # Student's intervals do not know that an error is between 0 and 100 %.
             low, high = np.clip(estimate.sample_interval or estimate.interval, 0.0, 100.0).tolist()
             entry = {
@@ -131,8 +135,8 @@ def collect_comparison(rows: Rows, how: str, titles: Mapping[str, str]) -> Resul
             entries.append(entry)
             if name == BASELINE:  # it has no components and is drawn as a level line
                 continue
-            if BASELINE in methods:
-                entry["difference"] = estimate.mean - methods[BASELINE].mean
+            if BASELINE in errors:
+                entry["difference"] = estimate.mean - errors[BASELINE].mean
             curve = vars(curves[problem, name])
             mean = {"selected": entry["components"], "selected_error": estimate.mean}
             lines.append({"method": name, **curve, **mean})

@@ -4,6 +4,7 @@ All text from the data is escaped here. Values that were not measured are shown 
 """
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -42,7 +43,7 @@ def methods_table(problem: Entry, *, tested: bool) -> str:
             f'<td class="bar" aria-hidden="true">{_draw_interval(row, longest)}</td>',
             _cell(_format(row.get("difference"), "+.2f")),
             _cell(_format(row.get("components"), ".1f").removesuffix(".0")),
-            _cell(format_duration(row.get("seconds")) or _MISSING),
+            _cell(format_duration(row.get("seconds")).replace(" ", "&nbsp;") or _MISSING),
         ]
         head = escape(row["method"]) + _best_tag(row, rows, tested=tested)
         body.append(_row(head, cells, "best" if row.get("best") else ""))
@@ -173,9 +174,25 @@ def command_block(command: str, label: str) -> str:
     """
     return (
         f'<div class="command"><pre tabindex="0" aria-label="{escape(label)}">'
-        f"<code>{escape(command)}</code></pre>"
+        f"<code>{mark_options(command)}</code></pre>"
         '<button type="button" data-copy>Copy</button></div>'
     )
+
+
+def mark_options(text: str) -> str:
+    """Return a text with the options of commands marked, which no line break divides.
+
+    Parameters
+    ----------
+    text : str
+        Sentence or command.
+
+    Returns
+    -------
+    str
+        HTML.
+    """
+    return re.sub(r"(?<!\S)--[a-z][a-z-]*", r'<span class="option">\g<0></span>', escape(text))
 
 
 def pairs_table(caption: str, pairs: dict[str, Any]) -> str:

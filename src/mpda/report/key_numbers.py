@@ -12,7 +12,8 @@ import numpy as np
 
 from mpda.assessment import BASELINE
 from mpda.assessment.significance import error_interval
-from mpda.report.html_tables import command_block
+from mpda.assessment.text_table import join_units
+from mpda.report.html_tables import command_block, mark_options
 
 # Methods whose error stands next to that of the main method, with their captions.
 _REFERENCES = {BASELINE: "error of 1-NN on all features", "LDA": "error of LDA"}
@@ -31,8 +32,8 @@ def make_summary(results: dict[str, Any]) -> str:
     str
         HTML.
     """
-    verdict, *sentences = results.get("summary") or [""]
-    html = f'<p class="verdict">{escape(verdict)}</p>' if verdict else ""
+    verdict, *sentences = map(join_units, results.get("summary") or [""])
+    html = f'<p class="verdict">{mark_options(verdict)}</p>' if verdict else ""
     errors = [_make_error_card(*item) for item in _collect_errors(results).items()]
     # The number of components stands next to the error that they give.
     cards = [*errors[:1], *_make_size_card(results), *errors[1:]]
@@ -40,15 +41,15 @@ def make_summary(results: dict[str, Any]) -> str:
     advice = [line for line in sentences if line.startswith("Next: ")]
     commands = results.get("next") or []
     if advice or commands:
-        text = escape(advice[0] if advice else "Next:")
+        text = mark_options(advice[0] if advice else "Next:")
         blocks = (command_block(entry["command"], entry["purpose"]) for entry in commands)
         purposes = (f"<p>{escape(entry['purpose'])}</p>" for entry in commands)
         pairs = zip(purposes, blocks, strict=True)
         html += f'<div class="next"><p>{text}</p>{"".join(a + b for a, b in pairs)}</div>'
-    lines = "".join(f"<p>{escape(line)}</p>" for line in sentences if line not in advice[:1])
+    lines = "".join(f"<p>{mark_options(line)}</p>" for line in sentences if line not in advice[:1])
     html += f'<div class="sentences">{lines}</div>' if lines else ""
     notes = results.get("data", {}).get("notes") or []
-    items = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    items = "".join(f"<li>{mark_options(join_units(note))}</li>" for note in notes)
     heading = "<h2>Notes on the data and the measurement</h2>"
     return html + (f'{heading}<ul class="reasons">{items}</ul>' if items else "")
 
@@ -79,8 +80,7 @@ def _collect_errors(results: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def _make_error_card(caption: str, row: dict[str, Any]) -> str:
     error, note = row["error"], ""
     if row.get("low") is not None:
-        # The sign must not stand alone on a line.
-        note = f"95 % interval {row['low']:.1f} to {row['high']:.1f}\N{NO-BREAK SPACE}%"
+        note = join_units(f"95 % interval {row['low']:.1f} to {row['high']:.1f} %")
     elif row.get("std") is not None:
         splits = f" over {row['n_splits']:g} splits" if row.get("n_splits") else ""
         note = f"± {row['std']:.2f}{splits}"

@@ -20,6 +20,9 @@ from mpda.report.displays import encode_figure, make_displays
 _N_BARS = 10
 # Classes up to which a confusion matrix is readable in half the width of the page.
 _MAX_HALF_WIDTH = 12
+# Inches of a figure in half the width of the page, or in the width of a phone: its text is then
+# nearly as large as that around it.
+_HALF_WIDTH = 3.9
 # Text stays text, so it has the font of the page and can be searched; the ground is the page's.
 _SVG_OPTIONS = {"svg.fonttype": "none", "savefig.transparent": True}
 Results = dict[str, Any]
@@ -151,9 +154,12 @@ def _make_comparison(results: Results, displays: Displays) -> Section:
 def _make_confusion(results: Results, displays: Displays) -> Section:
     text = "Rows are true classes, columns predicted classes. Counts off the diagonal are errors."
     label = "Counts of true classes (rows) and predicted classes"
-    figure = _draw_svg(displays, "confusion", label)
-    html = _lead(text) + figure + _caption(results["confusion"])
     half = len(displays["confusion"].labels) <= _MAX_HALF_WIDTH
+    css_class, axes = "figure wide", None
+    if half:
+        css_class, axes = "figure", new_figure(_HALF_WIDTH, 3.6).add_subplot()
+    figure = _draw_svg(displays, "confusion", label, css_class, axes)
+    html = _lead(text) + figure + _caption(results["confusion"])
     return Section("confusion", "Confusion", "Confusion of classes", html, half=half)
 
 
@@ -163,8 +169,7 @@ def _make_eigenvalues(results: Results, displays: Displays) -> Section:
         "components add little."
     )
     label = "Eigenvalue of each component"
-    # Half the width of the page, in inches: the text is then as large as that around it.
-    axes = new_figure(4.2, 2.9).add_subplot()
+    axes = new_figure(_HALF_WIDTH, 2.7).add_subplot()
     html = _lead(text) + _draw_svg(displays, "eigenvalues", label, ax=axes)
     return Section("eigenvalues", "Eigenvalues", "Eigenvalues", html, half=True)
 

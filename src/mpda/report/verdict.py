@@ -9,12 +9,17 @@ from typing import Any
 
 from mpda import assessment
 from mpda.assessment import BASELINE, ErrorComparison, ErrorEstimate
+from mpda.assessment.significance import LEVEL
 
 Rows = Sequence[Mapping[str, Any]]
 
 # Next step where no method is better than a guess, or than 1-NN on the features.
 _CHECK = "check the labels, or measure other features."
 _TRY_OTHERS = "try --search, --method auto, or other features."
+_P_VALUES_OF_SPLITS = (
+    "p-values are those of the corrected resampled t-test over the splits, adjusted for the number "
+    "of comparisons."
+)
 # Share of the features up to which a map of equal error is worth having.
 _SMALL_SHARE = 0.5
 
@@ -66,8 +71,9 @@ def summarize_errors(
     n_components : int or None, default=None
         Number of components of the model that is kept. None if no model is kept.
     candidates : sequence of str, default=()
-        Methods among which this one was selected by the same rows. p-values are adjusted for the
-        comparisons of all of them, because a selected method is often better by chance.
+        Methods among which this one was selected by the same rows, and this one. p-values are
+        adjusted for the comparisons of all of them, because a selected method is often better by
+        chance.
 
     Returns
     -------
@@ -77,20 +83,15 @@ def summarize_errors(
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     estimate = estimates[method]
     references = {BASELINE: f"1-NN on {_count_features(n_features)}", "LDA": "LDA"}
-    # The method is the first, because p-values are adjusted for all candidates.
-    comparisons = _compare_all(estimates, list(dict.fromkeys([method, *candidates])))[method]
+    pairs = assessment.compare_methods(estimates, candidates or [method])
+    comparisons = {name: pairs[method, name] for name in references if (method, name) in pairs}
     differences = [
         f"{references[name]} has an error of {estimates[name]}: {_describe_difference(comparison)}."
         for name, comparison in comparisons.items()
     ]
-    has_samples = any(comparison.p_samples is not None for comparison in comparisons.values())
-    if has_samples and any("p = " in text for text in differences):
-        test = "McNemar's test" if estimate.groups is None else "a t-test over groups"
-        differences.append(
-            f"The first p-value is that of {test}, adjusted for the number of comparisons; it "
-            "decides. The second (corrected resampled t-test) asks whether fits to other samples "
-            "would show the difference too; with few folds it misses most differences."
-        )
+    if any("p = " in text for text in differences):
+        by_samples = any(comparison.p_samples is not None for comparison in comparisons.values())
+        differences.append(_explain_p_values(estimate) if by_samples else _P_VALUES_OF_SPLITS)
     size = n_components if n_components is not None else float(estimate.dimensions.mean())
     lda_size = _find_useful_lda(estimates, n_features)
     verdict, next_step = _judge(method, comparisons, size, lda_size, n_features)
@@ -102,21 +103,14 @@ def summarize_errors(
     )
 
 
-def _compare_all(
-    estimates: Mapping[str, ErrorEstimate], candidates: Sequence[str]
-) -> dict[str, dict[str, ErrorComparison]]:
-    """Compare each candidate with 1-NN and LDA; p-values are adjusted for all comparisons."""
-    pairs = [
-        (candidate, name)
-        for candidate in candidates
-        for name in (BASELINE, "LDA")
-        if name in estimates and name != candidate
-    ]
-    comparisons = assessment.compare_errors([(estimates[a], estimates[b]) for a, b in pairs])
-    table: dict[str, dict[str, ErrorComparison]] = {candidate: {} for candidate in candidates}
-    for (candidate, name), comparison in zip(pairs, comparisons, strict=True):
-        table[candidate][name] = comparison
-    return table
+def _explain_p_values(estimate: ErrorEstimate) -> str:
+    """Say which tests the two p-values of a difference are from, and which one decides."""
+    test = "McNemar's test" if estimate.groups is None else "a t-test over groups"
+    return (
+        f"The first p-value is that of {test}, adjusted for the number of comparisons; it decides. "
+        "The second (corrected resampled t-test) asks whether fits to other samples would show the "
+        "difference too; with few folds it misses most differences."
+    )
 
 
 def _sign(comparison: ErrorComparison | None) -> int:
@@ -126,12 +120,21 @@ def _sign(comparison: ErrorComparison | None) -> int:
     return 1 if comparison.difference > 0 else -1
 
 
+def _is_as_good(comparison: ErrorComparison, sign: int) -> bool:
+    """Return whether nothing shows that one of two methods errs more.
+
+    The p-value is the one before the adjustment: the more methods are compared, the more of them
+    would otherwise count as good. A sign of 1 is for the second method, -1 for the first.
+    """
+    return not (sign * comparison.difference > 0 and comparison.p_value <= LEVEL)
+
+
 def _is_useful(comparison: ErrorComparison | None, size: float, n_features: float) -> bool:
     """Return whether a map is better than 1-NN on the features, or as good and clearly smaller."""
     if comparison is None:  # 1-NN was not measured
         return True
-    sign = _sign(comparison)
-    return sign > 0 or (sign == 0 and size <= _SMALL_SHARE * n_features)
+    is_small = size <= _SMALL_SHARE * n_features
+    return _sign(comparison) > 0 or (is_small and _is_as_good(comparison, -1))
 
 
 def _find_useful_lda(estimates: Mapping[str, ErrorEstimate], n_features: int) -> float | None:
@@ -139,7 +142,9 @@ def _find_useful_lda(estimates: Mapping[str, ErrorEstimate], n_features: int) ->
     if "LDA" not in estimates:
         return None
     size = float(estimates["LDA"].dimensions.mean())
-    comparison = _compare_all(estimates, ["LDA"])["LDA"].get(BASELINE)
+    comparison = None
+    if BASELINE in estimates:
+        (comparison,) = assessment.compare_errors([(estimates["LDA"], estimates[BASELINE])])
     return size if _is_useful(comparison, size, n_features) else None
 
 
@@ -163,7 +168,10 @@ class Recommendation:
 
 
 def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
-    """Recommend the smallest of the methods that are not significantly worse than the best.
+    """Recommend the smallest of the methods that are as good as the best.
+
+    As good is a method whose error is not significantly higher, even by a p-value that is not
+    adjusted for the number of methods.
 
     No method is recommended where none is significantly better than always guessing the most
     frequent class. A recommended method is better than 1-NN on the features, if that was measured,
@@ -183,18 +191,18 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     """
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     better_than_guess = assessment.find_better_than_guess(estimates)
-    comparisons = _compare_all(estimates, candidates)
+    comparisons = assessment.compare_methods(estimates, candidates)
     n_features = float(estimates[BASELINE].dimensions.mean()) if BASELINE in estimates else math.inf
     estimates = {name: estimates[name] for name in candidates}
     sizes = {name: float(estimate.dimensions.mean()) for name, estimate in estimates.items()}
     lowest = min(estimates, key=lambda name: estimates[name].mean)
     if better_than_guess == set():
         return Recommendation(lowest, _describe_guess(lowest, estimates[lowest]), helps=False)
-    level = assessment.find_best_methods(estimates)
     good = {
         name
-        for name in level
-        if _is_useful(comparisons[name].get(BASELINE), sizes[name], n_features)
+        for name in estimates
+        if (name == lowest or _is_as_good(comparisons[lowest, name], 1))
+        and _is_useful(comparisons.get((name, BASELINE)), sizes[name], n_features)
     }
     if not good:
         reason = (
@@ -203,7 +211,7 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
         )
         return Recommendation(lowest, reason, helps=False)
     chosen = min(good, key=lambda name: (round(sizes[name], 9), estimates[name].mean))
-    size = _count(sizes[chosen], "number")
+    size = _count_mean(sizes[chosen])
     error = f"{estimates[chosen].mean:.2f} %"
     if chosen == lowest:
         text = f"{chosen} has the lowest error of {len(estimates)} methods ({error}), with {size}"
@@ -213,7 +221,7 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
         text = (
             f"{chosen} needs {size}, and its error ({error}) is not significantly higher than the "
             f"lowest, that of {lowest} ({estimates[lowest].mean:.2f} %, "
-            f"{_count(sizes[lowest], 'number')})"
+            f"{_count_mean(sizes[lowest])})"
         )
     return Recommendation(chosen, f"Recommended: {chosen}. {text}.")
 
@@ -228,15 +236,15 @@ def _describe_guess(method: str, estimate: ErrorEstimate) -> str:
 
 def _describe_error(estimate: ErrorEstimate) -> str:
     """Say how large the error of a method is, with its interval."""
-    interval = estimate.sample_interval
+    interval, splits = estimate.sample_interval, "folds"
     if interval is None:
-        error = str(estimate)
+        error, splits = str(estimate), "splits"
     else:
         error = f"{estimate.mean:.2f} % (95 % interval {interval[0]:.1f} to {interval[1]:.1f} %)"
     mean = _count(float(estimate.dimensions.mean()), "component")
     return (
         f"Error on samples left out of the fit: {error}. This is the share of samples whose "
-        f"nearest neighbour has another class; the folds selected {mean} on average."
+        f"nearest neighbour has another class; the {splits} selected {mean} on average."
     )
 
 
@@ -248,6 +256,12 @@ def _count(number: float, noun: str) -> str:
     """Return for example "2.5 components"."""
     text = f"{number:.1f}".removesuffix(".0")
     return f"{text} {noun}{'' if text == '1' else 's'}"
+
+
+def _count_mean(size: float) -> str:
+    """Return a number of components over the folds, for example "2 numbers"."""
+    text = _count(size, "number")
+    return f"{text} on average" if "." in text else text
 
 
 def _judge(
@@ -280,8 +294,9 @@ def _judge(
             "lower.",
             _TRY_OTHERS,
         )
-    if "LDA" in comparisons and sign["LDA"] == 0 and lda_size is not None and lda_size <= size:
-        fewer = f"{_count(lda_size, 'number')} instead of {size:.3g}"
+    is_lda_as_good = "LDA" in comparisons and _is_as_good(comparisons["LDA"], 1)
+    if is_lda_as_good and lda_size is not None and lda_size <= size:
+        fewer = f"{_count_mean(lda_size)} instead of {size:.3g}"
         as_many = round(lda_size, 1) == round(size, 1)
         return (
             f"LDA does as well with {'as many numbers' if as_many else fewer}.",
@@ -290,10 +305,11 @@ def _judge(
     if sign[BASELINE] > 0:
         return (
             f"{method} helps here: its error is {gap(BASELINE)} lower than that of 1-NN on the "
-            f"features, with {numbers}.",
+            f"features, with {numbers if size < n_features else 'as many numbers'}.",
             "measure it on new samples with mpda evaluate.",
         )
-    if size <= _SMALL_SHARE * n_features:
+    is_small = size <= _SMALL_SHARE * n_features
+    if is_small and _is_useful(comparisons.get(BASELINE), size, n_features):
         return (
             f"{method} does not change the error, but a sample has {numbers}.",
             "use it if that helps, or try --method auto.",
