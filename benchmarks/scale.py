@@ -369,12 +369,12 @@ def patches(data: Path | None) -> Iterator[str]:
     yield f"| folded sheet: gap between its halves | {' | '.join(map(str, gaps))} |"
     yield f"|---{len(gaps) * '|---'}|"
     for rule in ("geodesic", "tree"):
-        # Rows are gaps, columns the share of mixed patches, their mean size and the mean R.
+        # Rows are gaps, columns the per cent of mixed patches, the mean size and the mean R.
         found = np.array([np.mean([_fold(rule, g, s) for s in range(5)], axis=0) for g in gaps])
         for title, values, form in zip(
             ("patches of both halves", "mean size", "mean R"),
             found.T,
-            ("{:.0%}", "{:.2f}", "{:.2f}"),
+            ("{:.0f} %", "{:.2f}", "{:.2f}"),
             strict=True,
         ):
             yield f"| {rule}: {title} | {' | '.join(map(form.format, values))} |"
@@ -421,7 +421,7 @@ def _error(model: MPDA, samples: Split) -> float:
 
 
 def _fold(rule: str, gap: float, seed: int) -> tuple[float, float, float]:
-    """The share of patches with samples of both halves of a folded sheet, mean size and mean R.
+    """The per cent of patches with samples of both halves of a folded sheet, mean size and R.
 
     Two unit squares, ``gap`` apart, are joined by a wall along one edge; 1500 samples in all.
     """
@@ -433,7 +433,7 @@ def _fold(rule: str, gap: float, seed: int) -> tuple[float, float, float]:
     labels = ManifoldPartition(partition=rule).fit(X).labels_
     sizes = np.bincount(labels)
     has = [np.bincount(labels[height == z], minlength=sizes.size) > 0 for z in (0.0, gap)]
-    return (has[0] & has[1]).mean(), sizes.mean(), _linearity(X, np.zeros(len(X)), labels)
+    return 100.0 * (has[0] & has[1]).mean(), sizes.mean(), _linearity(X, np.zeros(len(X)), labels)
 
 
 def _linearity(X: Array, y: Array, labels: Array) -> float:
@@ -464,7 +464,7 @@ def neighbors(data: Path | None) -> Iterator[str]:
             lists.append(search_neighbors(ClassPoints(Z), 25, name).indices)
             seconds.append(time.process_time() - begin)
         found = [np.isin(b, a).mean() for a, b in zip(*lists, strict=True)]
-        yield f"| {title} | {np.mean(found):.1%} | {seconds[1] / seconds[0]:.2f} |"
+        yield f"| {title} | {100 * np.mean(found):.1f} % | {seconds[1] / seconds[0]:.2f} |"
 
 
 def precision(data: Path | None) -> Iterator[str]:

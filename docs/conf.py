@@ -87,6 +87,7 @@ TITLES = {
     "evidence/scale-million": "A million samples",
     "evidence/scale-mnist": "Full MNIST",
     "evidence/scale-patches": "Patches of large classes",
+    "evidence/scale-neighbors": "Approximate neighbours",
     "evidence/scale-precision": "Single and double precision",
     "evidence/shortcuts": "The paper's shortcuts",
     "evidence/tables": "mpda fit on large tables",

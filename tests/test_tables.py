@@ -271,6 +271,8 @@ def test_decimal_commas_and_encodings(tmp_path):
     np.testing.assert_array_equal(table.X, [[1.5, 2.25], [-3.0, 4.0]])
     assert table.y.tolist() == ["süß", "herb"]
     assert table.features == ("länge", "breite")
+    same = read_table(str(path), label="art", decimal=",", encoding="latin-1")
+    np.testing.assert_array_equal(same.X, table.X)
     with pytest.raises(TableError, match=r"not in the encoding utf-8 \(byte 2\).*latin-1"):
         read_table(path, label="art", decimal=",")
     with pytest.raises(TableError, match="there is no encoding 'latin-99'"):
@@ -283,6 +285,10 @@ def test_decimal_commas_and_encodings(tmp_path):
         read_table(thousands, label="b", decimal=",")
     with pytest.raises(ValueError, match="decimal must be one of"):
         read_table(path, label="art", decimal=";")
+    signs = tmp_path / "signs.csv"
+    signs.write_text("a;b;c\n6.6%;$ 1.50;x\n7 %;-2 €;y\n")
+    with pytest.raises(TableError, match=r"have signs next to .*'a' \(row 1: 6.6%\), 'b'.*Remove"):
+        read_table(signs, label="c")
     mixed = tmp_path / "m.csv"
     mixed.write_text("a;b\n1,5;x\nred;y\n")
     with pytest.raises(TableError, match="are not numbers"):

@@ -26,6 +26,8 @@ _COMMAS = r"\s*[-+]?[\d.\s]*,\d+\s*"
 _THOUSANDS = r"\s*[-+]?\d{1,3}(,\d{3})+(\.\d+)?\s*"
 # Numbers with a point, which is no decimal separator in a file of decimal commas.
 _POINTS = r"\s*[-+]?(\d+\.\d*|\d{1,3}(\.\d{3})+)(,\d+)?\s*"
+# Numbers with a sign of per cent or of a currency.
+_SIGNS = r"\s*[-+]?[$€£]?\s*[-+]?[\d.,]*\d\s*[%‰$€£]?\s*"
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d))(\D|$)")
 
 
@@ -127,6 +129,8 @@ def _find_notation(values: Any, decimal: str) -> str | None:
     def match_all(pattern: str) -> bool:
         return bool(texts.fullmatch(pattern).all())
 
+    if match_all(_SIGNS) and texts.contains("[%‰$€£]").all():
+        return "signs"
     if decimal == ",":
         is_number = match_all(f"{_POINTS}|{_COMMAS}")
         return ("both" if texts.contains(",").any() else "points") if is_number else None
@@ -137,14 +141,16 @@ def _find_notation(values: Any, decimal: str) -> str | None:
     return "both" if texts.contains(".", regex=False).any() else "commas"
 
 
+# Of several notations in a table the first one is named: the one that needs most care.
 _NOTATIONS = {
-    "commas": "have decimal commas: {}. Read them with --decimal , (a comma).",
-    "both": "have decimal commas and points between thousands: {}. Remove the points, and read the "
-    "commas with --decimal , (a comma).",
-    "thousands": "have commas in their numbers: {}. Remove the commas if they divide thousands. If "
-    "they are decimal commas, read them with --decimal , (a comma).",
     "points": "have points in their numbers, but --decimal , was set: {}. Remove the points if "
     "they divide thousands. If they are decimal points, leave out --decimal.",
+    "both": "have decimal commas and points between thousands: {}. Remove the points, and read the "
+    "commas with --decimal , (a comma).",
+    "commas": "have decimal commas: {}. Read them with --decimal , (a comma).",
+    "thousands": "have commas in their numbers: {}. Remove the commas if they divide thousands. If "
+    "they are decimal commas, read them with --decimal , (a comma).",
+    "signs": "have signs next to their numbers: {}. Remove the signs: 6.6 instead of 6.6 %.",
 }
 
 
@@ -188,10 +194,7 @@ def _refuse(
     """Raise an error about columns that are not numbers."""
     names = join_names(wrong, quoted=False)
     if None not in notations:
-        # Of several notations the one that needs most care; "commas" alone is the plain case.
-        notation = next(
-            key for key in ("points", "both", "commas", "thousands") if key in notations
-        )
+        notation = next(key for key in _NOTATIONS if key in notations)
         raise TableError(f"These columns {_NOTATIONS[notation].format(names)}")
     if of_model:
         raise TableError(f"The model was fitted to numbers in columns that have text: {names}.")

@@ -5,6 +5,7 @@
 
 import csv
 import gzip
+import os
 import re
 import sys
 import warnings
@@ -348,12 +349,14 @@ def check_output(path: Path) -> None:
         raise TableError(f"--out {path}: files that can be written end in {endings}.")
 
 
-def write_table(path: Path | None, Z: Array, names: Names, others: Mapping[str, Any]) -> None:
+def write_table(
+    path: str | os.PathLike[str] | None, Z: Array, names: Names, others: Mapping[str, Any]
+) -> None:
     """Write samples with named columns.
 
     Parameters
     ----------
-    path : Path or None
+    path : path-like or None
         Target file; its suffix selects the format. An .npy file holds only ``Z``. None writes CSV
         to standard output.
     Z : ndarray of shape (n_samples, n_components)
@@ -371,6 +374,7 @@ def write_table(path: Path | None, Z: Array, names: Names, others: Mapping[str, 
         If the file cannot be written. An existing file is left as it was.
     """
     if path is not None:
+        path = Path(path)
         check_output(path)
     repeated = sorted(set(names) & set(others))
     if repeated and (path is None or path.suffix.lower() != ".npy"):

@@ -8,6 +8,7 @@ of the command line (``--label``, ``--drop``, ``--impute``), which pass their va
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -128,7 +129,7 @@ class Table:
 
 
 def read_table(
-    path: Path,
+    path: str | os.PathLike[str],
     *,
     label: str | None = None,
     drop: Names = (),
@@ -147,7 +148,7 @@ def read_table(
 
     Parameters
     ----------
-    path : Path
+    path : path-like
         File in a format that its suffix names; CSV and TSV may be compressed (.gz).
     label : str, default=None
         Column of the labels. For an .npz file the name of an array, where None stands for "y" if
@@ -188,6 +189,7 @@ def read_table(
     mpda.exceptions.TableError
         If the file cannot be read or is not a table of numbers, in one line that names the file.
     """
+    path = Path(path)
     suffix = table_files.check_table_path(path)
     is_frame = suffix in FRAME_SUFFIXES
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
