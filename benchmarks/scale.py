@@ -405,11 +405,14 @@ def _describe_patches(title: str, rule: str, splits: list[Split]) -> str:
 
 def _cut(rule: str, X: Array, y: Array) -> Array:
     """Patches of all classes; one rule cuts the leading 32 principal components of each class."""
-    if rule != _SHORT_TREE:
+    if not rule.startswith("tree"):
         return ManifoldPartition(partition=rule).fit(X, y).labels_
+    # ManifoldPartition would measure the linearity of the tree's patches, too.
     labels, n_patches = np.empty(len(y), dtype=int), 0
     for c in np.unique(y):
-        Z = PCA(32, svd_solver="covariance_eigh").fit_transform(X[y == c])
+        Z = X[y == c]
+        if rule == _SHORT_TREE:
+            Z = PCA(32, svd_solver="covariance_eigh").fit_transform(Z)
         labels[y == c] = n_patches + principal_axis_partition(Z, 10).labels
         n_patches = labels[y == c].max() + 1
     return labels

@@ -146,7 +146,19 @@ _CONTENDERS = (
     ),
 )
 # Methods that are run on USPS without PCA. With 256 features the others take minutes for a draw.
-_WITHOUT_PCA = ("1-NN", "PCA", "LDA", "shrinkage LDA", "MFA", "LFDA", "MPDA")
+_WITHOUT_PCA = (
+    "1-NN",
+    "PCA",
+    "LDA",
+    "shrinkage LDA",
+    "MFA",
+    "MFA ridge",
+    "LSDA",
+    "LFDA",
+    "LFDA ridge",
+    "LLTSA",
+    "MPDA",
+)
 _RAW_PROBLEMS = tuple(problem.name for problem in PROBLEMS.values() if not problem.reduced)
 _CONTENDERS = tuple(
     c if c.name in _WITHOUT_PCA else replace(c, skipped=(*c.skipped, *_RAW_PROBLEMS))
