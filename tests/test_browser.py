@@ -449,6 +449,10 @@ def test_nothing_is_clipped_on_a_phone_and_on_paper(browser, pages, name):
     open_page(browser, pages[name], width=400)
     if name != "many":
         press_keys(browser, "n", Keys.ENTER)
+    browser.execute_script(  # the longest time of a fit: it must not decide whether tables fit
+        "document.querySelectorAll('.methods td:last-child')"
+        ".forEach((e) => { e.textContent = e.textContent.replace(/\\d+(\\s)ms/, '905$1ms'); })"
+    )
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
     assert find_clipped(browser) == []
     if name != "many":  # tables of 16 methods scroll on a screen

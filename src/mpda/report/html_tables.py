@@ -43,7 +43,7 @@ def methods_table(problem: Entry, *, tested: bool) -> str:
             f'<td class="bar" aria-hidden="true">{_draw_interval(row, longest)}</td>',
             _cell(_format(row.get("difference"), "+.2f")),
             _cell(_format(row.get("components"), ".1f").removesuffix(".0")),
-            _cell(format_duration(row.get("seconds")).replace(" ", "&nbsp;") or _MISSING),
+            _cell(format_duration(row.get("seconds")) or _MISSING),
         ]
         head = escape(row["method"]) + _best_tag(row, rows, tested=tested)
         body.append(_row(head, cells, "best" if row.get("best") else ""))
