@@ -41,7 +41,8 @@ def test_blocks_are_those_of_the_sum_of_squares(seed, block_entries, monkeypatch
     # Beyond the dimension of a patch its blocks are 0, so that the trace of S_vv is theirs.
     assert not form.mask.all()
     padding = ~(form.mask[:, :, None] & form.mask[:, None, :])
-    assert not form.coupling_diagonal[padding].any() and not form.first_order[padding].any()
+    assert not form.coupling_diagonal[padding].any()
+    assert not form.first_order[padding].any()
     W = oracles.union_weights(oracles.neighbors(oracles.distances(X), 4))
     bases = [T[:, :m] for T, m in zip(tangents.bases, tangents.dimensions, strict=True)]
     S = oracles.within_form(X, W, labels, bases, gamma)
