@@ -210,7 +210,7 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
     Returns
     -------
     str
-        Sentences without a final full stop.
+        Sentences.
     """
     # Of a time budget, the folds that it left.
     n_folds = len({row["seed"] for row in rows})
@@ -221,7 +221,7 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
         f"cross-validation on {n_folds} folds: the samples that measure it took no part in "
         "fitting a method or in selecting its settings. ±: standard deviation over the folds. "
         f"{test} asks whether two methods err on equally many of these samples. It takes the fits "
-        "as they are; fits to other samples vary, too"
+        "as they are; fits to other samples vary, too."
     )
 
 
@@ -310,7 +310,7 @@ def describe_comparison(rows: Sequence[FoldResult], methods: Sequence[str]) -> l
 
     test = name_deciding_test(estimate_errors(rows, "cv").values())
     star = f"* lowest error, or not significantly higher ({test})"
-    return [*format_error_table(rows, "error", methods), star, "", wrap(f"{describe_folds(rows)}.")]
+    return [*format_error_table(rows, "error", methods), star, "", wrap(describe_folds(rows))]
 
 
 def describe_evaluation(evaluation: Evaluation) -> str:
