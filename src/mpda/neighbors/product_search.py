@@ -89,8 +89,7 @@ def search_products(left: Array, right: Array, k: int) -> tuple[Array, Array]:
         # Entries of earlier parts may still be among the smallest.
         values = xp.concatenate([near, values], axis=1)
         places = xp.concatenate([found, places + part.start], axis=1)
-        kept = argsmallest(values, k)
-        near = xp.take_along_axis(values, kept, axis=1)
+        near, kept = select_smallest(values, k)
         found = xp.take_along_axis(places, kept, axis=1)
     return near, found
 
@@ -214,9 +213,8 @@ class ProductSearch:
         n = len(self._Z)
         values, indices = search_products(self._left[rows], self._right, min(k + _N_SPARE, n))
         squares = self._compute_squares(rows, indices)
-        kept = argsmallest(squares, k)
+        squares, kept = select_smallest(squares, k)
         indices = np.take_along_axis(indices, kept, axis=1)
-        squares = np.take_along_axis(squares, kept, axis=1)
         if k + _N_SPARE < n:
             # Samples that were left out have at least this squared distance.
             reach = self.squared_norms[rows] + self._unit * values.max(axis=1).astype(np.float64)
@@ -224,8 +222,7 @@ class ProductSearch:
             for block in iter_slices(doubtful.size, BLOCK_ENTRIES // n):
                 places = doubtful[block]
                 every = self._compute_all_squares(rows[places])
-                indices[places] = argsmallest(every, k)
-                squares[places] = np.take_along_axis(every, indices[places], axis=1)
+                squares[places], indices[places] = select_smallest(every, k)
         return indices, squares
 
     def _compute_squares(self, rows: Ints, indices: Ints) -> Floats:
