@@ -34,3 +34,22 @@ def test_nearest_neighbors_equal_those_of_loops(monkeypatch, first, kind):
         nearest = module.nearest_by_numbers(Z_scaled, Z_test_scaled, range(first, r + 1))
     squares = np.cumsum((Z_test[:, None] - Z) ** 2, axis=2)[:, :, first - 1 :]
     np.testing.assert_array_equal(nearest, squares.argmin(axis=1).T)
+
+
+@pytest.mark.parametrize("kind", ["spread", "ties"])
+@pytest.mark.parametrize("n_neighbors", [1, 3, 50])
+@pytest.mark.parametrize("numbers", [[1, 2, 3, 4, 5, 6], [2, 5]])
+def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
+    rng = np.random.default_rng(2)
+    Z, Z_test = rng.normal(size=(31, 6)), rng.normal(size=(17, 6))
+    y = rng.permutation(np.resize(["b", "c", "a"], 31))
+    if kind == "ties":
+        Z, Z_test = np.rint(Z), np.rint(Z_test)
+    monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
+    monkeypatch.setattr(module, "_BLOCK_ROWS", 3)
+    labels = module.classify_by_numbers(Z, y, Z_test, numbers, n_neighbors)
+    for r, predicted in zip(numbers, labels, strict=True):
+        squares = np.sum((Z_test[:, None, :r] - Z[:, :r]) ** 2, axis=2)
+        for i, order in enumerate(np.argsort(squares, axis=1, kind="stable")):
+            values, counts = np.unique(y[order[:n_neighbors]], return_counts=True)
+            assert predicted[i] == values[counts.argmax()]

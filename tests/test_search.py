@@ -132,10 +132,13 @@ def test_selected_point_is_refitted_to_all_samples():
     assert fitted.inverse_transform(fitted.transform(X)).shape == X.shape
 
 
-def test_results_have_the_columns_and_scores_of_grid_search():
+@pytest.mark.parametrize("k", [1, 3])
+def test_results_have_the_columns_and_scores_of_grid_search(k):
     grid = {"alpha": [0.1, 1.0], "n_neighbors": [4, 6]}
-    ours = pd.DataFrame(search(grid, n_components=2).cv_results_)
-    pipeline = Pipeline([("lfda", LFDA()), ("knn", KNeighborsClassifier(1))])
+    fitted = search(grid, n_components=2, classifier_neighbors=k, refit=True)
+    assert fitted.classifier_.n_neighbors == k
+    ours = pd.DataFrame(fitted.cv_results_)
+    pipeline = Pipeline([("lfda", LFDA()), ("knn", KNeighborsClassifier(k))])
     prefixed = {f"lfda__{name}": values for name, values in grid.items()}
     prefixed["lfda__n_components"] = [1, 2]
     theirs = GridSearchCV(pipeline, prefixed, cv=FOLDS, refit=False).fit(X, Y)

@@ -63,6 +63,8 @@ class Contender:
     shares_pca : bool, default=False
         True if inner folds share the PCA of all training samples, as experiments did at first.
         Results of slow methods are kept in this form.
+    n_neighbors : int, default=1
+        Number of neighbours of the classifier whose score selects the parameters.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Contender:
     steps: tuple[Step, ...] = ()
     choices: tuple["Contender", ...] = ()
     shares_pca: bool = False
+    n_neighbors: int = 1
 
     @property
     def work(self) -> float:

@@ -1,8 +1,9 @@
 """One contender on one split: parameters chosen on the training samples, errors on the others.
 
-`compute_scores` gives the cross-validated accuracy of 1-NN for every grid point and number of
-components. Components are nested, so one fit serves all their numbers; `DiscriminantSearchCV`
-also shares work between grid points. Methods of scikit-learn are fitted once for each point.
+`compute_scores` gives the cross-validated accuracy of nearest neighbours for every grid point and
+number of components. Components are nested, so one fit serves all their numbers;
+`DiscriminantSearchCV` also shares work between grid points. Methods of scikit-learn are fitted once
+for each point.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from mpda.model_selection.fold_scores import (
     sparse_numbers,
 )
 from mpda.model_selection.grid import build_grid
-from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
+from mpda.model_selection.nearest_by_dimension import classify_by_numbers
 from mpda.model_selection.search_cv import find_scorer, nearby_numbers
 from mpda.model_selection.selection_rules import GridScores
 
@@ -264,18 +265,16 @@ def assess_selection(
 
 def _curve_of_map(split: Split, selection: Selection) -> FoldResult:
     """Count the errors with the first components of mapped samples, for many numbers of them."""
-    # All numbers where it takes a second: then the curve has a value at each.
     r = split.X.shape[1]
-    if len(split.X) * len(split.X_test) <= _MAX_PAIRS:
-        numbers = np.arange(1, r + 1)
-        nearest = nearest_by_dimension(split.X, split.X_test)
-    else:
+    numbers = np.arange(1, r + 1)
+    # All numbers where it takes a second: then the curve has a value at each.
+    if len(split.X) * len(split.X_test) > _MAX_PAIRS:
         numbers = np.union1d(sparse_numbers(r), [min(r, selection.n_components)])
-        nearest = nearest_by_numbers(split.X, split.X_test, numbers)
+    predicted = classify_by_numbers(split.X, split.y, split.X_test, numbers)
     return FoldResult(
         parameters=selection.parameters,
         dimensions=numbers.tolist(),
-        wrong=np.count_nonzero(split.y[nearest] != split.y_test, axis=1).tolist(),
+        wrong=np.count_nonzero(predicted != split.y_test, axis=1).tolist(),
         n_test=len(split.y_test),
         cv_dimension=selection.n_components,
     )
@@ -358,6 +357,7 @@ def _fit_search(
         selection="minimum",
         halving=False,
         scoring=scoring,
+        classifier_neighbors=contender.n_neighbors,
         refit=False,
         random_state=seed,
     ).fit(X, y)
@@ -371,7 +371,7 @@ def compute_scores(
     folds: Folds,
     scoring: str = "accuracy",
 ) -> ScoreTable:
-    """Compute the score of 1-NN for every grid point and number of components.
+    """Compute the score of nearest neighbours for every grid point and number of components.
 
     Parameters
     ----------
@@ -416,8 +416,11 @@ def _compute_refined_scores(
     """Score refined maps of ``contender.dimensions`` components, in one stage for all points."""
     estimator, numbers = contender.estimator({}), contender.dimensions
     points, scorer = build_grid(estimator, dict(grid)).points, find_scorer(scoring)
+    k = contender.n_neighbors
     tables = [
-        score_fold(FoldTask(estimator, X, y, *fold, 0, points, numbers, scorer, None))
+        score_fold(
+            FoldTask(estimator, X, y, *fold, 0, points, numbers, scorer, None, n_neighbors=k)
+        )
         for fold in folds
     ]
     width = min(table.scores.shape[1] for table in tables)
@@ -454,7 +457,9 @@ def _score_curve(
     def compute_curve(n_components: int | None) -> Floats:
         fitted = contender.estimator(point, n_components).fit(split.X, split.y)
         Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
-        predictions = split.y[nearest_by_dimension(Z, Z_test)]
+        first = 1 if contender.dimensions is None else Z.shape[1]
+        numbers = np.arange(first, Z.shape[1] + 1)
+        predictions = classify_by_numbers(Z, split.y, Z_test, numbers, contender.n_neighbors)
         return score_predictions(split.y_test, predictions, find_scorer(scoring))
 
     if contender.dimensions is None:

@@ -58,6 +58,8 @@ class ContenderTask:
             "dimensions": self.contender.dimensions,
             "versions": results_versions(),
         }
+        if self.contender.n_neighbors > 1:
+            content["neighbors"] = self.contender.n_neighbors
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     def run(self, measure: Callable[[], Mapping[str, Any]]) -> Row:

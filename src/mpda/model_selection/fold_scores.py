@@ -1,7 +1,7 @@
 """Scores of one fold: every parameter set of a grid and every number of components.
 
 The estimator fits all parameter sets through ``LinearMap.fit_many``. One sweep over the components
-then gives the 1-NN predictions for every number of them.
+then gives the predictions of nearest neighbours for every number of them.
 """
 
 import time
@@ -20,7 +20,7 @@ from mpda._lib.arrays import is_sparse
 from mpda._lib.threads import one_blas_thread
 from mpda.estimators._base import LinearMap
 from mpda.model_selection.grid import last_step
-from mpda.model_selection.nearest_by_dimension import nearest_by_dimension, nearest_by_numbers
+from mpda.model_selection.nearest_by_dimension import classify_by_numbers
 
 Scorer = Callable[[Labels, Labels], float]
 """A function of true and predicted labels; larger is better."""
@@ -53,6 +53,8 @@ class FoldTask:
         of all.
     sparse : bool, default=False
         True if some numbers of components are left out, see `sparse_numbers`.
+    n_neighbors : int, default=1
+        Number of neighbours of the classifier.
     """
 
     estimator: Any
@@ -66,6 +68,7 @@ class FoldTask:
     scorer: Scorer | None
     report: Callable[[int, int, int], None] | None
     sparse: bool = False
+    n_neighbors: int = 1
 
 
 @dataclass(frozen=True)
@@ -127,11 +130,8 @@ def score_fold(task: FoldTask) -> FoldScores:
             Z, Z_test = X_train @ components, X_test @ components
             # More threads gain little in small products and, on busy machines, wait for each other.
             with one_blas_thread():
-                if numbers.size == components.shape[1]:
-                    nearest = nearest_by_dimension(Z, Z_test)
-                else:
-                    nearest = nearest_by_numbers(Z, Z_test, numbers)
-            scores = score_predictions(y_test, y_train[nearest], task.scorer)
+                predicted = classify_by_numbers(Z, y_train, Z_test, numbers, task.n_neighbors)
+            scores = score_predictions(y_test, predicted, task.scorer)
             curves.append((path.index, numbers, scores))
         now = time.perf_counter()
         seconds[path.index] += now - start

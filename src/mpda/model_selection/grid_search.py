@@ -70,6 +70,8 @@ class GridSearch:
         Their class labels.
     scorer : callable or None
         None is accuracy.
+    n_neighbors : int
+        Number of neighbours of the classifier.
     rule : callable
         Selects a grid point and a number of components.
     halving : bool or "auto"
@@ -90,6 +92,7 @@ class GridSearch:
     X: Any
     y: Labels
     scorer: Scorer | None
+    n_neighbors: int
     rule: SelectionRule
     halving: Any
     max_samples: int | None
@@ -162,7 +165,7 @@ class GridSearch:
         report = done.make_report() if in_process else None
         make_task = partial(FoldTask, self.estimator, self.X, self.y)
         tasks = [
-            (make_task(*fold, i, chosen, numbers, self.scorer, report, sparse),)
+            (make_task(*fold, i, chosen, numbers, self.scorer, report, sparse, self.n_neighbors),)
             for i, fold in enumerate(folds)
         ]
         title = (

@@ -1,4 +1,4 @@
-"""The nearest neighbour for every number of components, from one sweep over the components.
+"""The nearest neighbours for every number of components, from one sweep over the components.
 
 Squared distances only grow with the components. The nearest sample by a + 1, .., b components is
 therefore not farther by the first a than the nearest one is by b. A matrix product gives the
@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
-from mpda._lib.array_types import Bools, Floats, Ints
+from mpda._lib.array_types import Bools, Floats, Ints, Labels
 
 # Distances that are computed at a time: about 1 MB, which stay in the cache; for many samples more,
 # so that products have enough rows.
@@ -24,6 +24,66 @@ _GROWTH = 1.5
 # Bound on the rounding of squared distances from products, relative to |z|^2 + |z_test|^2. Smaller
 # differences are decided by differences of coordinates.
 _ROUNDING = 1e-11
+
+
+def classify_by_numbers(
+    Z: Floats, y: Labels, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int = 1
+) -> Labels:
+    """Classify by the nearest neighbours, with some numbers of components.
+
+    Parameters
+    ----------
+    Z : ndarray of shape (n, r)
+        Samples among which neighbours are searched.
+    y : ndarray of shape (n,)
+        Their labels.
+    Z_test : ndarray of shape (m, r)
+        Samples to classify.
+    numbers : sequence of int
+        Numbers of components, increasing.
+    n_neighbors : int, default=1
+        Number of neighbours that vote, at most n. Equal votes go to the first label in order, as in
+        ``KNeighborsClassifier``.
+
+    Returns
+    -------
+    ndarray of shape (len(numbers), m)
+        Labels.
+    """
+    if n_neighbors > 1:
+        labels, codes = np.unique(y, return_inverse=True)
+        return np.asarray(labels[_vote(Z, codes, Z_test, numbers, min(n_neighbors, len(Z)))])
+    if len(numbers) == Z.shape[1]:
+        return np.asarray(y[nearest_by_dimension(Z, Z_test)])
+    return np.asarray(y[nearest_by_numbers(Z, Z_test, numbers)])
+
+
+def _vote(
+    Z: Floats, codes: Ints, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int
+) -> Ints:
+    """Return the most frequent codes 0, 1, .. among the nearest samples."""
+    Z, Z_test = _scaled(Z, Z_test)
+    columns = np.ascontiguousarray(Z.T)
+    votes = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
+    for rows in _blocks(len(Z_test), len(Z)):
+        block = Z_test[rows]
+        distances = np.zeros((len(block), len(Z)))
+        tests = np.arange(len(block))
+        for i, (done, stop) in enumerate(itertools.pairwise([0, *numbers])):
+            for column in range(done, stop):
+                distances += (block[:, column, None] - columns[column]) ** 2
+            counts = np.zeros((len(block), codes.max() + 1), dtype=np.intp)
+            nearest, values = [], []
+            for _ in range(n_neighbors):
+                # The minimum is taken out and put back, so that ties go to the lower index.
+                nearest.append(distances.argmin(axis=1))
+                values.append(distances[tests, nearest[-1]])
+                counts[tests, codes[nearest[-1]]] += 1
+                distances[tests, nearest[-1]] = np.inf
+            for index, value in zip(nearest, values, strict=True):
+                distances[tests, index] = value
+            votes[i, rows] = counts.argmax(axis=1)
+    return votes
 
 
 def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:

@@ -1,7 +1,8 @@
 """The search over parameters and numbers of components by cross-validation.
 
-Grid points are fitted through ``LinearMap.fit_many``, which shares their work, and scored by a 1-NN
-classifier for every number of components (``fold_scores``). ``selection_rules`` selects one.
+Grid points are fitted through ``LinearMap.fit_many``, which shares their work, and scored by a
+nearest-neighbour classifier for every number of components (``fold_scores``). ``selection_rules``
+selects one.
 """
 
 import time
@@ -24,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import (
+    check_count,
     check_jobs,
     check_option,
     group_by_class,
@@ -116,10 +118,10 @@ def classification_curve(
 class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator):
     """Search over the parameters and the number of components of a method, by cross-validation.
 
-    Works like scikit-learn's ``GridSearchCV`` with a 1-NN classifier behind the method, and gives
-    the same scores, but does the work that grid points share only once: neighbours, patches and
-    tangent spaces, the forms of each k, one tridiagonal form for all ridges of a gamma, one
-    eigenproblem for every number of components, and one sweep for the errors of all of them.
+    Works like scikit-learn's ``GridSearchCV`` with a nearest-neighbour classifier behind the method,
+    and gives the same scores, but does the work that grid points share only once: neighbours,
+    patches and tangent spaces, the forms of each k, one tridiagonal form for all ridges of a gamma,
+    one eigenproblem for every number of components, and one sweep for the errors of all of them.
 
     Parameters
     ----------
@@ -146,6 +148,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         ``GridSelection`` of ``mpda.model_selection.selection_rules``.
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
+    classifier_neighbors : int, default=1
+        Number of neighbours of the classifier. With more than one a search takes several times as
+        long.
     halving : bool or "auto", default="auto"
         True searches by successive halving, as ``HalvingGridSearchCV`` does: all grid points on a
         stratified subset of the samples, then a quarter of the points on four times the samples,
@@ -182,7 +187,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     best_estimator_ : estimator
         Method with these parameters, fitted to all samples. Only if ``refit`` is True.
     classifier_ : KNeighborsClassifier
-        1-NN classifier of all samples in the learnt space.
+        Classifier of all samples in the learnt space.
     n_splits_ : int
         Number of folds.
     n_resources_, n_candidates_ : list of int
@@ -227,6 +232,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         n_components: Any = "all",
         selection: Any = "robust",
         scoring: Any = "accuracy",
+        classifier_neighbors: int = 1,
         halving: Any = "auto",
         max_samples: int | None = None,
         refit: bool = True,
@@ -241,6 +247,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         self.n_components = n_components
         self.selection = selection
         self.scoring = scoring
+        self.classifier_neighbors = classifier_neighbors
         self.halving = halving
         self.max_samples = max_samples
         self.refit = refit
@@ -276,6 +283,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         stages = build_stages(estimator, self.param_grid)
         grid = build_grid(estimator, stages.start if stages else self.param_grid)
         n_components = check_n_components(self.n_components)
+        n_neighbors = check_count("classifier_neighbors", self.classifier_neighbors)
         X, labels = self._validate(X, y)
         self.classes_ = group_by_class(labels)[0]
         groups = check_groups(groups, labels)
@@ -286,6 +294,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             X,
             labels,
             scorer=find_scorer(self.scoring),
+            n_neighbors=n_neighbors,
             rule=self._rule(),
             halving=self.halving,
             max_samples=self.max_samples,
@@ -315,7 +324,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             start = time.perf_counter()
             self.best_estimator_ = clone(estimator).set_params(**self.best_params_)
             Z = np.asarray(self.best_estimator_.fit(X, labels).transform(X))
-            self.classifier_ = KNeighborsClassifier(1).fit(Z, labels)
+            self.classifier_ = KNeighborsClassifier(n_neighbors).fit(Z, labels)
             self.refit_time_ = time.perf_counter() - start
         return self
 
@@ -409,7 +418,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         return self.best_estimator_.feature_names_in_
 
     def predict(self, X: ArrayLike) -> Labels:
-        """Predict the label of the nearest training sample in the learnt space.
+        """Predict the labels by the nearest training samples in the learnt space.
 
         Parameters
         ----------
