@@ -119,9 +119,10 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     """Search over the parameters and the number of components of a method, by cross-validation.
 
     Works like scikit-learn's ``GridSearchCV`` with a nearest-neighbour classifier behind the
-    method, and gives the same scores, but does the work that grid points share only once: neighbours,
-    patches and tangent spaces, the forms of each k, one tridiagonal form for all ridges of a gamma,
-    one eigenproblem for every number of components, and one sweep for the errors of all of them.
+    method, and gives the same scores, but does the work that grid points share only once:
+    neighbours, patches and tangent spaces, the forms of each k, one tridiagonal form for all ridges
+    of a gamma, one eigenproblem for every number of components, and one sweep for the errors of all
+    of them.
 
     Parameters
     ----------
