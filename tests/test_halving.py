@@ -9,7 +9,12 @@ from mpda import LFDA, MPDA
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.fold_scores import sparse_numbers
 from mpda.model_selection.folds import stratified_order
-from mpda.model_selection.halving import FoldSubsets, best_points, plan_rounds
+from mpda.model_selection.halving import (
+    FoldSubsets,
+    best_points,
+    nearby_dimensions,
+    plan_rounds,
+)
 from mpda.model_selection.selection_rules import GridScores
 
 GRID = {"n_neighbors": [3, 5, 7, 10], "alpha": [1e-3, 1e-2, 1e-1, 1.0]}
@@ -83,6 +88,18 @@ def test_best_points_are_those_with_the_best_mean_at_any_number_of_components():
     grid = GridScores(scores, np.array([1, 2]), [(np.arange(4),)], np.zeros(4), steps)
     np.testing.assert_array_equal(best_points(grid, 1), [2])  # a tie: nearer to the usual values
     np.testing.assert_array_equal(best_points(grid, 3), [0, 1, 2])
+
+
+def test_later_rounds_have_numbers_of_components_about_the_best():
+    dimensions = np.array([1, 2, 3, 4, 6, 8, 12, 15])
+    means = np.zeros((3, dimensions.size))
+    means[0, 3] = means[1, 5] = means[2, 0] = 1.0  # the best have 4, 8 and 1 components
+    scores = GridScores(means[None], dimensions, [], np.zeros(3), np.zeros(3, dtype=int))
+    assert nearby_dimensions(scores, np.array([0, 1])) == (2, 3, 4, 6, 8, 12, 15, 16)
+    assert nearby_dimensions(scores, np.array([0])) == (2, 3, 4, 6, 8)
+    assert nearby_dimensions(scores, np.array([0, 2])) == (1, 2, 3, 4, 6, 8)
+    means[1, 7] = 2.0  # fits to more samples may have more components
+    assert nearby_dimensions(scores, np.array([1])) == (8, 12, 15, 19, 24, 30)
 
 
 def test_sparse_numbers_reach_from_1_to_the_last():

@@ -20,7 +20,13 @@ from mpda.exceptions import SmallClassWarning
 from mpda.model_selection.fold_scores import FoldScores, FoldTask, Scorer, score_fold
 from mpda.model_selection.folds import Folds
 from mpda.model_selection.grid import SearchGrid
-from mpda.model_selection.halving import FoldSubsets, Round, best_points, plan_rounds
+from mpda.model_selection.halving import (
+    FoldSubsets,
+    Round,
+    best_points,
+    nearby_dimensions,
+    plan_rounds,
+)
 from mpda.model_selection.results_table import align_scores, concatenate_tables, results_table
 from mpda.model_selection.selection_rules import GridScores, SelectionRule
 from mpda.parallel import map_ordered
@@ -126,12 +132,12 @@ class GridSearch:
         subsets = FoldSubsets(folds, self.y, self.seed) if rounds else None
         plans = rounds or [Round(len(self.y), points.size)]
         ends = np.linspace(*shares, len(plans) + 1).tolist()
-        tables = []
+        tables, numbers = [], n_components
         for number, plan in enumerate(plans):
             part = folds if subsets is None else subsets.take(plan.n_samples)
             done = _Share(self.progress, ends[number], ends[number + 1], len(part))
-            sparse = subsets is not None and not isinstance(n_components, tuple)
-            results = self._score_folds(part, grid, points, n_components, done, sparse=sparse)
+            sparse = subsets is not None and not isinstance(numbers, tuple)
+            results = self._score_folds(part, grid, points, numbers, done, sparse=sparse)
             table, scores = _join_folds(results, part, grid, points, n_components)
             if rounds:
                 table["iter"] = np.full(len(table["params"]), number)
@@ -139,6 +145,8 @@ class GridSearch:
             tables.append(table)
             if number + 1 < len(plans):
                 points = best_points(scores, plans[number + 1].n_points)
+                if not isinstance(n_components, tuple):
+                    numbers = nearby_dimensions(scores, points)
         selection = self.rule(scores)
         n_earlier = sum(len(table["params"]) for table in tables[:-1])
         row = int(np.searchsorted(points, selection.point)) * scores.dimensions.size

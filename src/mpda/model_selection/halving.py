@@ -1,8 +1,9 @@
 """Successive halving: many parameter sets on few samples, then fewer sets on more samples.
 
 Each round scores the remaining parameter sets on stratified subsets of the folds, keeps the best
-and takes more samples, as scikit-learn's ``HalvingGridSearchCV`` does. The last round has all
-samples, or as many as the user allows.
+and takes more samples, as scikit-learn's ``HalvingGridSearchCV`` does. Numbers of components far
+from the best ones are left out as well. The last round has all samples, or as many as the user
+allows.
 """
 
 import math
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 
 from mpda._lib.array_types import Ints, Labels
 from mpda._lib.validation import check_count, check_option
+from mpda.model_selection.fold_scores import sparse_numbers
 from mpda.model_selection.folds import Folds, stratified_order
 from mpda.model_selection.selection_rules import GridScores
 
@@ -151,3 +153,26 @@ def best_points(scores: GridScores, n_points: int) -> Ints:
     best = scores.means.max(axis=1)
     order = np.lexsort((scores.steps, -np.round(best, 12)))
     return np.sort(order[:n_points])
+
+
+def nearby_dimensions(scores: GridScores, points: Ints) -> tuple[int, ...]:
+    """Return the numbers of components for the next round.
+
+    Parameters
+    ----------
+    scores : GridScores
+        Scores of a round.
+    points : array of int
+        Grid points of the next round.
+
+    Returns
+    -------
+    tuple of int
+        From half of the smallest to twice the largest number that is the best of a point. Beyond
+        the numbers of this round, whose fits may have had fewer components, in steps of a quarter.
+    """
+    best = scores.dimensions[scores.means[points].argmax(axis=1)]
+    further = sparse_numbers(2 * int(best.max()))
+    further = further[further > scores.dimensions.max()]
+    numbers = np.concatenate([scores.dimensions, further])
+    return tuple(numbers[(2 * numbers >= best.min()) & (numbers <= 2 * best.max())].tolist())

@@ -155,8 +155,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     halving : bool or "auto", default="auto"
         True searches by successive halving, as ``HalvingGridSearchCV`` does: all grid points on a
         stratified subset of the samples, then a quarter of the points on four times the samples,
-        and so on, the last round on all. A fold then tests at most 500 samples. "auto" does so
-        for more than 5000 samples.
+        and so on, the last round on all. Later rounds have numbers of components from half of the
+        smallest to twice the largest of the best ones. A fold then tests at most 500 samples.
+        "auto" does so for more than 5000 samples.
     max_samples : int, default=None
         Number of samples in the last round, a stratified subset. None takes all.
     refit : bool, default=True
