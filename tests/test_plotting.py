@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.datasets import load_iris, load_wine, make_moons, make_s_curve
+from sklearn.datasets import load_iris, load_wine, make_classification, make_moons, make_s_curve
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -180,6 +180,16 @@ def test_curve_of_a_search_is_the_mean_over_folds_at_its_parameters(search):
     high = stats.t.interval(0.95, 3, loc=errors.mean(), scale=stats.sem(errors))[1]
     assert np.isclose(band.get_paths()[0].vertices[:, 1], high).any()
     assert axis.get_ylabel() == "error in %"
+
+
+def test_curve_of_a_search_by_halving_is_that_of_the_last_round():
+    X, y = make_classification(1300, 6, n_informative=4, random_state=0)
+    halved = DiscriminantSearchCV(LFDA(), {"alpha": [0.1, 1.0, 3.0, 10.0]}, halving=True).fit(X, y)
+    table = halved.cv_results_
+    assert set(table["iter"]) == {0, 1}
+    (line,) = plot_curve(halved).axes[0].lines
+    scores = table["mean_test_score"][table["iter"] == 1]  # one grid point is left
+    np.testing.assert_allclose(line.get_ydata(), 100 * (1 - scores))
 
 
 def test_curves_of_arrays():

@@ -217,12 +217,15 @@ def _curve_of_search(name: str, search: Any) -> ErrorCurve:
     key = next((k for k in best if k.rsplit("__", 1)[-1] == "n_components"), None)
     if key is None:
         raise ValueError(f"curves: the search {name!r} did not vary n_components.")
+    # With successive halving, only the round of the best row: others had fewer samples.
+    rounds = table.get("iter", np.zeros(len(table["params"])))
     # A grid may be a list of dictionaries, whose points have different parameters. The missing ones
     # are replaced by an object that equals no value.
     rows = [
         i
         for i, point in enumerate(table["params"])
-        if all(_equal(point.get(k, _equal), v) for k, v in best.items() if k != key)
+        if rounds[i] == rounds[search.best_index_]
+        and all(_equal(point.get(k, _equal), v) for k, v in best.items() if k != key)
     ]
     dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
     scores = np.array([table[f"split{i}_test_score"][rows] for i in range(search.n_splits_)])
