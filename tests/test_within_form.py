@@ -24,13 +24,15 @@ def form_of_very_unequal_dimensions():
     return build_form(X, np.concatenate([np.zeros(60, dtype=int), np.arange(1, 101)]), 0.95)
 
 
-@pytest.mark.parametrize("block_entries", [0, 40, 128_000])
+@pytest.mark.parametrize("sums", ["dense", "products", "differences", "differences in blocks"])
 @pytest.mark.parametrize("seed", range(4))
-def test_blocks_are_those_of_the_sum_of_squares(seed, block_entries, monkeypatch):
-    if block_entries:
-        # Sums over differences serve classes of more than 400 samples.
-        monkeypatch.setattr(within_form_module, "_VERTEX_LIMIT", 0)
-        monkeypatch.setattr(within_form_module, "_BLOCK_ENTRIES", block_entries)
+def test_blocks_are_those_of_the_sum_of_squares(seed, sums, monkeypatch):
+    if sums != "dense":  # which serves small classes
+        monkeypatch.setattr(within_form_module, "_DENSE_LIMIT", 0)
+    if sums.startswith("differences"):  # which serve short edges and devices
+        monkeypatch.setattr(EmbeddedGraph, "edges_are_short", True)
+    if sums.endswith("blocks"):
+        monkeypatch.setattr(within_form_module, "_BLOCK_ENTRIES", 40)
     X, labels = coupled_class(seed)
     d, gamma, beta = X.shape[1], 0.37, 0.21
     tangents = patch_tangents(X, labels, 0.9)

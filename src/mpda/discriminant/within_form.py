@@ -13,12 +13,13 @@ over ordered pairs. With A_pq = T_p'T_q and w_pq the sum of W_ij over edges betw
 and every ridge. Depends on the graph W, the patches and their tangent bases.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array
 
 from mpda._lib.array_types import Array, Bools, Floats, Ints
 from mpda._lib.arrays import (
@@ -44,9 +45,9 @@ from mpda.neighbors.graph import EmbeddedGraph
 # Numbers in a block: 1 MB, which stays in the cache of a core; larger blocks cost more in fresh
 # memory than they save in calls.
 _BLOCK_ENTRIES = 128_000
-# Up to this many samples products with dense n x n matrices are faster than sums over edges: 2.4
-# times with 100 samples in 15 patches, which is a sixth of a fit.
-_VERTEX_LIMIT = 400
+# Samples times patches up to which dense products with all samples are faster than those with the
+# samples at the edges of each patch: 1.7 times with 100 samples in 14 patches.
+_DENSE_LIMIT = 3000
 # Edges of one patch in a piece: fewer would leave matrix products too small, more would pad small
 # patches with empty edges.
 _MIN_PIECE, _MAX_PIECE = 8, 256
@@ -233,8 +234,8 @@ class WithinFormBuilder:
     """
 
     def __init__(self, embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases) -> None:
-        is_small = embedded.Z.shape[0] <= _VERTEX_LIMIT
-        self._by_products = is_small and not embedded.edges_are_short
+        self._is_small = embedded.Z.shape[0] * tangents.dimensions.size <= _DENSE_LIMIT
+        self._by_products = not embedded.edges_are_short
         Z = embedded.offsets if self._by_products else embedded.Z
         edges, weights = embedded.graph.edges, embedded.edge_weights
         self._tangents = tangents
@@ -244,15 +245,20 @@ class WithinFormBuilder:
     @cached_property
     def _blocks(self) -> tuple[Array, Array, float]:
         """-S_tv, S_vv at gamma = 0, and the trace of the latter."""
-        compute = _blocks_from_products if self._by_products else _blocks_from_differences
-        return compute(*self._arguments)
+        if not self._by_products:
+            return _blocks_from_differences(*self._arguments)
+        if self._is_small:
+            return _blocks_from_dense_products(*self._arguments)
+        return _blocks_from_products(*self._arguments)
 
     @cached_property
     def first_order_trace(self) -> float:
         """Trace of S_vv at gamma = 0, which defines the unit of the ridge on v."""
-        if self._by_products or "_blocks" in self.__dict__:
+        if "_blocks" in self.__dict__ or (self._by_products and self._is_small):
             return self._blocks[2]
         # The same sum as with the blocks, to the last bit, without their products.
+        if self._by_products:
+            return _project_patches(*self._arguments).trace
         sums = [_sum_squares(projected) for _, _, projected in _iter_pieces(*self._arguments)]
         return float(sum(sums))
 
@@ -291,10 +297,10 @@ class WithinFormBuilder:
         )
 
 
-def _blocks_from_products(
+def _blocks_from_dense_products(
     Z: Floats, edges: Ints, weights: Floats | None, patches: Ints, tangents: TangentBases
 ) -> tuple[Array, Array, float]:
-    """Return -S_tv (P, d, m), S_vv at gamma = 0 (P, m, m) and its trace, by products of matrices.
+    """Return -S_tv (P, d, m), S_vv at gamma = 0 (P, m, m) and its trace, by dense products.
 
     With Y_p = Z T_p the sums over edges are Z'(Q_p Y_p) and Y_p'(Q_p Y_p), where Q_p is the
     Laplacian of the edges that end in patch p, and
@@ -319,6 +325,82 @@ def _blocks_from_products(
     tangent = Y.transpose(1, 2, 0) @ QY.transpose(1, 0, 2)
     tangent = 0.5 * (tangent + tangent.transpose(0, 2, 1))
     return off_diagonal, tangent, float(tangent.diagonal(axis1=1, axis2=2).sum())
+
+
+def _blocks_from_products(
+    Z: Floats, edges: Ints, weights: Floats | None, patches: Ints, tangents: TangentBases
+) -> tuple[Array, Array, float]:
+    """Return -S_tv (P, d, m), S_vv at gamma = 0 (P, m, m) and its trace, by products of matrices.
+
+    With Z_p the samples at the edges of patch p and Q_p the Laplacian of these edges the sums over
+    edges are Z_p'(Q_p Y_p) and Y_p'(Q_p Y_p), Y_p = Z_p T_p. A sample has many edges, so these are
+    several times fewer operations than those with the difference along each edge.
+    """
+    n_patches, d, m = tangents.bases.shape
+    projected = _project_patches(Z, edges, weights, patches, tangents)
+    off_diagonal, tangent = np.empty((n_patches, d, m)), np.empty((n_patches, m, m))
+    with small_products(d):
+        for p, rows in enumerate(projected.slices):
+            image = projected.images[rows]
+            off_diagonal[p] = Z.take(projected.samples[rows], axis=0).T @ image
+            tangent[p] = projected.coordinates[rows].T @ image
+    tangent = 0.5 * (tangent + tangent.transpose(0, 2, 1))
+    return off_diagonal, tangent, projected.trace
+
+
+@dataclass(frozen=True)
+class _ProjectedPatches:
+    """Y_p and Q_p Y_p of all patches, one after the other.
+
+    samples : (q,) samples of each patch and their neighbours in other patches
+    slices : range of each patch in the rows
+    coordinates, images : (q, m) Y and QY
+    """
+
+    samples: Ints
+    slices: list[slice]
+    coordinates: Floats
+    images: Floats
+
+    @property
+    def trace(self) -> float:
+        """Trace of S_vv at gamma = 0."""
+        return float(np.sum(self.coordinates * self.images))
+
+
+def _project_patches(
+    Z: Floats, edges: Ints, weights: Floats | None, patches: Ints, tangents: TangentBases
+) -> _ProjectedPatches:
+    """Project the samples at the edges of each patch, and apply the Laplacian of these edges."""
+    n, (n_patches, d, m) = len(Z), tangents.bases.shape
+    low, high = edges.T
+    is_across = patches[low] != patches[high]
+    inside, across = np.flatnonzero(~is_across), np.flatnonzero(is_across)
+    # An edge between two patches belongs to both. One inside a patch counts twice, as two ordered
+    # pairs.
+    heads = np.concatenate([high[inside], high[across], low[across]])
+    outside = np.concatenate([low[across], high[across]])
+    values = np.ones(len(edges)) if weights is None else weights
+    values = np.concatenate([2.0 * values[inside], values[across], values[across]])
+    members = patches * n + np.arange(n)
+    neighbors = patches[heads[inside.size :]] * n + outside
+    keys, rows = np.unique(np.concatenate([members, neighbors]), return_inverse=True)
+    head_rows = rows[heads]
+    tail_rows = np.concatenate([rows[low[inside]], rows[n:]])
+    ends = np.concatenate([head_rows, tail_rows]), np.concatenate([tail_rows, head_rows])
+    values = np.concatenate([values, values])
+    W = coo_array((values, ends), shape=(keys.size, keys.size))
+    samples = keys % n
+    starts = np.searchsorted(keys, n * np.arange(n_patches + 1)).tolist()
+    slices = [slice(*pair) for pair in itertools.pairwise(starts)]
+    Y = np.empty((keys.size, m))
+    with small_products(d):
+        for basis, part in zip(tangents.bases, slices, strict=True):
+            local = Z.take(samples[part], axis=0)
+            local -= Z[samples[part.start]]  # a Laplacian does not see it, but rounding does
+            Y[part] = local @ basis
+    images = np.bincount(ends[0], values)[:, None] * Y - W @ Y
+    return _ProjectedPatches(samples, slices, Y, images)
 
 
 def _blocks_from_differences(
@@ -409,22 +491,17 @@ def sample_block(embedded: EmbeddedGraph, patches: Ints, tangents: TangentBases)
     csr_array of shape (sum m_p, n)
         Rows of all patches, without padding.
     """
-    Z, edges = embedded.Z, embedded.graph.edges
-    mask, (_, d, m) = tangents.mask, tangents.bases.shape
+    mask = tangents.mask
     rows = np.zeros(mask.shape, dtype=np.intp)
     rows[mask] = np.arange(np.count_nonzero(mask))
-    tails, heads = np.concatenate([edges, edges[:, ::-1]]).T
-    projected = np.zeros((len(tails), m))
-    for block in iter_slices(len(tails), _BLOCK_ENTRIES // max(1, d * m)):
-        bases = tangents.bases[patches[heads[block]]]
-        gaps = Z[tails[block]] - Z[heads[block]]
-        projected[block] = np.einsum("ed,edm->em", gaps, bases)
-    present = mask[patches[heads]]
-    row, values = rows[patches[heads]][present], projected[present]
-    column = [np.broadcast_to(ends[:, None], present.shape)[present] for ends in (tails, heads)]
-    entries = np.concatenate([values, -values])
-    positions = np.concatenate([row, row]), np.concatenate(column)
-    return csr_array((entries, positions), shape=(np.count_nonzero(mask), len(Z)))
+    projected = _project_patches(embedded.Z, embedded.graph.edges, None, patches, tangents)
+    lengths = [part.stop - part.start for part in projected.slices]
+    patch = np.repeat(np.arange(len(mask)), lengths)
+    present = mask[patch]
+    columns = np.broadcast_to(projected.samples[:, None], present.shape)
+    positions = rows[patch][present], columns[present]
+    shape = (np.count_nonzero(mask), len(embedded.Z))
+    return csr_array((projected.images[present], positions), shape=shape)
 
 
 def _sum_edges(
