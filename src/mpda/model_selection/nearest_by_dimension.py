@@ -61,27 +61,32 @@ def classify_by_numbers(
 def _vote(
     Z: Floats, codes: Ints, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int
 ) -> Ints:
-    """Return the most frequent codes 0, 1, .. among the nearest samples."""
+    """Return the most frequent codes 0, 1, .. among the nearest samples, in single precision."""
     Z, Z_test = _scaled(Z, Z_test)
-    columns = np.ascontiguousarray(Z.T)
+    # Distances do not depend on the mean, but their rounding does. It is rounded itself, so that
+    # whole numbers and their ties stay exact.
+    mean = np.round(4096.0 * Z.mean(axis=0)) / 4096.0
+    columns = np.ascontiguousarray((Z - mean).T, dtype=np.float32)
     votes = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
     for rows in _blocks(len(Z_test), len(Z)):
-        block = Z_test[rows]
-        distances = np.zeros((len(block), len(Z)))
-        tests = np.arange(len(block))
+        block = (Z_test[rows] - mean).astype(np.float32)
+        distances = np.zeros((len(block), len(Z)), dtype=np.float32)
+        gaps, tests = np.empty_like(distances), np.arange(len(block))
+        nearest = np.empty((n_neighbors, len(block)), dtype=np.intp)
+        values = np.empty((n_neighbors, len(block)), dtype=np.float32)
         for i, (done, stop) in enumerate(itertools.pairwise([0, *numbers])):
             for column in range(done, stop):
-                distances += (block[:, column, None] - columns[column]) ** 2
+                np.subtract(block[:, column, None], columns[column], out=gaps)
+                np.multiply(gaps, gaps, out=gaps)
+                np.add(distances, gaps, out=distances)
             counts = np.zeros((len(block), codes.max() + 1), dtype=np.intp)
-            nearest, values = [], []
-            for _ in range(n_neighbors):
+            for j in range(n_neighbors):
                 # The minimum is taken out and put back, so that ties go to the lower index.
-                nearest.append(distances.argmin(axis=1))
-                values.append(distances[tests, nearest[-1]])
-                counts[tests, codes[nearest[-1]]] += 1
-                distances[tests, nearest[-1]] = np.inf
-            for index, value in zip(nearest, values, strict=True):
-                distances[tests, index] = value
+                distances.argmin(axis=1, out=nearest[j])
+                values[j] = distances[tests, nearest[j]]
+                distances[tests, nearest[j]] = np.inf
+                counts[tests, codes[nearest[j]]] += 1
+            distances[tests, nearest] = values
             votes[i, rows] = counts.argmax(axis=1)
     return votes
 
