@@ -355,7 +355,8 @@ def argsort_rows(first: Array, second: Array) -> Array:
 def cholesky(S: Array) -> Array | None:
     """Return the lower factor L (d, d) of S = L L', or None if S is not positive definite."""
     if is_numpy(S):
-        L, failed = dpotrf(S, lower=1)
+        # S' is S in the order of LAPACK.
+        L, failed = dpotrf(S.T, lower=1)
         return None if failed else L
     if is_torch(S):
         import torch

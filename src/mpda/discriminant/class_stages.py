@@ -73,8 +73,9 @@ LARGE_CLASS = 1000
 # Bytes of within-class forms and of neighbour lists that are kept between the two passes of a fit.
 # What does not fit is computed twice. Lists of 64 MiB are those of 1.6 million samples with 20
 # neighbours, in classes of up to 65,535. Without them neighbours are searched twice: a
-# million samples took 127 s instead of 98 s. Forms are larger and faster to compute.
-_HOST_BYTES = {"forms": 144 * 2**20, "lists": 64 * 2**20}
+# million samples took 127 s instead of 98 s. Forms are larger and faster to compute: with 112 MiB
+# the peak of a million samples x 64 is below 2.5 times their size on x86_64, too.
+_HOST_BYTES = {"forms": 112 * 2**20, "lists": 64 * 2**20}
 # On a device, where memory is larger and computing twice costs many kernel launches.
 _DEVICE_BYTES = {"forms": 2**32, "lists": 2**31}
 
@@ -119,6 +120,7 @@ class ClassStages:
         self._memory = memory
         self._lists: dict[Any, NeighborLists | CompactLists] = {}
         self._partitions: dict[Any, Partition] = {}
+        self._tangents: tuple[Any, TangentBases] | None = None
         self._form: tuple[ClassSettings, WithinForm] | None = None
 
     def contribute(
@@ -195,7 +197,7 @@ class ClassStages:
             return _ClassGeometry(sample_graph, sample_graph, np.arange(Z.shape[0]), bases, None)
         partition = self._find_patches(points, lists, settings)
         labels = partition.labels
-        bases = patch_tangents(Z, labels, energy, weights=weights)
+        bases = self._find_tangents(samples, labels, settings)
         if not settings.anchors:
             return _ClassGeometry(sample_graph, sample_graph, labels, bases, partition)
         # Distances are measured between points: rotated coordinates would break ties.
@@ -252,6 +254,19 @@ class ClassStages:
                     labels = self._run_clusterer(rule.value, points)
                 self._partitions[key] = known_patches(points, lists, labels=labels)
         return self._partitions[key]
+
+    def _find_tangents(
+        self, samples: ClassSamples, labels: Ints, settings: ClassSettings
+    ) -> TangentBases:
+        """Compute the tangent spaces of patches. A search keeps those of the last partition."""
+        key = _partition_key(settings), settings.tangent_energy
+        if self._tangents is not None and self._tangents[0] == key:
+            return self._tangents[1]
+        energy, weights = settings.tangent_energy, samples.weights
+        bases = patch_tangents(samples.coordinates, labels, energy, weights=weights)
+        if self._memory is None:
+            self._tangents = key, bases
+        return bases
 
     def _run_clusterer(self, clusterer: Any, points: ClassPoints) -> Ints:
         # A clusterer may have lengths as parameters (eps of DBSCAN): it gets the units of X.

@@ -127,7 +127,8 @@ def score_fold(task: FoldTask) -> FoldScores:
             components = np.asarray(path.components, dtype=np.float64).T
             width = max(width, components.shape[1])
             numbers = _numbers_to_score(task, path.first, components.shape[1])
-            Z, Z_test = X_train @ components, X_test @ components
+            scored = components[:, : numbers.max(initial=0)]
+            Z, Z_test = X_train @ scored, X_test @ scored
             # More threads gain little in small products and, on busy machines, wait for each other.
             with one_blas_thread():
                 predicted = classify_by_numbers(Z, y_train, Z_test, numbers, task.n_neighbors)

@@ -149,27 +149,44 @@ def nearest_by_numbers(Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints)
         The same as `nearest_by_dimension` finds. Distances in single precision leave the few
         candidates whose squared differences are added up.
     """
-    Z, Z_test = _scaled(Z, Z_test)
+    r = int(numbers[-1])
+    Z, Z_test = _scaled(Z[:, :r], Z_test[:, :r])
     nearest = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
     # Distances do not depend on the mean, but their rounding does.
     mean = Z.mean(axis=0)
-    columns: Any = np.ascontiguousarray((Z - mean).T, dtype=np.float32)
+    columns = np.ascontiguousarray((Z - mean).T, dtype=np.float32)
     last = np.asarray(numbers) - 1
-    norms = np.cumsum(columns * columns, axis=0)[last].max(axis=1, initial=0.0)
-    steps = _steps(columns, [0, *numbers])
+    norms = np.cumsum(columns * columns, axis=0)[last]
+    # The components of a step add |z|^2 - 2 t'z to a distance, which is one product with the norms
+    # as one more row; |t|^2 is the same for all samples. ``places`` are the rows of components.
+    places = np.arange(r) + np.searchsorted(last, np.arange(r))
+    stops = (last + 1 + np.arange(1, len(last) + 1)).tolist()
+    right = np.empty((stops[-1], len(Z)), dtype=np.float32)
+    right[places] = columns
+    right[np.array(stops) - 1] = np.diff(norms, axis=0, prepend=np.float32(0.0))
     # Each sum of products, of coordinates and two norms, is rounded, and the sums of all steps are
     # added.
-    rounding = np.finfo(np.float32).eps * (last + 3 + np.arange(len(steps))).astype(np.float32)
-    for rows in _blocks(*nearest.shape[1:], len(Z)):
+    rounding = np.finfo(np.float32).eps * (last + 3 + np.arange(len(last))).astype(np.float32)
+    for rows in _blocks(len(Z_test), len(Z)):
         block = Z_test[rows]
-        single = (block - mean).astype(np.float32)
-        slack = rounding * (np.cumsum(single * single, axis=1)[:, last] + norms)
+        single = (block - mean).astype(np.float32).T
+        slack = rounding[:, None] * (
+            np.cumsum(single * single, axis=0)[last] + norms.max(axis=1, keepdims=True, initial=0.0)
+        )
+        left = np.ones((stops[-1], len(block)), dtype=np.float32)
+        left[places] = -2.0 * single
         distances = np.zeros((len(block), len(Z)), dtype=np.float32)
-        for i, step in enumerate(steps):
-            step.add_distances(distances, single)
-            possible = distances <= (distances.min(axis=1) + 2.0 * slack[:, i])[:, None]
-            nearest[i, rows] = _Pairs.where(possible, Z, block).nearest_by_all(step.stop)
+        for i, (done, stop) in enumerate(itertools.pairwise([0, *stops])):
+            _add_product(distances, left[done:stop], right[done:stop])
+            possible = distances <= (distances.min(axis=1) + 2.0 * slack[i])[:, None]
+            nearest[i, rows] = _Pairs.where(possible, Z, block).nearest_by_all(last[i] + 1)
     return nearest
+
+
+def _add_product(D: Any, left: Any, right: Any) -> None:
+    """Add left.T @ right to D in place, which NumPy cannot; BLAS expects columns."""
+    (gemm,) = get_blas_funcs(("gemm",), (D,))
+    gemm(1.0, right.T, left.T, beta=1.0, c=D.T, trans_b=True, overwrite_c=True)
 
 
 def _scaled(Z: Floats, Z_test: Floats) -> tuple[Floats, Floats]:
@@ -218,10 +235,8 @@ class _Step:
         """Add those of a block of m test samples to distances (m, n), in place."""
         T = block[:, self.done : self.stop]
         norms = np.einsum("ij,ij->i", T, T)
-        left = np.column_stack([-2.0 * T, np.ones_like(norms), norms])
-        # BLAS adds a product in place, which NumPy cannot; it expects columns.
-        (gemm,) = get_blas_funcs(("gemm",), (distances,))
-        gemm(1.0, self._right.T, left.T, beta=1.0, c=distances.T, overwrite_c=True)
+        left = np.vstack([-2.0 * T.T, np.ones_like(norms), norms])
+        _add_product(distances, left, self._right)
 
 
 def _steps(columns: Floats, stops: Sequence[int]) -> list[_Step]:
