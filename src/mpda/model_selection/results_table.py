@@ -89,11 +89,10 @@ def results_table(
     table: dict[str, Any] = {"params": params}
     for name in sorted({name for row in params for name in row}):
         # Masked arrays of objects, as in GridSearchCV: a list of grids need not share parameters.
-        column = np.ma.MaskedArray(np.empty(len(params), dtype=object), mask=True)
+        column = np.empty(len(params), dtype=object)
         for i, row in enumerate(params):
-            if name in row:
-                column[i] = row[name]
-        table[f"param_{name}"] = column
+            column[i] = row.get(name)
+        table[f"param_{name}"] = np.ma.MaskedArray(column, [name not in row for row in params])
     for i, row_scores in enumerate(flat):
         table[f"split{i}_test_score"] = row_scores
     mean = flat.mean(axis=0)
