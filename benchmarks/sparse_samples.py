@@ -1,6 +1,6 @@
 """Sparse samples: peak memory and time of fits, and their agreement with dense ones.
 
-    python benchmarks/sparse.py [--only TEXT] [--out docs/evidence]
+    python benchmarks/sparse_samples.py [--only TEXT] [--out docs/evidence]
 
 Samples are generated: each class prefers some features, and 1 % of the entries are not zero. Every
 fit runs in a process of its own, whose peak resident memory includes Python and the samples.
@@ -105,11 +105,11 @@ def main() -> None:
         f"Largest difference of 20 components from those of a dense copy, relative to the largest "
         f"entry ({n:,} x {d:,}, {n_classes} classes): {', '.join(gaps)}.",
         "",
-        f"Made by `python benchmarks/sparse.py`; {provenance()}.",
+        f"Made by `python benchmarks/sparse_samples.py`; {provenance()}.",
     ]
     print("\n".join(lines[-4:]))
     if arguments.out:
-        (arguments.out / "sparse.md").write_text("\n".join(lines) + "\n")
+        (arguments.out / "sparse-samples.md").write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":
