@@ -36,8 +36,8 @@ def test_nearest_neighbors_equal_those_of_loops(monkeypatch, first, kind):
     np.testing.assert_array_equal(nearest, squares.argmin(axis=1).T)
 
 
-@pytest.mark.parametrize("kind", ["spread", "ties"])
-@pytest.mark.parametrize("n_neighbors", [1, 3, 50])
+@pytest.mark.parametrize("kind", ["spread", "ties", "copies", "offset", "clusters", "outlier"])
+@pytest.mark.parametrize("n_neighbors", [1, 3, 12, 50])
 @pytest.mark.parametrize("numbers", [[1, 2, 3, 4, 5, 6], [2, 5]])
 def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
     rng = np.random.default_rng(2)
@@ -45,6 +45,15 @@ def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
     y = rng.permutation(np.resize(["b", "c", "a"], 31))
     if kind == "ties":
         Z, Z_test = np.rint(Z), np.rint(Z_test)
+    elif kind == "copies":
+        Z[::2], Z_test[::3] = Z[0], Z[0]
+    elif kind == "offset":
+        Z, Z_test = Z + 2.0**20, Z_test + 2.0**20
+    elif kind == "clusters":  # distances are far below the rounding of single precision
+        Z[::2] += 2.0**20
+        Z_test[::2] += 2.0**20
+    elif kind == "outlier":
+        Z[-1] = 2.0**27
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
     monkeypatch.setattr(module, "_BLOCK_ROWS", 3)
     labels = module.classify_by_numbers(Z, y, Z_test, numbers, n_neighbors)

@@ -98,6 +98,9 @@ def test_later_rounds_have_numbers_of_components_about_the_best():
     assert nearby_dimensions(scores, np.array([0, 1])) == (2, 3, 4, 6, 8, 12, 15, 16)
     assert nearby_dimensions(scores, np.array([0])) == (2, 3, 4, 6, 8)
     assert nearby_dimensions(scores, np.array([0, 2])) == (1, 2, 3, 4, 6, 8)
+    assert nearby_dimensions(scores, np.array([0, 1]), 10) == (2, 3, 4, 6, 8)
+    means[2] = -np.inf  # a point without an answer has no best number
+    assert nearby_dimensions(scores, np.array([0, 2])) == (2, 3, 4, 6, 8)
     means[1, 7] = 2.0  # fits to more samples may have more components
     assert nearby_dimensions(scores, np.array([1])) == (8, 12, 15, 19, 24, 30)
 
@@ -109,6 +112,13 @@ def test_sparse_numbers_reach_from_1_to_the_last():
     assert numbers[-1] == 300
     assert np.all(numbers[1:] / numbers[:-1] <= 2.0)
     assert numbers.size < 30
+
+
+def test_no_round_has_more_components_than_are_allowed(samples):
+    X, y = samples
+    search = DiscriminantSearchCV(LFDA(), GRID, halving=True, n_components=2, refit=False)
+    assert search.fit(X, y).n_resources_ == [500, 2000]
+    assert max(search.cv_results_["param_n_components"]) == 2
 
 
 def test_last_round_has_the_scores_of_a_search_over_its_points(samples):

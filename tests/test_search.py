@@ -69,6 +69,7 @@ GRIDS = [
     (MPDA(eigenvalue_power=0.25), {"max_patch_size": [5, 10], "affinity": ["knn", "full"]}),
     (MPDA(gamma=0.3), {"alpha": RIDGES[::2], "tangent_alpha": [None, 0.2]}),
     (PMPDA(), {"alpha": RIDGES}),
+    (MPDA(), {"tangent_energy": [0.6, 0.95], "anchors": [False, True]}),
     (MPDA(), {"partition": ["euclidean"], "anchors": [False, True], "solver": ["two-stage"]}),
     (PMPDA(), {"n_neighbors": [4, 7], "gamma": [0.1], "alpha": [0.1, 1.0]}),
     (LFDA(), {"n_neighbors": [3, 7], "alpha": [0.0, 0.1], "eigenvalue_power": [0.0, 0.5]}),
@@ -151,6 +152,13 @@ def test_results_have_the_columns_and_scores_of_grid_search(k):
     assert len(both) == 8
     for name in ("mean_test_score", "std_test_score", "split2_test_score"):
         np.testing.assert_allclose(both[f"{name}_x"], both[f"{name}_y"], atol=ONE_SAMPLE)
+
+
+def test_more_neighbors_than_training_samples_are_refused():
+    n_train = min(train.size for train, _ in FOLDS)
+    search({}, classifier_neighbors=n_train)
+    with pytest.raises(ValueError, match=r"classifier_neighbors=\d+ .* training part of fold"):
+        search({}, classifier_neighbors=n_train + 1)
 
 
 @pytest.mark.parametrize("prefix", ["", "mpda__"])

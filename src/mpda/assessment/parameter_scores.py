@@ -294,7 +294,8 @@ def _measure_curve(
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
     train, test = np.split(np.arange(len(y)), [len(split.y)])
     grid = {name: (value,) for name, value in selection.parameters.items()}
-    table = compute_scores(contender, grid, X, y, [(train, test)])
+    # Errors are those of 1-NN; more neighbours only select the parameters.
+    table = compute_scores(replace(contender, n_neighbors=1), grid, X, y, [(train, test)])
     measured = np.isfinite(table.scores[0])  # the fit may have had fewer components
     return FoldResult(
         parameters=selection.parameters,

@@ -73,7 +73,7 @@ LARGE_CLASS = 1000
 # Bytes of within-class forms and of neighbour lists that are kept between the two passes of a fit.
 # What does not fit is computed twice. Lists of 64 MiB are those of 1.6 million samples with 20
 # neighbours, in classes of up to 65,535. Without them neighbours are searched twice: a
-# million samples took 127 s instead of 98 s. Forms are larger and faster to compute: with 112 MiB
+# million samples took 1.3 times as long. Forms are larger and faster to compute: with 112 MiB
 # the peak of a million samples x 64 is below 2.5 times their size on x86_64, too.
 _HOST_BYTES = {"forms": 112 * 2**20, "lists": 64 * 2**20}
 # On a device, where memory is larger and computing twice costs many kernel launches.

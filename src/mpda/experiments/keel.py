@@ -27,6 +27,7 @@ from sklearn.preprocessing import MinMaxScaler
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender
+from mpda.assessment.contender import SPARSE_DIMENSIONS
 from mpda.assessment.parameter_scores import select_minimum
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.exceptions import DatasetError, ReproductionError
@@ -49,8 +50,6 @@ _THINNED = {**dict.fromkeys(_FIFTH.split(), 5), "letter": 10, "magic": 10}
 # Largest difference of the accuracy of plain 3-NN, which shows that the samples are the same.
 _AGREEMENT = 0.02
 BASELINE = "Euclidean"
-# NCA is fitted once for each of these numbers of components, and for the number of features.
-_NCA_NUMBERS = (1, 2, 3, 5, 10, 20, 40)
 
 
 def _untuned(name: str) -> Contender:
@@ -61,7 +60,13 @@ def _untuned(name: str) -> Contender:
 _CONTENDERS = (
     Contender(BASELINE),
     *map(_untuned, ("LFDA", "MPDA", "LFDA refined", "MPDA refined")),
-    replace(CONTENDERS["NCA"], name="NCA tuned", dimensions=_NCA_NUMBERS, n_neighbors=N_NEIGHBORS),
+    # NCA is fitted once for each of these numbers of components, and for the number of features.
+    replace(
+        CONTENDERS["NCA"],
+        name="NCA tuned",
+        dimensions=SPARSE_DIMENSIONS,
+        n_neighbors=N_NEIGHBORS,
+    ),
     *(
         replace(CONTENDERS[name], n_neighbors=N_NEIGHBORS)
         for name in ("LFDA tuned", "MPDA tuned", "MPDA tuned refined")

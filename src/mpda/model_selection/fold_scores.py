@@ -95,6 +95,11 @@ class FoldScores:
 
 def score_fold(task: FoldTask) -> FoldScores:
     """Fit every grid point to the training part of a fold and score it on the test part."""
+    if task.n_neighbors > len(task.train):
+        raise ValueError(
+            f"classifier_neighbors={task.n_neighbors} is larger than the training part of fold "
+            f"{task.number} ({len(task.train)} samples). Use fewer neighbours or more folds."
+        )
     X_train, X_test = _safe_indexing(task.X, task.train), _safe_indexing(task.X, task.test)
     y_train, y_test = task.y[task.train], task.y[task.test]
     if isinstance(task.estimator, Pipeline) and len(task.estimator.steps) > 1:

@@ -146,7 +146,7 @@ class GridSearch:
             if number + 1 < len(plans):
                 points = best_points(scores, plans[number + 1].n_points)
                 if not isinstance(n_components, tuple):
-                    numbers = nearby_dimensions(scores, points)
+                    numbers = nearby_dimensions(scores, points, n_components)
         selection = self.rule(scores)
         n_earlier = sum(len(table["params"]) for table in tables[:-1])
         row = int(np.searchsorted(points, selection.point)) * scores.dimensions.size

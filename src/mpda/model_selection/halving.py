@@ -155,7 +155,9 @@ def best_points(scores: GridScores, n_points: int) -> Ints:
     return np.sort(order[:n_points])
 
 
-def nearby_dimensions(scores: GridScores, points: Ints) -> tuple[int, ...]:
+def nearby_dimensions(
+    scores: GridScores, points: Ints, largest: int | None = None
+) -> tuple[int, ...]:
     """Return the numbers of components for the next round.
 
     Parameters
@@ -164,6 +166,8 @@ def nearby_dimensions(scores: GridScores, points: Ints) -> tuple[int, ...]:
         Scores of a round.
     points : array of int
         Grid points of the next round.
+    largest : int, default=None
+        Largest number that the search may select.
 
     Returns
     -------
@@ -171,8 +175,11 @@ def nearby_dimensions(scores: GridScores, points: Ints) -> tuple[int, ...]:
         From half of the smallest to twice the largest number that is the best of a point. Beyond
         the numbers of this round, whose fits may have had fewer components, in steps of a quarter.
     """
-    best = scores.dimensions[scores.means[points].argmax(axis=1)]
+    means = scores.means[points]
+    means = means[np.isfinite(means).any(axis=1)]  # a point may have no answer
+    best = scores.dimensions[means.argmax(axis=1)]
     further = sparse_numbers(2 * int(best.max()))
     further = further[further > scores.dimensions.max()]
     numbers = np.concatenate([scores.dimensions, further])
-    return tuple(numbers[(2 * numbers >= best.min()) & (numbers <= 2 * best.max())].tolist())
+    limit = 2 * best.max() if largest is None else min(2 * best.max(), largest)
+    return tuple(numbers[(2 * numbers >= best.min()) & (numbers <= limit)].tolist())

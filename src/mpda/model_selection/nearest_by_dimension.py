@@ -2,7 +2,9 @@
 
 Squared distances only grow with the components. The nearest sample by a + 1, .., b components is
 therefore not farther by the first a than the nearest one is by b. A matrix product gives the
-distances by b components, and only the few candidates that remain are followed one by one.
+distances by b components, and only the few candidates that remain are followed one by one. For some
+numbers of components, and for more than one neighbour, distances in single precision leave the
+candidates, whose distances are then computed in double precision.
 """
 
 import itertools
@@ -24,6 +26,9 @@ _GROWTH = 1.5
 # Bound on the rounding of squared distances from products, relative to |z|^2 + |z_test|^2. Smaller
 # differences are decided by differences of coordinates.
 _ROUNDING = 1e-11
+# Up to this many neighbours, as many minima are faster than a partition of the distances, which
+# takes about eight times as long as one of them.
+_MAX_MINIMA = 8
 
 
 def classify_by_numbers(
@@ -40,55 +45,29 @@ def classify_by_numbers(
     Z_test : ndarray of shape (m, r)
         Samples to classify.
     numbers : sequence of int
-        Numbers of components, increasing.
+        Numbers of components, strictly increasing.
     n_neighbors : int, default=1
-        Number of neighbours that vote, at most n. Equal votes go to the first label in order, as in
-        ``KNeighborsClassifier``.
+        Number of neighbours that vote; all samples if there are fewer. Equal votes go to the first
+        label in order, as in ``KNeighborsClassifier``.
 
     Returns
     -------
     ndarray of shape (len(numbers), m)
         Labels.
     """
+    if len(numbers) == 0:
+        return np.empty((0, len(Z_test)), dtype=y.dtype)
+    n_neighbors = min(n_neighbors, len(Z))
     if n_neighbors > 1:
         labels, codes = np.unique(y, return_inverse=True)
-        return np.asarray(labels[_vote(Z, codes, Z_test, numbers, min(n_neighbors, len(Z)))])
+        predicted = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
+        for i, rows, pairs in _iter_near_pairs(Z, Z_test, numbers, n_neighbors):
+            votes = pairs.count_votes(codes, labels.size, int(numbers[i]), n_neighbors)
+            predicted[i, rows] = votes.argmax(axis=1)
+        return np.asarray(labels[predicted])
     if len(numbers) == Z.shape[1]:
         return np.asarray(y[nearest_by_dimension(Z, Z_test)])
     return np.asarray(y[nearest_by_numbers(Z, Z_test, numbers)])
-
-
-def _vote(
-    Z: Floats, codes: Ints, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int
-) -> Ints:
-    """Return the most frequent codes 0, 1, .. among the nearest samples, in single precision."""
-    Z, Z_test = _scaled(Z, Z_test)
-    # Distances do not depend on the mean, but their rounding does. It is rounded itself, so that
-    # whole numbers and their ties stay exact.
-    mean = np.round(4096.0 * Z.mean(axis=0)) / 4096.0
-    columns = np.ascontiguousarray((Z - mean).T, dtype=np.float32)
-    votes = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
-    for rows in _blocks(len(Z_test), len(Z)):
-        block = (Z_test[rows] - mean).astype(np.float32)
-        distances = np.zeros((len(block), len(Z)), dtype=np.float32)
-        gaps, tests = np.empty_like(distances), np.arange(len(block))
-        nearest = np.empty((n_neighbors, len(block)), dtype=np.intp)
-        values = np.empty((n_neighbors, len(block)), dtype=np.float32)
-        for i, (done, stop) in enumerate(itertools.pairwise([0, *numbers])):
-            for column in range(done, stop):
-                np.subtract(block[:, column, None], columns[column], out=gaps)
-                np.multiply(gaps, gaps, out=gaps)
-                np.add(distances, gaps, out=distances)
-            counts = np.zeros((len(block), codes.max() + 1), dtype=np.intp)
-            for j in range(n_neighbors):
-                # The minimum is taken out and put back, so that ties go to the lower index.
-                distances.argmin(axis=1, out=nearest[j])
-                values[j] = distances[tests, nearest[j]]
-                distances[tests, nearest[j]] = np.inf
-                counts[tests, codes[nearest[j]]] += 1
-            distances[tests, nearest] = values
-            votes[i, rows] = counts.argmax(axis=1)
-    return votes
 
 
 def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
@@ -114,7 +93,8 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
     columns = np.ascontiguousarray(Z.T)
     norm = np.einsum("ij,ij->i", Z, Z).max()
     n_first = min(r, _FIRST_STEPS)
-    steps = _steps(columns, _growing_stops(n_first, r))
+    stops = itertools.pairwise(_growing_stops(n_first, r))
+    steps = [_Step(columns, done, stop) for done, stop in stops]
     for rows in _blocks(n_test, len(Z)):
         block = np.ascontiguousarray(Z_test[rows])
         slack = _ROUNDING * (np.einsum("ij,ij->i", block, block) + norm)
@@ -149,38 +129,68 @@ def nearest_by_numbers(Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints)
         The same as `nearest_by_dimension` finds. Distances in single precision leave the few
         candidates whose squared differences are added up.
     """
+    nearest = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
+    for i, rows, pairs in _iter_near_pairs(Z, Z_test, numbers):
+        nearest[i, rows] = pairs.nearest_by_all(int(numbers[i]))
+    return nearest
+
+
+def _iter_near_pairs(
+    Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int = 1
+) -> Iterator[tuple[int, slice, "_Pairs"]]:
+    """Yield the pairs among which the nearest neighbours are, by distances in single precision.
+
+    Yields the position of the number of components, the rows of a block of test samples, and the
+    pairs of this block. The distances of other pairs are larger by more than their rounding.
+    """
     r = int(numbers[-1])
     Z, Z_test = _scaled(Z[:, :r], Z_test[:, :r])
-    nearest = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
     # Distances do not depend on the mean, but their rounding does.
     mean = Z.mean(axis=0)
     columns = np.ascontiguousarray((Z - mean).T, dtype=np.float32)
     last = np.asarray(numbers) - 1
-    norms = np.cumsum(columns * columns, axis=0)[last]
+    norms = np.cumsum(columns * columns, axis=0, dtype=np.float64)[last]
     # The components of a step add |z|^2 - 2 t'z to a distance, which is one product with the norms
-    # as one more row; |t|^2 is the same for all samples. ``places`` are the rows of components.
-    places = np.arange(r) + np.searchsorted(last, np.arange(r))
+    # as one more row; |t|^2 is the same for all samples.
+    component_rows = np.arange(r) + np.searchsorted(last, np.arange(r))
     stops = (last + 1 + np.arange(1, len(last) + 1)).tolist()
     right = np.empty((stops[-1], len(Z)), dtype=np.float32)
-    right[places] = columns
-    right[np.array(stops) - 1] = np.diff(norms, axis=0, prepend=np.float32(0.0))
+    right[component_rows] = columns
+    right[np.array(stops) - 1] = np.diff(norms, axis=0, prepend=0.0)
     # Each sum of products, of coordinates and two norms, is rounded, and the sums of all steps are
     # added.
-    rounding = np.finfo(np.float32).eps * (last + 3 + np.arange(len(last))).astype(np.float32)
+    rounding = np.finfo(np.float32).eps * (last[:, None] + 3.0 + np.arange(len(last))[:, None])
+    largest = norms.max(axis=1, keepdims=True)
     for rows in _blocks(len(Z_test), len(Z)):
         block = Z_test[rows]
         single = (block - mean).astype(np.float32).T
-        slack = rounding[:, None] * (
-            np.cumsum(single * single, axis=0)[last] + norms.max(axis=1, keepdims=True, initial=0.0)
-        )
+        slack = rounding * (np.cumsum(single * single, axis=0)[last] + largest)
         left = np.ones((stops[-1], len(block)), dtype=np.float32)
-        left[places] = -2.0 * single
+        left[component_rows] = -2.0 * single
         distances = np.zeros((len(block), len(Z)), dtype=np.float32)
         for i, (done, stop) in enumerate(itertools.pairwise([0, *stops])):
             _add_product(distances, left[done:stop], right[done:stop])
-            possible = distances <= (distances.min(axis=1) + 2.0 * slack[i])[:, None]
-            nearest[i, rows] = _Pairs.where(possible, Z, block).nearest_by_all(last[i] + 1)
-    return nearest
+            # Rounded upwards: the bound must not lose its slack in single precision.
+            bound = _kth_smallest(distances, n_neighbors) + 2.0 * slack[i]
+            bound = np.nextafter(bound.astype(np.float32), np.float32(np.inf))
+            yield i, rows, _Pairs.where(distances <= bound[:, None], Z, block)
+
+
+def _kth_smallest(distances: Any, k: int) -> Any:
+    """Return the k-th smallest entry of each row; for small k by k minima, which is faster."""
+    if k == 1:
+        return distances.min(axis=1)
+    if k > _MAX_MINIMA:
+        return np.partition(distances, k - 1, axis=1)[:, k - 1]
+    rows = np.arange(len(distances))
+    nearest = np.empty((k, len(distances)), dtype=np.intp)
+    values = np.empty((k, len(distances)), dtype=distances.dtype)
+    for j in range(k):
+        distances.argmin(axis=1, out=nearest[j])
+        values[j] = distances[rows, nearest[j]]
+        distances[rows, nearest[j]] = np.inf
+    distances[rows, nearest] = values
+    return values[-1]
 
 
 def _add_product(D: Any, left: Any, right: Any) -> None:
@@ -239,10 +249,6 @@ class _Step:
         _add_product(distances, left, self._right)
 
 
-def _steps(columns: Floats, stops: Sequence[int]) -> list[_Step]:
-    return [_Step(columns, done, stop) for done, stop in itertools.pairwise(stops)]
-
-
 class _Pairs:
     """Candidate pairs of a block: test samples and samples, sorted by both."""
 
@@ -285,6 +291,19 @@ class _Pairs:
             return self._others  # one candidate each
         exact = np.cumsum(self._squares(0, stop), axis=1)[:, -1:]
         return self._lowest(exact <= self._least(exact, 0.0))[:, 0]
+
+    def count_votes(self, codes: Ints, n_classes: int, stop: int, n_neighbors: int) -> Ints:
+        """Count the classes of the nearest by the first ``stop`` components (n_tests, n_classes).
+
+        Ties in distance go to the lower index.
+        """
+        exact = np.cumsum(self._squares(0, stop), axis=1)[:, -1]
+        order = np.lexsort((exact, self._tests))  # stable, and the others come in order
+        tests = self._tests[order]
+        chosen = np.arange(tests.size) - self._starts[tests] < n_neighbors
+        votes = tests[chosen] * n_classes + codes[self._others[order[chosen]]]
+        counts = np.bincount(votes, minlength=self._starts.size * n_classes)
+        return counts.reshape(-1, n_classes)
 
     def _squares(self, done: int, stop: int) -> Floats:
         gaps = self._Z[self._others, done:stop]

@@ -150,14 +150,13 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
     classifier_neighbors : int, default=1
-        Number of neighbours of the classifier. With more than one a search takes several times as
-        long.
+        Number of neighbours of the classifier, at most the training samples of a fold.
     halving : bool or "auto", default="auto"
         True searches by successive halving, as ``HalvingGridSearchCV`` does: all grid points on a
         stratified subset of the samples, then a quarter of the points on four times the samples,
-        and so on, the last round on all. Later rounds have numbers of components from half of the
-        smallest to twice the largest of the best ones. A fold then tests at most 500 samples.
-        "auto" does so for more than 5000 samples.
+        and so on, the last round on all. A fold tests at most 500 samples. Each point of a round
+        has a best number of components: the next round tries numbers from half of the smallest to
+        twice the largest of these. "auto" halves with more than 5000 samples.
     max_samples : int, default=None
         Number of samples in the last round, a stratified subset. None takes all.
     refit : bool, default=True

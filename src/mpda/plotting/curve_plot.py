@@ -217,14 +217,14 @@ def _curve_of_search(name: str, search: Any) -> ErrorCurve:
     key = next((k for k in best if k.rsplit("__", 1)[-1] == "n_components"), None)
     if key is None:
         raise ValueError(f"curves: the search {name!r} did not vary n_components.")
-    # With successive halving, only the round of the best row: others had fewer samples.
-    rounds = table.get("iter", np.zeros(len(table["params"])))
+    # Only the round and the stage of the best row: others had fewer samples or other folds.
+    steps = [table[name] for name in ("iter", "stage") if name in table]
     # A grid may be a list of dictionaries, whose points have different parameters. The missing ones
     # are replaced by an object that equals no value.
     rows = [
         i
         for i, point in enumerate(table["params"])
-        if rounds[i] == rounds[search.best_index_]
+        if all(step[i] == step[search.best_index_] for step in steps)
         and all(_equal(point.get(k, _equal), v) for k, v in best.items() if k != key)
     ]
     dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
