@@ -53,9 +53,10 @@ def find_classifier(model: Any) -> Any:
     is_nearest = isinstance(classifier, KNeighborsClassifier) and classifier is not model
     if not is_nearest or [getattr(classifier, n) for n in options] != [1, "euclidean", False]:
         raise TypeError(
-            "neighbors=True needs a DiscriminantSearchCV with classifier_neighbors=1, or a Pipeline "
-            "that ends in a KNeighborsClassifier with one neighbour, Euclidean distances and one label for a "
-            f"sample, got {classifier!r:.200}: fit make_pipeline(.., KNeighborsClassifier(1))."
+            "neighbors=True needs a DiscriminantSearchCV with classifier_neighbors=1, or a "
+            "Pipeline that ends in a KNeighborsClassifier with one neighbour, Euclidean distances "
+            f"and one label for a sample, got {classifier!r:.200}: fit "
+            "make_pipeline(.., KNeighborsClassifier(1))."
         )
     return classifier
 
