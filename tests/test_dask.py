@@ -194,7 +194,9 @@ def test_refinement_of_a_map_that_the_cluster_fitted(client):
 
 def test_refinement_keeps_steps_on_the_cluster(client):
     X, y = digits()
-    for start in (PCA(2), make_pipeline(StandardScaler(), MPDA(2))):
+    frozen = FrozenEstimator(MPDA(2).fit(X, y))
+    starts = PCA(2), make_pipeline(StandardScaler(), MPDA(2)), make_pipeline(PCA(64), frozen)
+    for start in starts:
         with pytest.raises(TypeError, match="would bring the Dask collection into memory"):
             NeighborhoodRefinement(start).fit(as_lazy(X), as_lazy(y))
     pipeline = make_pipeline(GramPCA(20), LFDA(5, alpha=0.1))

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, MPDA, ManifoldPartition
+from mpda import LFDA, MPDA, ManifoldPartition, NeighborhoodRefinement
 from mpda.assessment.significance import RankComparison
 from mpda.exceptions import FeatureScaleWarning
 from mpda.model_selection import DiscriminantSearchCV
@@ -318,7 +318,8 @@ def test_feature_names_are_those_that_the_step_sees():
     principal = ["pca0", "pca1", "pca2", "pca3"]
     for first, expected in ((StandardScaler(), frame.data.columns), (PCA(), principal)):
         inner = make_pipeline(first, LFDA(n_components=1))
-        for model in (inner, make_pipeline(inner, KNeighborsClassifier(1))):
+        refined = NeighborhoodRefinement(inner, max_iter=1)
+        for model in (inner, make_pipeline(inner, KNeighborsClassifier(1)), refined):
             axis = plot_components(model.fit(frame.data, frame.target)).axes[0]
             names = [tick.get_text() for tick in axis.get_yticklabels()]
             assert sorted(names) == sorted(expected)

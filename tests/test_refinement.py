@@ -1,6 +1,7 @@
 """Refinement of a map: the loss against its definition, laws, and the estimator."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 from scipy.optimize import approx_fprime
@@ -9,6 +10,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
@@ -246,6 +248,9 @@ def test_search_ends_with_the_start_where_no_refinement_is_better():
     assert search.cv_results_["stage"].tolist() == [1, 2, 2]
     assert search.best_params_ == {"n_rounds": 0, "n_components": 10}
     assert search.best_index_ == 1
+    shares = []
+    search.set_params(verbose=shares.append).fit(X, y)
+    assert shares[-1] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -379,9 +384,10 @@ def test_far_own_samples_keep_their_digits():
     ],
 )
 def test_invalid_parameters_are_named(name, value):
-    X, y, _ = problem()
-    with pytest.raises((ValueError, TypeError), match=name):
-        NeighborhoodRefinement(LFDA(alpha=0.1), **{name: value}).fit(X[:-1], y[:-1])
+    X, y = pairs_and_more()
+    for start in (LFDA(alpha=0.1), FrozenEstimator(LFDA(2, n_neighbors=3).fit(X, y))):
+        with pytest.raises((ValueError, TypeError), match=name):
+            NeighborhoodRefinement(start, **{name: value}).fit(X, y)
 
 
 def pairs_and_more():
@@ -415,6 +421,73 @@ def test_frozen_model_cannot_give_more_components_than_it_has():
     frozen = FrozenEstimator(LFDA(2, n_neighbors=3).fit(X, y))
     with pytest.raises(ValueError, match="first map has 2 components"):
         NeighborhoodRefinement(frozen, n_components=5).fit(X, y)
+
+
+def test_frozen_model_is_refined_on_its_own_features_only():
+    X, y = pairs_and_more()
+    frame = pd.DataFrame(X, columns=[f"f{i}" for i in range(X.shape[1])])
+    method = NeighborhoodRefinement(FrozenEstimator(LFDA(2, n_neighbors=3).fit(frame, y)))
+    method.fit(frame, y)
+    with pytest.raises(ValueError, match="feature names"):
+        method.fit(frame[frame.columns[::-1]], y)
+    with pytest.raises(ValueError, match="feature names"):
+        method.fit(frame[["f0", "f1"]], y)
+    # A fit that fails leaves the model as it was.
+    assert method.transform(frame).shape == (len(y), 2)
+
+
+def test_map_that_collapses_is_not_used():
+    X, y = pairs_and_more()
+    # With one feature and no penalty the first step goes to 0, a stationary point.
+    with pytest.warns(ConvergenceWarning, match="other than 0"):
+        model = NeighborhoodRefinement(PCA(1), penalty=0.0).fit(X[:, :1], y)
+    np.testing.assert_allclose(np.abs(model.components_), 1.0)
+    np.testing.assert_array_equal(model.components_, model.start_components_)
+
+
+@pytest.mark.parametrize("exponent", [-73, 63])
+def test_single_precision_does_not_depend_on_the_scale(exponent):
+    X, y = pairs_and_more()
+    X = X.astype(np.float32)
+    start = PCA(2, svd_solver="full").fit(X.astype(np.float64))
+    method = NeighborhoodRefinement(FrozenEstimator(start))
+    expected = method.fit(X, y).components_
+    assert method.n_iter_ > 0
+    found = method.fit(np.ldexp(X, exponent), y).components_
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_samples_without_weight_are_never_drawn():
+    X, y = pairs_and_more()
+    weights = np.zeros(len(y))
+    weights[::4] = 1.0
+    for seed in range(5):
+        method = NeighborhoodRefinement(PCA(2), max_queries=3, random_state=seed)
+        assert np.isfinite(method.fit(X, y, sample_weight=weights).components_).all()
+        assert method.n_iter_ > 0
+
+
+def test_more_candidates_than_samples_are_all_samples():
+    X, y = pairs_and_more()
+    all_samples = NeighborhoodRefinement(PCA(2), n_candidates=len(y) - 1).fit(X, y)
+    more = NeighborhoodRefinement(PCA(2), n_candidates=10**9, n_own_neighbors=10**9).fit(X, y)
+    np.testing.assert_array_equal(more.components_, all_samples.components_)
+
+
+def test_search_takes_folds_of_a_generator():
+    X, y = pairs_and_more()
+    folds = StratifiedKFold(3).split(X, y)
+    method = NeighborhoodRefinement(LFDA(n_neighbors=3, alpha=0.1))
+    search = DiscriminantSearchCV(method, {"penalty": [30.0]}, cv=folds, n_components=2)
+    assert set(search.fit(X, y).cv_results_["stage"]) >= {1, 2}
+
+
+def test_search_keeps_the_rounds_of_a_refinement_inside():
+    X, y = pairs_and_more()
+    method = NeighborhoodRefinement(NeighborhoodRefinement(LFDA(n_neighbors=3, alpha=0.1)))
+    grid = {"estimator__n_rounds": [1], "penalty": [30.0]}
+    search = DiscriminantSearchCV(method, grid, cv=3, n_components=[2]).fit(X, y)
+    assert {row["estimator__n_rounds"] for row in search.cv_results_["params"]} == {1}
 
 
 def test_weights_reach_the_last_step_with_metadata_routing():

@@ -17,7 +17,15 @@ from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
-from mpda._lib.arrays import astype, is_device_array, is_sparse, ldexp, to_device
+from mpda._lib.arrays import (
+    array_namespace,
+    astype,
+    is_device_array,
+    is_sparse,
+    ldexp,
+    to_device,
+    to_host,
+)
 from mpda._lib.sample_weights import self_weighted_mean
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import (
@@ -38,6 +46,9 @@ from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
 
 # Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
 _PREFIX = "estimator__"
+# Samples whose largest entry has a binary exponent beyond this one are scaled: squares and products
+# of single precision then stay in range.
+_LARGEST_EXPONENT = 30
 
 
 @dataclass(eq=False, repr=False)
@@ -165,11 +176,14 @@ class NeighborhoodRefinement(LinearMap):
         if is_dask_collection(X):
             _refuse_start_in_memory(start)
             refuse_cluster_weights(sample_weight, self.class_weight)
-        self.estimator_ = _fit_start(start, X, y, sample_weight)
-        if is_dask_collection(X):
+        start = _fit_start(start, X, y, sample_weight)
+        earlier, last, is_frozen = _split_pipeline(start)
+        is_distributed = is_dask_collection(X)
+        if is_distributed:  # the gathered rows have no names of features
             X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
-        earlier, last, _ = _split_pipeline(self.estimator_)
         features = X if earlier is None else earlier.transform(X)
+        if is_frozen and not is_distributed:  # it may have been fitted to other features
+            validate_data(last, features, reset=False, skip_check_array=True)
         unlabeled = _find_unlabeled(last)
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
@@ -188,8 +202,8 @@ class NeighborhoodRefinement(LinearMap):
         components, refined = self._refine(samples, matrix, settings)
         if not refined.is_usable:
             warnings.warn(
-                "The refinement did not reach a finite map, and the map of the first method is "
-                "kept. Look for features with extreme values.",
+                "The refinement did not reach a finite map other than 0, and the map of the first "
+                "method is kept. Look for features with extreme values, or raise penalty.",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -199,7 +213,10 @@ class NeighborhoodRefinement(LinearMap):
                 "it. Remove the copies, or raise n_candidates above their number.",
                 stacklevel=2,
             )
-        signs = column_signs(components.T)[:, None]
+        xp = array_namespace(components)
+        signs = column_signs(xp.matrix_transpose(components))[:, None]
+        signs = xp.where(signs == 0.0, xp.ones_like(signs), signs)  # a component may become 0
+        self.estimator_ = start
         self.components_ = signs * components
         self.start_components_ = signs * astype(to_device(matrix, samples.X), samples.dtype)
         self.mean_ = astype(to_device(mean, samples.X), samples.dtype)
@@ -346,6 +363,8 @@ class NeighborhoodRefinement(LinearMap):
 
     def _check_parameters(self) -> RefinementSettings:
         check_count("max_queries", self.max_queries)
+        if self.n_components is not None:
+            check_count("n_components", self.n_components)
         return RefinementSettings(
             check_count("n_own_neighbors", self.n_own_neighbors),
             check_count("n_candidates", self.n_candidates),
@@ -374,9 +393,13 @@ class NeighborhoodRefinement(LinearMap):
         # A start of length 1 and scaled samples: the loss does not depend on either.
         start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
         codes = np.searchsorted(samples.classes, samples.y)
-        queries = self._draw_queries(len(samples.y))
         weights = samples.weights
-        if weights is not None:  # their sum is the effective number of samples
+        if weights is None:
+            queries = self._draw_queries(len(samples.y))
+        else:
+            weighted = np.flatnonzero(to_host(weights))  # others add nothing to the loss
+            queries = weighted[self._draw_queries(weighted.size)]
+            # Their sum is the effective number of samples.
             weights = weights / self_weighted_mean(weights)
         refined = refine_map(_centre(samples), codes, queries, start, settings, weights)
         return astype(size * refined.components, samples.dtype), refined
@@ -421,11 +444,22 @@ def _find_unlabeled(model: Any) -> Any:
 
 
 def _refuse_start_in_memory(start: Any) -> None:
-    """Raise an error if a first method would bring a Dask collection into memory."""
-    earlier, last, is_frozen = _split_pipeline(start)
-    steps = [last] if earlier is None else [*(step for _, step in earlier.steps), last]
-    others = [step for step in steps if not isinstance(step, LinearMap)]
-    if others and not is_frozen:
+    """Raise an error if a first method would bring a Dask collection into memory.
+
+    A frozen last step, or a frozen pipeline, is not fitted. Earlier steps transform the collection.
+    """
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
+
+    steps = []
+    while isinstance(start, Pipeline):
+        steps += [step for _, step in start.steps[:-1]]
+        start = start.steps[-1][1]
+    if not isinstance(start, FrozenEstimator):
+        steps.append(start)
+    methods = [_split_pipeline(step).last for step in steps]
+    others = [method for method in methods if not isinstance(method, LinearMap)]
+    if others:
         raise TypeError(
             f"{type(others[0]).__name__} would bring the Dask collection into memory. Refine a "
             "method that is fitted on the cluster, such as MPDA, LFDA or GramPCA, or a fitted "
@@ -503,5 +537,11 @@ def _centre(samples: LabelledSamples) -> Array:
     mean = ldexp(samples.mean, -samples.coordinates.exponent)
     if is_sparse(samples.X):
         counts = None if samples.weights is None else samples.weights > 0.0
-        return centre_full_columns(samples.X, mean, counts)[0]
-    return samples.X - astype(mean, samples.X.dtype)
+        X = centre_full_columns(samples.X, mean, counts)[0]
+        largest = np.abs(X.data).max(initial=0.0)
+    else:
+        X = samples.X - astype(mean, samples.X.dtype)
+        largest = float(array_namespace(X).max(array_namespace(X).abs(X)))
+    # The loss does not depend on the scale, but squares must be in the range of single precision.
+    exponent = int(np.frexp(largest)[1])
+    return X if abs(exponent) <= _LARGEST_EXPONENT else ldexp(X, -exponent)

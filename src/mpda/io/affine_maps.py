@@ -232,7 +232,7 @@ def _mpda_map(model: Any) -> AffineMap | None:
 
 
 def _pca_map(pca: Any) -> AffineMap:
-    scale = np.ones(len(pca.components_))
+    scale = np.ones(pca.components_.shape[0])
     if pca.whiten:
         # As in scikit-learn: components without variance are not scaled up without bound.
         deviations = np.sqrt(to_host(pca.explained_variance_))

@@ -131,7 +131,7 @@ class StagedGrid:
             Selected parameters, with "no refinement" (``n_rounds=0``) among them.
         """
         fixed = self._fix(best)
-        start = {name: value for name, value in fixed.items() if not name.endswith("n_rounds")}
+        start = {name: v for name, v in fixed.items() if name != f"{self.prefix}n_rounds"}
         return [fixed, *({**start, **grid} for grid in self.refined)]
 
     def third_stage(

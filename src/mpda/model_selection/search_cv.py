@@ -177,7 +177,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         ``std_test_score``, ``rank_test_score``. ``mean_fit_time`` is the time of a grid point; work
         that points share counts for the first of them. Scores are nan where the method has no such
         component. With halving, rows of all rounds, which ``iter`` (from 0) and ``n_resources``
-        (number of samples) tell apart.
+        (number of samples) tell apart. A refinement is searched in three stages (its start, its
+        own parameters, the number of components), which ``stage`` (from 1) tells apart.
     best_index_ : int
         Selected row of ``cv_results_``.
     best_params_ : dict
@@ -308,8 +309,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         results = [search.run(folds, grid, n_components, shares)]
         if stages is not None:
             # The start was selected for its scores on the first folds, which are therefore too
-            # good to compare refined maps with.
-            folds = self._folds(X, labels, groups, stage=1)
+            # good to compare refined maps with. Folds that are given serve again.
+            if not np.iterable(self.cv):
+                folds = self._folds(X, labels, groups, stage=1)
             results += _search_refinement(search, folds, stages, results[0])
             for number, result in enumerate(results, start=1):
                 result.table["stage"] = np.full(len(result.table["params"]), number)
@@ -484,6 +486,8 @@ def _search_refinement(
     grid = build_grid(search.estimator, stages.second_stage(best))
     second = search.run(folds, grid, (best[name],), _STAGE_SHARES)
     if stages.is_start(second.best_params):
+        if callable(search.progress):
+            search.progress(1.0)
         return [second]
     grid = build_grid(search.estimator, stages.third_stage(best, second.best_params))
     return [second, search.run(folds, grid, numbers, (_STAGE_SHARES[1], 1.0))]

@@ -99,7 +99,9 @@ def steps_before(estimator: Any, step: Any) -> list[Any]:
     steps = _pipeline_steps(estimator)
     # Without a pipeline the position is 0, and no step is before it.
     position = next((i for i, other in enumerate(steps) if _best(other) is step), 0)
-    return [other for other in steps[:position] if other not in (None, "passthrough")]
+    before = [other for other in steps[:position] if other not in (None, "passthrough")]
+    earlier = getattr(step, "earlier_steps", None)  # of a refined pipeline
+    return before if earlier is None else [*before, *(other for _, other in earlier.steps)]
 
 
 def get_component_names(estimator: Any, n: int) -> list[str]:

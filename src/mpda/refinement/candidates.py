@@ -63,11 +63,12 @@ def search_candidates(
 
     Returns
     -------
-    array of int of shape (q, n_own + n_all + 2)
-        Candidates of the queries, class after class. An index may occur twice, and the query itself
-        occurs; see :func:`merge_candidates`.
+    array of int of shape (q, K)
+        Candidates of the queries, class after class; K is at most n_own + n_all + 2. An index may
+        occur twice, and the query itself occurs; see :func:`merge_candidates`.
     """
     xp = array_namespace(Z)
+    n_own, n_all = (min(k, Z.shape[0] - 1) for k in (n_own, n_all))
     every_query = to_device(np.concatenate(queries), Z)
     nearest = _search_nearest(Z, every_query, n_all, map_blocks)
     own = []

@@ -22,6 +22,8 @@ from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squa
 _N_CORRECTIONS = 10
 # A larger penalty does not move the map either, but its square is infinite in single precision.
 _LARGEST_PENALTY = 1e20
+# A map shorter than this share of its start is 0 but for rounding.
+_SMALLEST_LENGTH = 1e-10
 # Rounding of shares of weight.
 _HALF_TOLERANCE = 1e-9
 
@@ -57,7 +59,8 @@ class RefinedMap:
     temperature : float
         tau, nan if the loss is constant.
     is_usable : bool
-        False if the loss became infinite or nan; the components are those of the start then.
+        False if the loss became infinite or nan, or the map 0; the components are those of the
+        start then.
     """
 
     components: Array
@@ -151,7 +154,9 @@ def _refine_in_rounds(
         loss = RefinementLoss(X, sets, start, temperature, penalty, device_weights, map_blocks)
         components, curve = _minimize(loss, components, size, settings)
         losses.append(curve)
-        if not (np.isfinite(curve).all() and bool(xp.all(xp.isfinite(components)))):
+        # A map of zeros is a stationary point, which a first step may hit with a single feature.
+        length = float(xp.sqrt(xp.sum(components * components)))
+        if not (np.isfinite(curve).all() and _SMALLEST_LENGTH * size < length < math.inf):
             return RefinedMap(start, losses, temperature, is_usable=False)
     return RefinedMap(components, losses, temperature)
 
@@ -215,9 +220,10 @@ def _minimize(
     def evaluate(values: Any) -> tuple[float, Any]:
         T = astype(to_device(size * values.reshape(shape), loss.X), loss.X.dtype)
         value, gradient = loss(T)
+        flat = size * to_host(gradient).astype(np.float64).ravel()
         if not curve:
-            curve.append(value)
-        return value, size * to_host(gradient).astype(np.float64).ravel()
+            curve.append(value if np.isfinite(flat).all() else math.nan)
+        return value, flat
 
     def record(intermediate_result: OptimizeResult) -> None:
         curve.append(float(intermediate_result.fun))
