@@ -432,6 +432,8 @@ def test_frozen_model_is_refined_on_its_own_features_only():
         method.fit(frame[frame.columns[::-1]], y)
     with pytest.raises(ValueError, match="feature names"):
         method.fit(frame[["f0", "f1"]], y)
+    with pytest.raises(ValueError, match="X has 2 features, but the frozen LFDA was fitted to 6"):
+        method.fit(X[:, :2], y)
     # A fit that fails leaves the model as it was.
     assert method.transform(frame).shape == (len(y), 2)
 

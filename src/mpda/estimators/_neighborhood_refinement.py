@@ -182,8 +182,8 @@ class NeighborhoodRefinement(LinearMap):
         if is_distributed:  # the gathered rows have no names of features
             X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
         features = X if earlier is None else earlier.transform(X)
-        if is_frozen and not is_distributed:  # it may have been fitted to other features
-            validate_data(last, features, reset=False, skip_check_array=True)
+        if is_frozen and not is_distributed:
+            _check_features(last, features)
         unlabeled = _find_unlabeled(last)
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
@@ -485,6 +485,21 @@ def _fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> A
     features = X if earlier is None else earlier.fit_transform(X, y)
     last.fit(features, y, sample_weight=sample_weight)
     return start
+
+
+def _check_features(model: Any, X: Any) -> None:
+    """Raise an error if a fitted method has seen other features.
+
+    Names are compared where both have them; scikit-learn would warn where only one has.
+    """
+    n_features = getattr(model, "n_features_in_", None)
+    if hasattr(X, "columns") == hasattr(model, "feature_names_in_"):
+        validate_data(model, X, reset=False, skip_check_array=True)
+    elif n_features is not None and np.shape(X)[1] != n_features:
+        raise ValueError(
+            f"X has {np.shape(X)[1]} features, but the frozen {type(model).__name__} was fitted to "
+            f"{n_features} features."
+        )
 
 
 def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
