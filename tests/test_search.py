@@ -154,6 +154,15 @@ def test_results_have_the_columns_and_scores_of_grid_search(k):
         np.testing.assert_allclose(both[f"{name}_x"], both[f"{name}_y"], atol=ONE_SAMPLE)
 
 
+def test_parameters_that_a_point_does_not_have_are_masked():
+    fitted = search([{"alpha": [0.1]}, {"affinity": ["knn"]}], n_components=2)
+    table = fitted.cv_results_
+    assert table["param_alpha"].tolist() == [0.1, 0.1, None, None]
+    assert table["param_alpha"].mask.tolist() == [False, False, True, True]
+    assert table["param_affinity"].mask.tolist() == [True, True, False, False]
+    assert not table["param_n_components"].mask.any()
+
+
 def test_more_neighbors_than_training_samples_are_refused():
     n_train = min(train.size for train, _ in FOLDS)
     search({}, classifier_neighbors=n_train)
