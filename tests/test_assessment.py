@@ -195,6 +195,11 @@ def test_number_of_components_can_be_fixed(wine):
     reduced = AssessmentProtocol(scaled=False, energy=0.9, n_components=2)
     with pytest.raises(ValueError, match="LDA has at most 1 components here, not 2"):
         select_model(*wine, contenders["LDA"], reduced)
+    # Methods without an answer for the same reason are named together.
+    many = AssessmentProtocol(n_components=14)
+    message = "PCA refined, LFDA refined, MPDA refined: the number of components is at most 13 on"
+    with pytest.raises(ValueError, match=message):
+        select_model(*wine, make_contender("auto", search=False), many)
 
 
 def test_search_opens_the_parameter_grid():

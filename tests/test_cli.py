@@ -181,6 +181,12 @@ def test_automatic_choice_is_reported(table, capsys):
     assert "iris.csv: auto" in page
     assert "<dt>error of auto</dt>" in page
     assert any("each refined or not" in text for text in read_results("r.json")["summary"])
+    assert "left out:" not in out
+    words = ("--method", "auto", "--components", "3", "--folds", "0")
+    assert call("fit", table, "--label", "species", *words) == 0
+    out = capsys.readouterr().out
+    assert not re.search(r"shrinkage LDA +\d", out)
+    assert "left out: shrinkage LDA refined: the number of components is at most 2" in out
     assert call("fit", table, "--label", "species", "--method", "auto", "--set", "alpha=1") == 2
     assert "--method auto compares several" in capsys.readouterr().err
 
@@ -194,7 +200,9 @@ def test_refined_method_takes_parameters_of_both_stages(table, capsys):
     assert 'id="patches"' in page
     fitted = load("m.mpda")["mpda_refined"]
     assert (fitted.penalty, fitted.estimator_.alpha) == (100, 0.3)
+    capsys.readouterr()
     assert call("evaluate", "m.mpda", table) == 0
+    assert "MPDA refined: 4 features to 2 components" in capsys.readouterr().out
     assert call("export", "m.mpda", "--matrix", "m.npy") == 0
     np.testing.assert_allclose(np.load("m.npy"), fitted.components_)
 

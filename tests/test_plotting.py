@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification, make_moons, make_s_curve
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
@@ -266,6 +267,18 @@ def test_partition_of_a_pipeline_is_drawn_in_the_space_of_its_step(pipeline):
         plot_partition(pipeline, X, label="gin")
     with pytest.raises(ValueError, match="estimator must be fitted and have patch_labels_"):
         plot_partition(LFDA().fit(X, Y), X)
+
+
+def test_partition_of_a_refined_model_is_that_of_its_first_method(pipeline):
+    expected = PartitionDisplay.from_estimator(pipeline, X)
+    scaler, method = StandardScaler(), clone(pipeline[1])
+    inside = NeighborhoodRefinement(make_pipeline(scaler, method), n_rounds=1)
+    outside = make_pipeline(scaler, NeighborhoodRefinement(method, n_rounds=1))
+    for model in (inside, outside):
+        model.fit(X, Y)
+        found = PartitionDisplay.from_estimator(model, X)
+        np.testing.assert_array_equal(found.patches, expected.patches)
+        np.testing.assert_allclose(found.points, expected.points)
 
 
 # Components, eigenvalues, confusion

@@ -8,10 +8,11 @@ from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import PCA, KernelPCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.manifold import Isomap
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -254,7 +255,9 @@ def test_search_ends_with_the_start_where_no_refinement_is_better():
 
 
 @pytest.mark.parametrize(
-    "start", [PCA(), LinearDiscriminantAnalysis(), LFDA(alpha=0.1)], ids=lambda e: type(e).__name__
+    "start",
+    [PCA(), TruncatedSVD(), LinearDiscriminantAnalysis(), LFDA(alpha=0.1)],
+    ids=lambda e: type(e).__name__,
 )
 def test_search_from_other_starts(start):
     X, y = load_digits(return_X_y=True)
@@ -264,6 +267,17 @@ def test_search_from_other_starts(start):
     search = DiscriminantSearchCV(pipeline, grid, n_components=8, cv=2).fit(X, y)
     name = "neighborhoodrefinement__n_components"
     assert search.transform(X).shape == (400, search.best_params_[name])
+
+
+@pytest.mark.parametrize("start", [KernelPCA(3), make_pipeline(StandardScaler(), Isomap())])
+def test_start_that_is_not_linear_is_refused_before_its_fit(start, monkeypatch):
+    X, y = pairs_and_more()
+    for kind in (KernelPCA, Isomap):
+        monkeypatch.setattr(kind, "fit", None)
+    with pytest.raises(TypeError, match="estimator must be a linear method"):
+        NeighborhoodRefinement(start).fit(X, y)
+    with pytest.raises(TypeError, match="estimator must be a linear method"):
+        DiscriminantSearchCV(NeighborhoodRefinement(start), {"penalty": [1.0]}).fit(X, y)
 
 
 def test_search_refuses_a_grid_of_starts():
@@ -388,6 +402,8 @@ def test_invalid_parameters_are_named(name, value):
     for start in (LFDA(alpha=0.1), FrozenEstimator(LFDA(2, n_neighbors=3).fit(X, y))):
         with pytest.raises((ValueError, TypeError), match=name):
             NeighborhoodRefinement(start, **{name: value}).fit(X, y)
+    with pytest.raises(ValueError, match="temperature must be a finite number greater than 0, got"):
+        NeighborhoodRefinement(start, temperature=0.0).fit(X, y)
 
 
 def pairs_and_more():

@@ -52,13 +52,22 @@ def check_count(name: str, value: Any, *, least: int = 1) -> int:
 
 
 def check_number(
-    name: str, value: Any, *, least: float = 0.0, most: float = math.inf, below: float = math.inf
+    name: str,
+    value: Any,
+    *,
+    least: float = 0.0,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
 ) -> float:
     """Return ``value`` as a float, or raise an error unless it is finite and within the bounds.
 
-    The bounds ``least`` and ``most`` are inclusive, ``below`` is exclusive.
+    The bounds ``least`` and ``most`` are inclusive, ``above`` and ``below`` are exclusive.
     """
-    if below < math.inf:
+    if above > -math.inf:
+        limit = f" and less than {below:g}" if below < math.inf else ""
+        allowed = f"a finite number greater than {above:g}{limit}"
+    elif below < math.inf:
         allowed = f"a number from {least:g} to less than {below:g}"
     elif most < math.inf:
         allowed = f"a number from {least:g} to {most:g}"
@@ -66,9 +75,10 @@ def check_number(
         allowed = f"a finite number of at least {least:g}"
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {allowed}, got {_describe(value)}.")
-    if not (math.isfinite(value) and least <= float(value) <= most and float(value) < below):
+    number = float(value)
+    if not (math.isfinite(number) and least <= number <= most and above < number < below):
         raise ValueError(f"{name} must be {allowed}, got {value!r}.")
-    return float(value)
+    return number
 
 
 def resolve_seed(random_state: Any) -> Any:

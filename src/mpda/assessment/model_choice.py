@@ -59,7 +59,7 @@ def rank_choices(
     X: Floats,
     protocol: AssessmentProtocol,
     progress: Callable[[float], None] | None = None,
-) -> list[Choice]:
+) -> tuple[list[Choice], list[str]]:
     """Choose settings for each method among which a contender chooses.
 
     Parameters
@@ -79,28 +79,34 @@ def rank_choices(
 
     Returns
     -------
-    list of Choice
+    choices : list of Choice
         Those with a result, by decreasing score.
+    left_out : list of str
+        The other methods, with the reason.
     """
-    choices, failures = [], []
+    choices: list[Choice] = []
+    reasons: dict[str, list[str]] = {}
     for number, choice in enumerate(contender.choices):
         if progress is not None:
             progress(number / len(contender.choices))
         allowed = protocol.limit_components(choice, X, samples.y).n_components
         if allowed != protocol.n_components:
-            failures.append(f"{choice.name} has at most {allowed} components here")
+            reason = f"the number of components is at most {allowed} on these samples"
+            reasons.setdefault(reason, []).append(choice.name)
             continue
         inner = replace(choice, steps=tuple(steps))
         try:
             selection = select_parameters(inner, samples, X.shape[1], protocol, scored=True)
         except ValueError as error:  # of a method that cannot be fitted to these samples
-            failures.append(f"{choice.name}: {error}")
+            reasons.setdefault(str(error).rstrip("."), []).append(choice.name)
         else:
             choices.append(Choice(choice, selection))
+    left_out = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]
     if not choices:
-        raise ValueError(f"No method has a result. {'; '.join(failures)}.")
+        raise ValueError(f"No method has a result. {'; '.join(left_out)}.")
     # Equal scores go to fewer components, then to the simpler method, which is listed first.
-    return sorted(choices, key=lambda c: (-round(c.selection.score, 12), c.selection.n_components))
+    choices.sort(key=lambda c: (-round(c.selection.score, 12), c.selection.n_components))
+    return choices, left_out
 
 
 def select_parameters(
@@ -214,6 +220,8 @@ class SelectedModel:
         Steps before the method, and why.
     choices : tuple of Choice, default=()
         Those, by decreasing score.
+    left_out : tuple of str, default=()
+        The methods without a result, with the reason.
     """
 
     model: Pipeline
@@ -221,6 +229,7 @@ class SelectedModel:
     method: str
     preparation: Preparation
     choices: tuple[Choice, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def select_model(
@@ -264,9 +273,10 @@ def select_model(
         preparation = protocol.prepare(contender, raw)
         steps = preparation.make_steps()
         values = _fit_steps(steps, values)
-        choices: tuple[Choice, ...] = ()
+        choices: list[Choice] = []
+        left_out: list[str] = []
         if contender.choices:
-            choices = tuple(rank_choices(contender, steps, raw, values, protocol, progress))
+            choices, left_out = rank_choices(contender, steps, raw, values, protocol, progress)
             contender = choices[0].contender
         # A comparison continues with fewer components. The model to keep must have the number that
         # was asked for.
@@ -288,7 +298,9 @@ def select_model(
         model = Pipeline(steps).fit(X, y)
         if neighbors:  # by which mpda evaluate recognises samples of the fit
             setattr(model.steps[-1][1], FINGERPRINTS, fingerprint_rows(encode_columns(model, X)))
-        return SelectedModel(model, selection, contender.name, preparation, choices)
+        return SelectedModel(
+            model, selection, contender.name, preparation, tuple(choices), tuple(left_out)
+        )
 
 
 def _fit_steps(steps: Sequence[Step], X: Floats) -> Floats:

@@ -151,7 +151,7 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     raw, split = split, data_split.preprocess(split, steps)
     selection = None
     if contender.choices:
-        best = rank_choices(contender, steps, raw, split.X, protocol)[0]
+        best = rank_choices(contender, steps, raw, split.X, protocol)[0][0]
         contender, selection = best.contender, best.selection
     protocol = protocol.limit_components(contender, split.X, split.y)
     # The number that the user asked for may be missing from the sparse list of such a method.

@@ -236,7 +236,7 @@ def describe_choices(selected: SelectedModel) -> list[str]:
     Returns
     -------
     list of str
-        A heading and a table; nothing if there was no choice.
+        A heading, a table and the methods without a result; nothing if there was no choice.
     """
     if not selected.choices:
         return []
@@ -250,7 +250,8 @@ def describe_choices(selected: SelectedModel) -> list[str]:
         for choice in selected.choices
     ]
     heading = "errors in % by which cross-validation chose; the lowest of several is optimistic:"
-    return [f"    {line}" for line in (heading, *format_table(rows))]
+    lines = [f"    {line}" for line in (heading, *format_table(rows))]
+    return [*lines, *(wrap(f"left out: {line}", "    ") for line in selected.left_out)]
 
 
 def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method: str) -> list[str]:

@@ -197,7 +197,7 @@ def evaluate(
     sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
     title = f"{table.name}: error"
     collected = collect.collect_results(title, terminal.command, [error], sections)
-    model_line = messages.describe_map(class_name, pipeline, Z.shape[1])
+    model_line = messages.describe_map(method, pipeline, Z.shape[1])
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
     lines += messages.format_table(_summarize_classes(evaluation))
     (low, high), n_known = evaluation.interval, evaluation.n_training_samples

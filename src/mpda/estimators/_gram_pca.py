@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -98,7 +97,7 @@ class GramPCA(LinearMap):
         """
         r = self.n_components
         if isinstance(r, float | np.floating):
-            check_number("n_components", r, least=math.ulp(0.0), below=1.0)
+            check_number("n_components", r, above=0.0, below=1.0)
         elif r is not None:
             check_count("n_components", r)
         if is_dask_collection(X):

@@ -1,6 +1,5 @@
 """Discriminant analysis by the Laplacians of any two graphs (section 2 of the paper)."""
 
-import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -197,7 +196,7 @@ class GraphDiscriminant(LinearMap):
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
         check_flag("exponential", self.exponential)
-        check_number("exponential_scale", self.exponential_scale, least=math.ulp(0.0))
+        check_number("exponential_scale", self.exponential_scale, above=0.0)
 
     @property
     def class_neighbors(self) -> int | None:

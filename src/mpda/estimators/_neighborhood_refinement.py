@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
@@ -67,9 +66,10 @@ class NeighborhoodRefinement(LinearMap):
     Parameters
     ----------
     estimator : estimator, default=None
-        Method that makes the first map: a method of this package, PCA, LinearDiscriminantAnalysis
-        or NeighborhoodComponentsAnalysis of scikit-learn, a pipeline that ends in one of them, or
-        a fitted model in a ``FrozenEstimator``. None stands for ``MPDA()``.
+        Method that makes the first map: a method of this package, PCA, TruncatedSVD,
+        LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn, a pipeline
+        that ends in one of them, or a fitted model in a ``FrozenEstimator``. None stands for
+        ``MPDA()``.
     n_components : int, default=None
         Number of components. None leaves the number of ``estimator``.
     n_own_neighbors : int, default=5
@@ -173,6 +173,7 @@ class NeighborhoodRefinement(LinearMap):
         """
         settings = self._check_parameters()
         start = self._make_start(self.n_components)
+        _refuse_nonlinear_start(start)
         if is_dask_collection(X):
             _refuse_start_in_memory(start)
             refuse_cluster_weights(sample_weight, self.class_weight)
@@ -272,7 +273,9 @@ class NeighborhoodRefinement(LinearMap):
         ]
         starts = [_without_prefix(point, inside=True) for point in parameter_sets]
         distinct = [start for i, start in enumerate(starts) if start not in starts[:i]]
-        for path in _fit_starts(self._make_start(None), X, y, distinct, n_components):
+        start = self._make_start(None)
+        _refuse_nonlinear_start(start)
+        for path in _fit_starts(start, X, y, distinct, n_components):
             for index, method in enumerate(methods):
                 if starts[index] == distinct[path.index]:
                     yield from method._refine_path(
@@ -361,6 +364,11 @@ class NeighborhoodRefinement(LinearMap):
         """Pipeline of fitted steps before ``components_``, None if there are none."""
         return _split_pipeline(self.estimator_).earlier
 
+    @property
+    def first_method(self) -> Any:
+        """Fitted method that made the first map: the last step of ``estimator_``."""
+        return _split_pipeline(self.estimator_).last
+
     def _check_parameters(self) -> RefinementSettings:
         check_count("max_queries", self.max_queries)
         if self.n_components is not None:
@@ -369,7 +377,7 @@ class NeighborhoodRefinement(LinearMap):
             check_count("n_own_neighbors", self.n_own_neighbors),
             check_count("n_candidates", self.n_candidates),
             None if self.penalty is None else check_number("penalty", self.penalty, least=0.0),
-            check_number("temperature", self.temperature, least=math.ulp(0.0)),
+            check_number("temperature", self.temperature, above=0.0),
             check_count("n_rounds", self.n_rounds, least=0),
             check_count("max_iter", self.max_iter),
             check_number("tol", self.tol, least=0.0),
@@ -441,6 +449,20 @@ def _find_unlabeled(model: Any) -> Any:
     while isinstance(model, NeighborhoodRefinement):
         model = _split_pipeline(model.estimator_).last
     return getattr(model, "unlabeled", None)
+
+
+def _refuse_nonlinear_start(start: Any) -> None:
+    """Raise an error if a method that is not linear would be fitted in vain."""
+    from mpda.io.affine_maps import has_affine_map
+
+    method = _split_pipeline(start).last
+    if not has_affine_map(method):
+        raise TypeError(
+            f"estimator must be a linear method, which has a matrix to refine, got {method!r}. "
+            "Refine MPDA, another method of this package, or PCA, TruncatedSVD, "
+            "LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn; methods "
+            "that are not linear may come before it in a pipeline."
+        )
 
 
 def _refuse_start_in_memory(start: Any) -> None:
@@ -521,6 +543,7 @@ def _fit_starts(
     n_components: Sequence[int] | None,
 ) -> Iterator[ComponentPath]:
     """Yield the first maps, shared between parameter sets where the method can share work."""
+    from sklearn.decomposition import TruncatedSVD
     from sklearn.pipeline import Pipeline
 
     _, last, is_frozen = _split_pipeline(start)
@@ -540,8 +563,12 @@ def _fit_starts(
         return
     for index, parameters in enumerate(parameter_sets):
         method = clone(start).set_params(**parameters)
-        # Only NCA of scikit-learn's methods depends on the number of components.
-        numbers = n_components if isinstance(method, NeighborhoodComponentsAnalysis) else None
+        # The leading components of the others do not depend on the number of components.
+        depends = isinstance(method, NeighborhoodComponentsAnalysis | TruncatedSVD)
+        numbers = n_components if depends else None
+        if isinstance(method, TruncatedSVD):  # at most as many as features, and not None
+            n_features = np.shape(X)[1]
+            numbers = [r for r in numbers or [n_features] if r <= n_features]
         for r in numbers or (None,):
             fitted = method.set_params(n_components=r).fit(X, y)
             yield ComponentPath(index, _read_map(fitted)[0], first=r or 1)

@@ -211,10 +211,7 @@ def _map_step(model: Any, title: str) -> AffineMap:
             f"{title} makes numbers of text, so there is no matrix for the columns of the table. "
             "Use the model file, or fit without --one-hot; in Python, export the steps after it."
         )
-    # Subclasses of mpda's estimators map by ``components_`` and ``mean_`` too. A subclass of
-    # scikit-learn's may transform in another way, so only the listed classes themselves are known.
-    is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
-    rule = _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
+    rule = _find_rule(model)
     linear = rule(model) if rule and not getattr(model, "clip", False) else None
     if linear is None:
         raise TypeError(
@@ -225,6 +222,30 @@ def _map_step(model: Any, title: str) -> AffineMap:
             "after it separately, or save the complete model with mpda.save."
         )
     return linear
+
+
+def has_affine_map(model: Any) -> bool:
+    """Return True if fitted models of this class can have an affine map.
+
+    Parameters
+    ----------
+    model : estimator
+        One step, fitted or not, or a search.
+
+    Returns
+    -------
+    bool
+        False for classes of which `affine_map` knows that they are not linear.
+    """
+    # The estimator inside a search may be linear.
+    return _find_rule(model) is not None or hasattr(model, "estimator")
+
+
+def _find_rule(model: Any) -> Callable[[Any], AffineMap | None] | None:
+    # Subclasses of mpda's estimators map by ``components_`` and ``mean_`` too. A subclass of
+    # scikit-learn's may transform in another way, so only the listed classes themselves are known.
+    is_mpda = any(base.__module__.startswith("mpda.") for base in type(model).__mro__)
+    return _RULES.get("mpda" if is_mpda else find_path(type(model), ESTIMATORS) or "")
 
 
 def _mpda_map(model: Any) -> AffineMap | None:

@@ -73,6 +73,8 @@ def find_step(estimator: Any, *attributes: str) -> Any:
         Last step that has one of them.
     """
     candidates = [_best(step) for step in (_best(estimator), *_pipeline_steps(estimator))]
+    # The first method of a refinement comes before it.
+    candidates = [each for step in candidates for each in (*_first_method(step), step)]
     # Two steps may have the attribute, PCA before MPDA for example. The last one is the method.
     for step in reversed(candidates):
         if any(hasattr(step, name) for name in attributes):
@@ -96,11 +98,12 @@ def steps_before(estimator: Any, step: Any) -> list[Any]:
     list of fitted transformers
         Empty where there is no pipeline.
     """
-    steps = _pipeline_steps(estimator)
+    steps = [_best(other) for other in _pipeline_steps(estimator) or [_best(estimator)]]
     # Without a pipeline the position is 0, and no step is before it.
-    position = next((i for i, other in enumerate(steps) if _best(other) is step), 0)
+    holds_step = (step is other or any(step is m for m in _first_method(other)) for other in steps)
+    position = next((i for i, holds in enumerate(holds_step) if holds), 0)
     before = [other for other in steps[:position] if other not in (None, "passthrough")]
-    earlier = getattr(step, "earlier_steps", None)  # of a refined pipeline
+    earlier = getattr(steps[position], "earlier_steps", None)  # of a refined pipeline
     return before if earlier is None else [*before, *(other for _, other in earlier.steps)]
 
 
@@ -199,6 +202,12 @@ def check_components(components: int | Sequence[int], n: int) -> list[int]:
 def _best(estimator: Any) -> Any:
     """Return the result of a search, or the estimator itself."""
     return getattr(estimator, "best_estimator_", estimator)
+
+
+def _first_method(step: Any) -> list[Any]:
+    """Return the fitted first method of a refinement; nothing of other steps."""
+    # ``first_method`` of a refinement that is not fitted raises AttributeError.
+    return [step.first_method] if hasattr(step, "first_method") else []
 
 
 def _pipeline_steps(estimator: Any) -> list[Any]:
