@@ -1,6 +1,7 @@
 """A fit modifies neither its input nor the state of the process, and n_jobs changes no result."""
 
 import os
+import subprocess
 import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -93,6 +94,48 @@ def test_fits_in_concurrent_threads_are_independent():
         models = list(pool.map(fit, *zip(*work, strict=True)))
     for model, case in zip(models, work, strict=True):
         assert_same_fit(model, fit(*case))
+
+
+THREADS_AFTER_FITS = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from sklearn.datasets import load_digits
+from threadpoolctl import threadpool_info
+from mpda import MPDA
+from mpda.model_selection import DiscriminantSearchCV
+
+def count():
+    return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
+
+def fail(y, predicted):
+    raise ZeroDivisionError
+
+X, y = load_digits(return_X_y=True)
+X, y = X[:300], y[:300]
+before = count()
+assert all(n == 2 for n in before), before
+together = threading.Barrier(3)
+
+def fit(k):
+    together.wait()  # so that fits overlap
+    return MPDA(n_neighbors=k).fit(X, y)
+
+with ThreadPoolExecutor(3) as pool:
+    list(pool.map(fit, [5, 10, 20] * 4))
+assert count() == before
+try:
+    DiscriminantSearchCV(MPDA(), {"alpha": [0.1, 1.0]}, scoring=fail).fit(X, y)
+except ZeroDivisionError as error:
+    kept = error  # with its traceback, as a notebook does
+assert count() == before
+"""
+
+
+def test_threads_of_blas_are_restored_after_overlapping_fits_and_errors():
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", THREADS_AFTER_FITS]
+    result = subprocess.run(command, capture_output=True, text=True, env=env)
+    assert result.returncode == 0, result.stderr
 
 
 class FailingClusterer(ClusterMixin, BaseEstimator):

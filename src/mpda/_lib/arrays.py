@@ -13,7 +13,6 @@ checks estimators, lacks a few operations; it goes through the host for them.
 import math
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
 
 from mpda._lib.array_types import Array
-from mpda._lib.threads import SMALL, THREADS
+from mpda._lib.threads import SMALL, one_blas_thread
 
 # Rounding unit of double precision, as a Python number: device arrays refuse NumPy scalars.
 EPSILON = float(np.finfo(float).eps)
@@ -42,7 +41,7 @@ def small_products(d: int) -> Any:
     threads wait for each other longer than they compute. Fits of few features have one thread
     throughout.
     """
-    return THREADS.limit(limits=1, user_api="blas") if d > SMALL else nullcontext()
+    return one_blas_thread(d > SMALL)
 
 
 def is_numpy(X: Any) -> bool:

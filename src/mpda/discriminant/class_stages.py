@@ -31,7 +31,7 @@ from mpda._lib.arrays import (
     zeros,
 )
 from mpda._lib.samples import ClassSamples, LabelledSamples
-from mpda._lib.threads import SMALL, THREADS, count_threads, limit_openmp
+from mpda._lib.threads import SMALL, count_threads, limit_openmp, one_blas_thread
 from mpda._lib.validation import load_class
 from mpda.discriminant.class_contribution import ClassContribution, ClassSummary
 from mpda.discriminant.scatter import (
@@ -426,7 +426,7 @@ class LocalClasses:
         ]
         self._progress = progress
         # With n <= d samples are rotated into their span, so the smaller number is the dimension.
-        self._blas_threads = 1 if min(samples.X.shape) <= SMALL else None
+        self._is_small = min(samples.X.shape) <= SMALL
         self.n_threads = 1
         n_large = sum(members.size >= LARGE_CLASS for members in samples.members)
         # Sparse samples have many features: one class at a time keeps the memory of its dense copy
@@ -446,14 +446,14 @@ class LocalClasses:
     def _map_serial(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results one after the other."""
         # One limit for all classes: changing it costs more than the work on a small class.
-        with THREADS.limit(limits=self._blas_threads, user_api="blas"):
+        with one_blas_thread(self._is_small):
             for stages in self.stages:
                 yield work(stages)
 
     def _map_threads(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results in order; at most one class for each thread is under way."""
         with (
-            THREADS.limit(limits=1, user_api="blas"),
+            one_blas_thread(),
             ThreadPoolExecutor(self.n_threads, initializer=limit_openmp, initargs=(1,)) as threads,
         ):
             pending: list[Any] = []

@@ -18,7 +18,7 @@ from itertools import groupby
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import eye, ldexp
 from mpda._lib.samples import Coordinates, FitSamples
-from mpda._lib.threads import SMALL, THREADS
+from mpda._lib.threads import SMALL, one_blas_thread
 from mpda.discriminant.class_contribution import ClassSummary
 from mpda.discriminant.class_stages import (
     ClassPool,
@@ -201,8 +201,7 @@ def fit_discriminant(
     """
     sums, summaries = contributions.sums, contributions.summaries
     coordinates = samples.coordinates
-    limit = 1 if coordinates.dimension <= SMALL else None
-    with THREADS.limit(limits=limit, user_api="blas"):
+    with one_blas_thread(coordinates.dimension <= SMALL):
         strengths = resolve_strengths(settings.penalties, sums, samples)
         if settings.penalties.relative:
             # The second pass over the classes. Forms that were kept are not computed again.

@@ -6,6 +6,7 @@ then gives the predictions of nearest neighbours for every number of them.
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -125,25 +126,28 @@ def score_fold(task: FoldTask) -> FoldScores:
     curves: list[tuple[int, Ints, Floats]] = []
     failures, seconds, width = [], np.zeros(len(points)), 0
     start = time.perf_counter()
-    for path in paths:
-        if path.components is None:
-            failures.append(str(path.failure))
-        else:
-            components = np.asarray(path.components, dtype=np.float64).T
-            width = max(width, components.shape[1])
-            numbers = _numbers_to_score(task, path.first, components.shape[1])
-            scored = components[:, : numbers.max(initial=0)]
-            Z, Z_test = X_train @ scored, X_test @ scored
-            # More threads gain little in small products and, on busy machines, wait for each other.
-            with one_blas_thread():
-                predicted = classify_by_numbers(Z, y_train, Z_test, numbers, task.n_neighbors)
-            scores = score_predictions(y_test, predicted, task.scorer)
-            curves.append((path.index, numbers, scores))
-        now = time.perf_counter()
-        seconds[path.index] += now - start
-        start = now
-        if task.report is not None:
-            task.report(task.number, int(np.count_nonzero(seconds)), len(points))
+    # Closed also where a scorer or a report raises: a path under way limits the threads of BLAS.
+    with closing(paths):
+        for path in paths:
+            if path.components is None:
+                failures.append(str(path.failure))
+            else:
+                components = np.asarray(path.components, dtype=np.float64).T
+                width = max(width, components.shape[1])
+                numbers = _numbers_to_score(task, path.first, components.shape[1])
+                scored = components[:, : numbers.max(initial=0)]
+                Z, Z_test = X_train @ scored, X_test @ scored
+                # More threads gain little in small products, and wait for each other on busy
+                # machines.
+                with one_blas_thread():
+                    predicted = classify_by_numbers(Z, y_train, Z_test, numbers, task.n_neighbors)
+                scores = score_predictions(y_test, predicted, task.scorer)
+                curves.append((path.index, numbers, scores))
+            now = time.perf_counter()
+            seconds[path.index] += now - start
+            start = now
+            if task.report is not None:
+                task.report(task.number, int(np.count_nonzero(seconds)), len(points))
     # A grid point may come in several paths, and paths differ in length: fill one table.
     table = np.full((len(points), width), np.nan)
     for index, numbers, scores in curves:
