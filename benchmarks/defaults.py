@@ -135,7 +135,8 @@ def _refined_wrong(points: Points, part: Split) -> Errors:
             own = dict(point)
             if "penalty_per_coefficient" in own:
                 share = own.pop("penalty_per_coefficient")
-                own["penalty"] = share * count_coefficients(r, part.X.shape[1], len(part.y))
+                n_varying = int(np.count_nonzero(np.ptp(part.X, axis=0)))
+                own["penalty"] = share * count_coefficients(r, n_varying, len(part.y))
             refine = mpda.NeighborhoodRefinement(FrozenEstimator(start), n_components=r, **own)
             refined = refine.fit(part.X, part.y)
             wrong[i] += count_wrong(part, refined.components_) / len(numbers)

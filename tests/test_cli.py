@@ -172,11 +172,13 @@ def test_automatic_choice_is_reported(table, capsys):
     assert winner
     counts = re.search(r"The 2 folds that measure the error chose (.*?)\.", out)
     assert sum(map(int, re.findall(r"\((\d)\)", counts[1]))) == 2
-    rows = re.findall(r"(PCA|shrinkage LDA|LFDA|MPDA) (\d+\.\d\d) (\d+\.\d\d) (\d)", out)
-    best = min(rows, key=lambda row: min(float(row[1]), float(row[2])))
+    rows = re.findall(
+        r"(PCA|shrinkage LDA|LFDA|MPDA) (\d+\.\d\d) (\d+\.\d\d) (alone|refined) (\d)", out
+    )
+    best = min(rows, key=lambda row: float(row[1 if row[3] == "alone" else 2]))
     assert {row[0] for row in rows} == {"PCA", "shrinkage LDA", "LFDA", "MPDA"}
     assert winner[1].removesuffix(" refined") == best[0] == rows[0][0]
-    assert winner[1].endswith("refined") == (float(best[2]) < float(best[1]))
+    assert winner[1].endswith("refined") == (best[3] == "refined")
     page = Path("r.html").read_text()
     assert "iris.csv: auto" in page
     assert "<dt>error of auto</dt>" in page
@@ -189,6 +191,12 @@ def test_automatic_choice_is_reported(table, capsys):
     assert "left out: shrinkage LDA refined: the number of components is at most 2" in out
     assert call("fit", table, "--label", "species", "--method", "auto", "--set", "alpha=1") == 2
     assert "--method auto compares several" in capsys.readouterr().err
+
+
+def test_no_refinement_is_no_parameter_of_a_refined_method(table, capsys):
+    words = ("--method", "shrinkage-lda-refined", "--set", "n_rounds=0")
+    assert call("fit", table, "--label", "species", *words) == 2
+    assert "use --method shrinkage-lda" in capsys.readouterr().err
 
 
 def test_refined_method_takes_parameters_of_both_stages(table, capsys):
@@ -340,7 +348,8 @@ def test_mapped_samples_are_scaled_to_length_1(model, iris):
     plain = load(model)[:-1].transform(frame)
     Z = plain / np.linalg.norm(plain, axis=1, keepdims=True)
     np.testing.assert_allclose(np.load("z.npy"), Z, atol=1e-12)
-    arrays = np.load("m.npz")
+    with np.load("m.npz") as content:
+        arrays = dict(content)
     assert arrays["unit_length"]
     assert arrays["feature_names"].tolist() == list(frame)
     np.testing.assert_allclose(arrays["samples"], Z, atol=1e-12)

@@ -1,17 +1,23 @@
 """Successive halving: rounds, stratified subsets of folds, and the search that uses them."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
+from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
 
 from mpda import LFDA, MPDA
+from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.fold_scores import sparse_numbers
 from mpda.model_selection.folds import stratified_order
 from mpda.model_selection.halving import (
     FoldSubsets,
     best_points,
+    group_equal_fits,
     nearby_dimensions,
     plan_rounds,
 )
@@ -38,8 +44,8 @@ def test_rounds_multiply_samples_and_divide_points_by_the_same_factor():
     [
         (4000, 2, 100, "auto", None, []),  # all points on all samples
         (6000, 2, 100, False, None, []),
-        (6000, 2, 1, "auto", None, [(6000, 1)]),  # nothing to halve
-        (6000, 2, 3, True, None, [(6000, 3)]),
+        (6000, 2, 1, "auto", None, []),  # nothing to halve
+        (6000, 2, 3, True, None, []),
         (6000, 2, 4, True, None, [(1500, 4), (6000, 1)]),
         (6000, 2, 100, False, 1000, [(1000, 100)]),
         (6000, 2, 100, True, 1000, [(1000, 100)]),  # a quarter would be less than 300
@@ -88,6 +94,62 @@ def test_best_points_are_those_with_the_best_mean_at_any_number_of_components():
     grid = GridScores(scores, np.array([1, 2]), [(np.arange(4),)], np.zeros(4), steps)
     np.testing.assert_array_equal(best_points(grid, 1), [2])  # a tie: nearer to the usual values
     np.testing.assert_array_equal(best_points(grid, 3), [0, 1, 2])
+    # The same fits count as one and stay together.
+    np.testing.assert_array_equal(best_points(grid, 1, np.array([0, 1, 0, 2])), [0, 2])
+
+
+def test_numbers_of_neighbors_that_are_cut_stay_together():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 5)), np.arange(2000) % 2
+    X[:, 0] += y
+    points = [{"n_neighbors": k, "alpha": a} for a in (0.1, 1.0) for k in (10, 150, 200, 300)]
+    np.testing.assert_array_equal(group_equal_fits(points, 188), [0, 1, 2, 2, 3, 4, 5, 5])
+    grid = {"n_neighbors": [10, 20, 200, 300]}
+    search = DiscriminantSearchCV(MPDA(), grid, halving=True, n_components=2, refit=False)
+    with warnings.catch_warnings():
+        # Classes of 188 are those of a round, and no reason to ask for fewer neighbours.
+        warnings.simplefilter("error", SmallClassWarning)
+        table = search.fit(X, y).cv_results_
+    assert search.n_resources_ == [500, 2000]
+    first = table["iter"] == 0
+    scores = {
+        k: table["mean_test_score"][first & (table["param_n_neighbors"] == k)] for k in (200, 300)
+    }
+    np.testing.assert_array_equal(scores[200], scores[300])
+    left = set(table["param_n_neighbors"][table["iter"] == 1])
+    assert ({200, 300} <= left) == bool({200, 300} & left)
+    assert search.n_candidates_ == [4, len(left)]
+
+
+def test_first_round_has_as_many_samples_as_its_numbers_need():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 400)), np.arange(3000) % 2
+    X[:, 0] += 3.0 * y
+    options = {"halving": True, "refit": False, "cv": 3}
+    grid = {"alpha": [0.01, 0.1, 1.0, 10.0]}
+    for method, more in (
+        (LFDA(), {"n_components": [330]}),
+        (LFDA(), {"n_components": 2, "classifier_neighbors": 300}),
+        (make_pipeline(PCA(310), LFDA()), {"n_components": 2}),
+    ):
+        search = DiscriminantSearchCV(method, grid, **options, **more).fit(X, y)
+        assert search.n_resources_ == [750, 3000]
+        assert np.isfinite(search.best_score_)
+
+
+def test_other_scores_than_the_accuracy_have_all_tests():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(3000, 3)), np.repeat([0, 1], [2900, 100])
+    counts = []
+
+    def score(y_test, predicted):
+        counts.append((y_test.size, int(y_test.sum())))
+        return float(np.mean(y_test == predicted))
+
+    grid = {"alpha": [0.01, 0.1, 1.0, 10.0]}
+    options = {"halving": True, "refit": False, "n_components": 2}
+    DiscriminantSearchCV(LFDA(), grid, scoring=score, **options).fit(X, y)
+    assert counts[-1] == (750, 25)
 
 
 def test_later_rounds_have_numbers_of_components_about_the_best():

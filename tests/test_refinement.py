@@ -1,5 +1,7 @@
 """Refinement of a map: the loss against its definition, laws, and the estimator."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -18,10 +20,20 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, MPDA, NeighborhoodRefinement, load, save
+from mpda import (
+    LFDA,
+    MPDA,
+    TSIMR,
+    ManifoldPartition,
+    NeighborhoodRefinement,
+    load,
+    save,
+)
 from mpda._lib.arrays import to_host
+from mpda.exceptions import SmallClassWarning
 from mpda.io import affine_map
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection.grid import build_grid
 from mpda.refinement.candidates import merge_candidates, search_candidates
 from mpda.refinement.loss import CandidateSets, RefinementLoss
 from mpda.refinement.optimize import RefinementSettings, refine_map
@@ -113,7 +125,8 @@ def test_infinite_penalty_returns_the_start():
 def test_default_penalty_is_a_tenth_of_the_number_of_coefficients(n):
     X, y = load_digits(return_X_y=True)
     X, y = X[:n], y[:n] % 2
-    penalty = 0.1 * 5 * min(64, n - 1)
+    X = np.column_stack([X, np.ones((n, 30))])  # constant features do not count
+    penalty = 0.1 * 5 * min(np.count_nonzero(np.ptp(X, axis=0)), n - 1)
     start = FrozenEstimator(PCA(5).fit(X))
     fits = [
         NeighborhoodRefinement(start, penalty=p).fit(X, y) for p in (None, penalty, 2 * penalty)
@@ -269,10 +282,54 @@ def test_search_from_other_starts(start):
     assert search.transform(X).shape == (400, search.best_params_[name])
 
 
-@pytest.mark.parametrize("start", [KernelPCA(3), make_pipeline(StandardScaler(), Isomap())])
+def test_search_has_the_warnings_and_ridges_of_the_start():
+    X, y, _ = problem(n=61)
+    X, y = X[y < 2], y[y < 2]
+    X, y = np.vstack([X[y == 0], X[y == 1][:6]]), np.repeat([0, 1], [np.sum(y == 0), 6])
+    refine = NeighborhoodRefinement(MPDA(alpha=7.0))
+    grid = {"estimator__n_neighbors": [10], "penalty": [10.0]}
+    with pytest.warns(SmallClassWarning, match=r"class 1 of fold 0 \(3 in all\)"):
+        DiscriminantSearchCV(refine, grid, cv=2, n_components=2, refit=False).fit(X, y)
+    assert build_grid(refine, {"estimator__alpha": [0.1, 2.0]}).ridges.tolist() == [0.1, 2.0]
+    assert build_grid(refine, {"penalty": [0.1, 2.0]}).ridges.tolist() == [7.0, 7.0]
+
+
+def test_ranks_are_those_of_the_last_stage_first():
+    X, y = load_digits(return_X_y=True)
+    grid = {"estimator__alpha": [0.1, 1.0], "penalty": [100.0]}
+    refine = NeighborhoodRefinement(MPDA(n_neighbors=5))
+    search = DiscriminantSearchCV(refine, grid, n_components=[2, 4], cv=2)
+    table = search.fit(X[:300], y[:300]).cv_results_
+    ranks, stage = table["rank_test_score"], table["stage"]
+    assert ranks[stage == stage.max()].min() == 1
+    for earlier, later in itertools.pairwise(np.unique(stage)):
+        assert ranks[stage == earlier].min() > ranks[stage == later].max()
+
+
+def test_search_refuses_frozen_earlier_steps_and_a_fit_unfitted_searches():
+    X, y = pairs_and_more()
+    frozen = FrozenEstimator(make_pipeline(StandardScaler(), MPDA(2, n_neighbors=5)).fit(X, y))
+    NeighborhoodRefinement(frozen).fit(X, y)
+    with pytest.raises(TypeError, match="frozen ones too, before the refinement"):
+        DiscriminantSearchCV(NeighborhoodRefinement(frozen), {"penalty": [1.0]}, cv=2).fit(X, y)
+    inner = DiscriminantSearchCV(MPDA(n_neighbors=5), {"alpha": [0.1]}, cv=2)
+    with pytest.raises(TypeError, match="estimator must not be a search"):
+        NeighborhoodRefinement(inner).fit(X, y)
+    NeighborhoodRefinement(FrozenEstimator(inner.fit(X, y))).fit(X, y)
+
+
+def test_classes_without_partners_are_named_as_the_reason():
+    X, _ = pairs_and_more()
+    with pytest.warns(UserWarning, match="Classes need at least two samples that differ"):
+        NeighborhoodRefinement(PCA(2)).fit(X[:10], np.arange(10))
+
+
+@pytest.mark.parametrize(
+    "start", [KernelPCA(3), make_pipeline(StandardScaler(), Isomap()), TSIMR(), ManifoldPartition()]
+)
 def test_start_that_is_not_linear_is_refused_before_its_fit(start, monkeypatch):
     X, y = pairs_and_more()
-    for kind in (KernelPCA, Isomap):
+    for kind in (KernelPCA, Isomap, TSIMR, ManifoldPartition):
         monkeypatch.setattr(kind, "fit", None)
     with pytest.raises(TypeError, match="estimator must be a linear method"):
         NeighborhoodRefinement(start).fit(X, y)

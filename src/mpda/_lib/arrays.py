@@ -12,7 +12,9 @@ checks estimators, lacks a few operations; it goes through the host for them.
 
 import math
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -21,9 +23,9 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtrs
 from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
+from threadpoolctl import ThreadpoolController
 
 from mpda._lib.array_types import Array
-from mpda._lib.threads import SMALL, one_blas_thread
 
 # Rounding unit of double precision, as a Python number: device arrays refuse NumPy scalars.
 EPSILON = float(np.finfo(float).eps)
@@ -32,6 +34,36 @@ EPSILON = float(np.finfo(float).eps)
 _DEVICE_ENTRIES = 2**26
 # Factors beyond 2^1000 would overflow, so a larger power of two is multiplied in steps.
 _LARGEST_EXPONENT = 1000
+# Up to this many dimensions a fit gains nothing from threads inside BLAS. NumPy and SciPy may each
+# carry a BLAS with its own pool of threads, which wait by spinning: on matrices of a few hundred
+# rows the two pools take the cores from each other and a fit becomes two to three times slower.
+SMALL = 256
+# Looked up once, because that takes milliseconds, and after the BLAS of SciPy is loaded.
+THREAD_POOLS = ThreadpoolController()
+# Held by the context that limits BLAS.
+BLAS_LIMITED = threading.Lock()
+
+
+def one_blas_thread(condition: bool = True) -> AbstractContextManager[None]:
+    """Return a context manager in which BLAS uses one thread, if the condition holds."""
+    return _limit_blas() if condition else nullcontext()
+
+
+@contextmanager
+def _limit_blas() -> Iterator[None]:
+    """Limit BLAS to one thread, unless another context does so already.
+
+    The limit belongs to the process. If contexts of several threads overlap, the first one sets and
+    restores it: a later one would find the limit of the first and restore that.
+    """
+    if not BLAS_LIMITED.acquire(blocking=False):
+        yield
+        return
+    try:
+        with THREAD_POOLS.limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        BLAS_LIMITED.release()
 
 
 def small_products(d: int) -> Any:

@@ -3,19 +3,12 @@
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from joblib import cpu_count, effective_n_jobs
-from threadpoolctl import ThreadpoolController
 
-# Up to this many dimensions a fit gains nothing from threads inside BLAS. NumPy and SciPy may each
-# carry a BLAS with its own pool of threads, which wait by spinning: on matrices of a few hundred
-# rows the two pools take the cores from each other and a fit becomes two to three times slower.
-SMALL = 256
-# Held by the context that limits BLAS.
-_BLAS_LIMITED = threading.Lock()
+from mpda._lib.arrays import THREAD_POOLS, one_blas_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -23,39 +16,9 @@ Result = TypeVar("Result")
 BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
 
-def one_blas_thread(condition: bool = True) -> AbstractContextManager[None]:
-    """Return a context manager in which BLAS uses one thread, if the condition holds."""
-    return _limit_blas() if condition else nullcontext()
-
-
-@contextmanager
-def _limit_blas() -> Iterator[None]:
-    """Limit BLAS to one thread, unless another context does so already.
-
-    The limit belongs to the process. If contexts of several threads overlap, the first one sets and
-    restores it: a later one would find the limit of the first and restore that.
-    """
-    if not _BLAS_LIMITED.acquire(blocking=False):
-        yield
-        return
-    try:
-        with _find_libraries().limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _BLAS_LIMITED.release()
-
-
-@cache
-def _find_libraries() -> ThreadpoolController:
-    """Return the libraries that are loaded. That takes milliseconds, so they are kept."""
-    import scipy.linalg  # noqa: F401  # SciPy has a BLAS of its own, which must be loaded
-
-    return ThreadpoolController()
-
-
 def limit_openmp(n_threads: int) -> None:
     """Limit the OpenMP loops that the calling thread starts from now on."""
-    _find_libraries().limit(limits=n_threads, user_api="openmp")
+    THREAD_POOLS.limit(limits=n_threads, user_api="openmp")
 
 
 def map_serially(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -92,7 +55,7 @@ def open_threads(n_jobs: int | None) -> Iterator[BlockMap]:
 def count_openmp_threads() -> int:
     """Return how many threads an OpenMP loop would have that the calling thread starts."""
     return max(
-        (info["num_threads"] for info in _find_libraries().select(user_api="openmp").info()),
+        (info["num_threads"] for info in THREAD_POOLS.select(user_api="openmp").info()),
         default=1,
     )
 
@@ -110,6 +73,6 @@ def count_threads(n_jobs: int | None) -> int:
     if threading.current_thread() is not threading.main_thread():
         return 1
     return max(
-        (info["num_threads"] for info in _find_libraries().select(user_api="blas").info()),
+        (info["num_threads"] for info in THREAD_POOLS.select(user_api="blas").info()),
         default=1,
     )

@@ -98,7 +98,9 @@ def rank_choices(
         try:
             selection = select_parameters(inner, samples, X.shape[1], protocol, scored=True)
         except ValueError as error:  # of a method that cannot be fitted to these samples
-            reasons.setdefault(str(error).rstrip("."), []).append(choice.name)
+            # Without its advice, which is for a fit of this method alone.
+            reason = str(error).split(". ")[0].rstrip(".")
+            reasons.setdefault(reason, []).append(choice.name)
         else:
             choices.append(Choice(choice, selection))
     left_out = [f"{', '.join(names)}: {why}" for why, names in reasons.items()]

@@ -281,6 +281,9 @@ def _make_contender(method: str, parameters: list[str] | None, *, search: bool) 
     values = options.parse_parameters(parameters)
     available = set(entry.estimator({}).get_params(deep=bool(entry.method.start)))
     available = {name for name in available if not name.endswith("n_components")} - {"estimator"}
+    if entry.method.start and values.get("n_rounds") == 0:
+        name = entry.method.start.lower().replace(" ", "-")
+        stop(f"mpda: --set n_rounds=0 is no refinement: use --method {name}.", 2)
     for name in values:
         if name not in available:
             advice = "use --components" if name == "n_components" else ", ".join(sorted(available))

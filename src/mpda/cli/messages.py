@@ -245,12 +245,16 @@ def describe_choices(selected: SelectedModel) -> list[str]:
             "start": choice.contender.name.removesuffix(_REFINED),
             "alone": 100.0 * (1.0 - choice.selection.unrefined_score),
             "refined": 100.0 * (1.0 - choice.selection.refined_score),
+            "compared": "alone" if _is_alone(choice.selection.parameters) else "refined",
             "components": choice.selection.n_components,
         }
         for choice in selected.choices
     ]
-    heading = "errors in % by which cross-validation chose; the lowest of several is optimistic:"
-    lines = [f"    {line}" for line in (heading, *format_table(rows))]
+    heading = (
+        "errors in % by which cross-validation chose, for each start alone or refined, whichever "
+        "the rule of the search selected (compared); the lowest of several is optimistic:"
+    )
+    lines = [wrap(heading, "    "), *(f"    {line}" for line in format_table(rows))]
     return [*lines, *(wrap(f"left out: {line}", "    ") for line in selected.left_out)]
 
 
@@ -289,7 +293,11 @@ def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method:
 
 
 def _name_choice(method: str, parameters: Mapping[str, Any]) -> str:
-    return method.removesuffix(_REFINED) if parameters.get("n_rounds") == 0 else method
+    return method.removesuffix(_REFINED) if _is_alone(parameters) else method
+
+
+def _is_alone(parameters: Mapping[str, Any]) -> bool:
+    return bool(parameters.get("n_rounds") == 0)
 
 
 def describe_comparison(rows: Sequence[FoldResult], methods: Sequence[str]) -> list[str]:

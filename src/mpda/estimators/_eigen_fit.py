@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from mpda._lib.array_types import Array, ArrayLike
-from mpda._lib.arrays import astype, numbers_to_device
-from mpda._lib.threads import SMALL, one_blas_thread
+from mpda._lib.arrays import SMALL, astype, numbers_to_device, one_blas_thread
 from mpda._lib.validation import (
     check_count,
     check_flag,

@@ -41,7 +41,13 @@ from mpda.discriminant.scatter import centre_full_columns
 from mpda.estimators._base import ComponentPath, LinearMap, apply_map, split_by_class_weight
 from mpda.estimators._mpda import MPDA
 from mpda.parallel import import_dask_cluster
-from mpda.refinement.optimize import RefinedMap, RefinementSettings, refine_map
+from mpda.refinement.optimize import (
+    PENALTY_PER_COEFFICIENT,
+    RefinedMap,
+    RefinementSettings,
+    count_coefficients,
+    refine_map,
+)
 
 # Prefix of the parameters of the estimator, as in every meta-estimator of scikit-learn.
 _PREFIX = "estimator__"
@@ -78,8 +84,8 @@ class NeighborhoodRefinement(LinearMap):
         Number of nearest samples of all classes among the candidates N_i.
     penalty : float, default=None
         Weight of the distance from the first map. It is divided by the number of samples. None is a
-        tenth of the number of coefficients, n_components min(n_features, n_samples - 1): a larger
-        map fits noise more easily.
+        tenth of the number of coefficients, n_components min(n_features, n_samples - 1), without
+        constant features: a larger map fits noise more easily.
     temperature : float, default=4.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
@@ -210,8 +216,9 @@ class NeighborhoodRefinement(LinearMap):
             )
         elif not refined.losses and settings.n_rounds:
             warnings.warn(
-                "Nothing was refined: no sample has a neighbour of its class that is not a copy of "
-                "it. Remove the copies, or raise n_candidates above their number.",
+                "Nothing was refined: no sample has another one of its class, copies apart, among "
+                "its candidates. Classes need at least two samples that differ; if there are many "
+                "copies, remove them or raise n_candidates above their number.",
                 stacklevel=2,
             )
         xp = array_namespace(components)
@@ -360,6 +367,12 @@ class NeighborhoodRefinement(LinearMap):
         return matrix.T @ matrix
 
     @property
+    def class_neighbors(self) -> int | None:
+        """Number of neighbours that the first method searches in each class, or None."""
+        start = MPDA() if self.estimator is None else _split_pipeline(self.estimator).last
+        return getattr(start, "class_neighbors", None)
+
+    @property
     def earlier_steps(self) -> Any:
         """Pipeline of fitted steps before ``components_``, None if there are none."""
         return _split_pipeline(self.estimator_).earlier
@@ -409,6 +422,10 @@ class NeighborhoodRefinement(LinearMap):
             queries = weighted[self._draw_queries(weighted.size)]
             # Their sum is the effective number of samples.
             weights = weights / self_weighted_mean(weights)
+        if settings.penalty is None:
+            n_samples = len(codes) if weights is None else int(np.count_nonzero(weights))
+            n_coefficients = count_coefficients(len(matrix), samples.n_varying, n_samples)
+            settings = replace(settings, penalty=PENALTY_PER_COEFFICIENT * n_coefficients)
         refined = refine_map(_centre(samples), codes, queries, start, settings, weights)
         return astype(size * refined.components, samples.dtype), refined
 
@@ -455,11 +472,17 @@ def _refuse_nonlinear_start(start: Any) -> None:
     """Raise an error if a method that is not linear would be fitted in vain."""
     from mpda.io.affine_maps import has_affine_map
 
-    method = _split_pipeline(start).last
-    if not has_affine_map(method):
+    _, method, is_frozen = _split_pipeline(start)
+    if hasattr(method, "refit"):  # a search
+        if not is_frozen:
+            raise TypeError(
+                f"estimator must not be a search, got {method!r}. Fit the search first, and give "
+                "FrozenEstimator(search.best_estimator_)."
+            )
+    elif not has_affine_map(method):
         raise TypeError(
             f"estimator must be a linear method, which has a matrix to refine, got {method!r}. "
-            "Refine MPDA, another method of this package, or PCA, TruncatedSVD, "
+            "Refine MPDA, another linear method of this package, or PCA, TruncatedSVD, "
             "LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn; methods "
             "that are not linear may come before it in a pipeline."
         )
@@ -546,11 +569,11 @@ def _fit_starts(
     from sklearn.decomposition import TruncatedSVD
     from sklearn.pipeline import Pipeline
 
-    _, last, is_frozen = _split_pipeline(start)
-    if isinstance(start, Pipeline):
+    earlier, last, is_frozen = _split_pipeline(start)
+    if isinstance(start, Pipeline) or earlier is not None:
         raise TypeError(
-            "A search refines the last step of a pipeline: put the earlier steps of the estimator "
-            "before the refinement, as in make_pipeline(StandardScaler(), "
+            "A search refines the last step of a pipeline: put the earlier steps of the estimator, "
+            "frozen ones too, before the refinement, as in make_pipeline(StandardScaler(), "
             "NeighborhoodRefinement(MPDA()))."
         )
     if is_frozen:

@@ -13,15 +13,16 @@ import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Labels
 from mpda._lib.arrays import (
+    SMALL,
     array_namespace,
     astype,
     describe_library,
     numbers_to_device,
+    one_blas_thread,
     to_device,
     to_host,
 )
 from mpda._lib.samples import LabelledSamples, SampleFacts
-from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import (
     is_dask_collection,
     load_class,

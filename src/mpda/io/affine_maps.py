@@ -230,15 +230,16 @@ def has_affine_map(model: Any) -> bool:
     Parameters
     ----------
     model : estimator
-        One step, fitted or not, or a search.
+        One step, fitted or not.
 
     Returns
     -------
     bool
         False for classes of which `affine_map` knows that they are not linear.
     """
-    # The estimator inside a search may be linear.
-    return _find_rule(model) is not None or hasattr(model, "estimator")
+    rule = _find_rule(model)
+    # Of mpda's estimators, those with a matrix have its metric.
+    return hasattr(model, "mahalanobis_matrix") if rule is _mpda_map else rule is not None
 
 
 def _find_rule(model: Any) -> Callable[[Any], AffineMap | None] | None:

@@ -17,14 +17,18 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.arrays import is_sparse
-from mpda._lib.threads import one_blas_thread
+from mpda._lib.arrays import is_sparse, one_blas_thread
 from mpda.estimators._base import LinearMap
 from mpda.model_selection.grid import last_step
+from mpda.model_selection.methods import START_PREFIX
 from mpda.model_selection.nearest_by_dimension import classify_by_numbers
 
 Scorer = Callable[[Labels, Labels], float]
 """A function of true and predicted labels; larger is better."""
+
+
+# Parameters that are cut to the number of other samples in a class.
+NEIGHBOR_NAMES = ("n_neighbors", f"{START_PREFIX}n_neighbors")
 
 
 @dataclass(frozen=True)
@@ -196,13 +200,35 @@ def score_predictions(y: Labels, predictions: Labels, scorer: Scorer | None) -> 
     return np.array([scorer(y, labels) for labels in predictions], dtype=float)
 
 
+def largest_class_neighbors(method: LinearMap, points: list[dict[str, Any]]) -> int | None:
+    """Return the largest number of neighbours inside a class that grid points ask for.
+
+    Parameters
+    ----------
+    method : method of this package
+        With the parameters that the points do not have.
+    points : list of dict
+        Grid points.
+
+    Returns
+    -------
+    int or None
+        None for methods without such neighbours.
+    """
+    usual = method.class_neighbors
+    if usual is None:
+        return None
+    own, of_start = NEIGHBOR_NAMES
+    return max(point.get(own, point.get(of_start, usual)) for point in points)
+
+
 def _small_classes(
     y: Labels, points: list[dict[str, Any]], method: LinearMap, number: int
 ) -> list[str]:
     """Describe the classes with too few samples for the largest number of neighbours."""
-    if method.class_neighbors is None:
+    k = largest_class_neighbors(method, points)
+    if k is None:
         return []
-    k = max(point.get("n_neighbors", method.class_neighbors) for point in points)
     labels, counts = np.unique(y, return_counts=True)
     return [
         f"class {label!r} of fold {number} ({count} in all)"

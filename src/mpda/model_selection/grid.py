@@ -84,7 +84,10 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
         distances = [_distances_to_usual(grid[name], numbers[name], name, usual) for name in names]
         # The sum over parameters, for every point.
         steps.append(reduce(np.add.outer, distances, np.zeros((), dtype=np.intp)).ravel())
-    alphas = [point.get("alpha", getattr(method, "alpha", 0.0)) for point in points]
+    # The ridge of a refinement is that of its first method.
+    name = f"{START_PREFIX}alpha" if isinstance(method, NeighborhoodRefinement) else "alpha"
+    usual_alpha = method.get_params().get(name, 0.0)
+    alphas = [point.get(name, usual_alpha) for point in points]
     # Only for ties, so a wrong alpha is no error here: the fit refuses it with a better message.
     ridges = [float(alpha) if _is_number(alpha) else 0.0 for alpha in alphas]
     return SearchGrid(points, prefix, axes, np.array(ridges), np.concatenate(steps))

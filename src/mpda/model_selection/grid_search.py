@@ -3,27 +3,32 @@
 ``DiscriminantSearchCV`` runs it once, or once for each stage of a refinement.
 """
 
+import math
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.exceptions import FitFailedWarning
+from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Ints, Labels
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection.fold_scores import FoldScores, FoldTask, Scorer, score_fold
 from mpda.model_selection.folds import Folds
-from mpda.model_selection.grid import SearchGrid
+from mpda.model_selection.grid import SearchGrid, last_step
 from mpda.model_selection.halving import (
+    MAX_TESTS,
     FoldSubsets,
     Round,
     best_points,
+    group_equal_fits,
     nearby_dimensions,
     plan_rounds,
 )
@@ -128,8 +133,11 @@ class GridSearch:
             Shares of the whole work that are done before and after this call.
         """
         points = np.arange(len(grid.points))
-        rounds = plan_rounds(self.y, points.size, self.halving, self.max_samples)
-        subsets = FoldSubsets(folds, self.y, self.seed) if rounds else None
+        least = self._count_needed(folds, n_components)
+        rounds = plan_rounds(self.y, points.size, self.halving, self.max_samples, least)
+        # Few tests are enough for an accuracy. Other scores depend on the tests of rare classes.
+        max_tests = MAX_TESTS if self.scorer is None else None
+        subsets = FoldSubsets(folds, self.y, self.seed, max_tests) if rounds else None
         plans = rounds or [Round(len(self.y), points.size)]
         ends = np.linspace(*shares, len(plans) + 1).tolist()
         tables, numbers = [], n_components
@@ -138,13 +146,16 @@ class GridSearch:
             done = _Share(self.progress, ends[number], ends[number + 1], len(part))
             sparse = subsets is not None and not isinstance(numbers, tuple)
             results = self._score_folds(part, grid, points, numbers, done, sparse=sparse)
+            self._report_failures(results, points.size, is_last=number + 1 == len(plans))
             table, scores = _join_folds(results, part, grid, points, n_components)
             if rounds:
                 table["iter"] = np.full(len(table["params"]), number)
                 table["n_resources"] = np.full(len(table["params"]), plan.n_samples)
             tables.append(table)
             if number + 1 < len(plans):
-                points = best_points(scores, plans[number + 1].n_points)
+                groups = self._group_points(part, grid)
+                points = best_points(scores, plans[number + 1].n_points, groups)
+                plans[number + 1] = replace(plans[number + 1], n_points=points.size)
                 if not isinstance(n_components, tuple):
                     numbers = nearby_dimensions(scores, points, n_components)
         selection = self.rule(scores)
@@ -186,13 +197,34 @@ class GridSearch:
         for number, result in enumerate(scored):
             results.append(result)
             done.pass_on(number, 1, 1)
-        self._report_failures(results, points.size)
         return results
 
-    def _report_failures(self, results: list[FoldScores], n_points: int) -> None:
-        """Warn of small classes and of fits without an answer."""
+    def _count_needed(self, folds: Folds, n_components: Numbers) -> int:
+        """Count the samples that a round needs for components and neighbours of the classifier."""
+        numbers = [self.n_neighbors, *(n_components if isinstance(n_components, tuple) else ())]
+        if isinstance(self.estimator, Pipeline):  # PCA before the method, for example
+            earlier = Pipeline(self.estimator.steps[:-1]).get_params()
+            numbers += [
+                int(value)
+                for name, value in earlier.items()
+                if name.endswith("n_components") and isinstance(value, Integral)
+            ]
+        # Of n samples about the means of their classes no more than n - n_classes are independent.
+        n_training = max(numbers) + np.unique(self.y).size
+        share = min(train.size for train, _ in folds) / len(self.y)
+        return math.ceil(n_training / share)
+
+    def _group_points(self, folds: Folds, grid: SearchGrid) -> Ints | None:
+        """Number the points so that those with the same fits on these folds have one number."""
+        if last_step(self.estimator).class_neighbors is None:
+            return None
+        counts = [np.unique(self.y[train], return_counts=True)[1].max() for train, _ in folds]
+        return group_equal_fits(grid.points, int(max(counts)))
+
+    def _report_failures(self, results: list[FoldScores], n_points: int, *, is_last: bool) -> None:
+        """Warn of fits without an answer, and in the last round of small classes."""
         small = [line for fold in results for line in fold.small_classes]
-        if small and self.warn_of_small_classes:
+        if small and self.warn_of_small_classes and is_last:
             rest = f" and {len(small) - 5} more" if len(small) > 5 else ""
             warnings.warn(
                 f"n_neighbors is cut to the number of other samples in {', '.join(small[:5])}"

@@ -15,7 +15,8 @@ from sklearn.utils import check_random_state
 
 from mpda._lib.array_types import Ints, Labels
 from mpda._lib.validation import check_count, check_option
-from mpda.model_selection.fold_scores import sparse_numbers
+from mpda.discriminant.settings import parameter_key
+from mpda.model_selection.fold_scores import NEIGHBOR_NAMES, sparse_numbers
 from mpda.model_selection.folds import Folds, stratified_order
 from mpda.model_selection.selection_rules import GridScores
 
@@ -26,9 +27,9 @@ FACTOR = 4
 # Samples of the first round: at least this number for each class, because graphs have up to 30
 # neighbours, and this number in all.
 _CLASS_SAMPLES, _FIRST_SAMPLES = 30, 300
-# Test samples of a fold: their number decides how exact a score is, and 500 in each of 4 folds
+# Test samples of a fold: their number decides how exact an accuracy is, and 500 in each of 4 folds
 # give a standard error of half a point at an error of 10 %.
-_MAX_TESTS = 500
+MAX_TESTS = 500
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,9 @@ class Round:
     n_points: int
 
 
-def plan_rounds(y: Labels, n_points: int, halving: Any, max_samples: Any) -> list[Round]:
+def plan_rounds(
+    y: Labels, n_points: int, halving: Any, max_samples: Any, least: int = 0
+) -> list[Round]:
     """Plan the rounds of a search.
 
     Parameters
@@ -60,6 +63,8 @@ def plan_rounds(y: Labels, n_points: int, halving: Any, max_samples: Any) -> lis
         "auto" is True for more than `MIN_SAMPLES` samples.
     max_samples : int or None
         Samples of the last round; None is all.
+    least : int, default=0
+        Samples that every round needs.
 
     Returns
     -------
@@ -76,11 +81,13 @@ def plan_rounds(y: Labels, n_points: int, halving: Any, max_samples: Any) -> lis
     if not halving:
         return [Round(last, n_points)] if last < n_samples else []
     counts = np.unique(y, return_counts=True)[1]
-    first = max(_FIRST_SAMPLES, int(np.minimum(counts, _CLASS_SAMPLES).sum()))
+    first = max(_FIRST_SAMPLES, int(np.minimum(counts, _CLASS_SAMPLES).sum()), least)
     # As many rounds as the samples allow, and no more than leave one parameter set.
     n_rounds = 1
     while last // FACTOR**n_rounds >= first and FACTOR**n_rounds <= n_points:
         n_rounds += 1
+    if n_points < FACTOR and last == n_samples:  # there is nothing to halve
+        return []
     return [
         Round(last // FACTOR ** (n_rounds - 1 - i), math.ceil(n_points / FACTOR**i))
         for i in range(n_rounds)
@@ -98,9 +105,14 @@ class FoldSubsets:
         Class labels.
     seed : int or RandomState
         Seed of the draw.
+    max_tests : int or None, default=500
+        Largest number of test samples of a fold. None is no limit.
     """
 
-    def __init__(self, folds: Folds, y: Labels, seed: Any) -> None:
+    def __init__(
+        self, folds: Folds, y: Labels, seed: Any, max_tests: int | None = MAX_TESTS
+    ) -> None:
+        self._max_tests = math.inf if max_tests is None else max_tests
         rng = np.random.default_rng(int(check_random_state(seed).randint(2**31 - 1)))
         self._n_samples = len(y)
         self._folds = [
@@ -122,11 +134,11 @@ class FoldSubsets:
         Returns
         -------
         list of (train, test)
-            Indices in increasing order; at most 500 test samples in a fold.
+            Indices in increasing order.
         """
         share = n_samples / self._n_samples
         return [
-            (_first(train, share), _first(test, min(share, _MAX_TESTS / test.size)))
+            (_first(train, share), _first(test, min(share, self._max_tests / test.size)))
             for train, test in self._folds
         ]
 
@@ -135,7 +147,7 @@ def _first(samples: Ints, share: float) -> Ints:
     return np.sort(samples[: max(1, round(share * samples.size))])
 
 
-def best_points(scores: GridScores, n_points: int) -> Ints:
+def best_points(scores: GridScores, n_points: int, groups: Ints | None = None) -> Ints:
     """Return the grid points that reach the best mean scores at any number of components.
 
     Parameters
@@ -144,6 +156,8 @@ def best_points(scores: GridScores, n_points: int) -> Ints:
         Scores of a round.
     n_points : int
         Number of points to keep.
+    groups : array of int of shape (n_points,), default=None
+        Points of one group were the same fit in this round. They count as one and stay together.
 
     Returns
     -------
@@ -152,7 +166,44 @@ def best_points(scores: GridScores, n_points: int) -> Ints:
     """
     best = scores.means.max(axis=1)
     order = np.lexsort((scores.steps, -np.round(best, 12)))
-    return np.sort(order[:n_points])
+    groups = np.arange(order.size) if groups is None else groups
+    kept = list(dict.fromkeys(groups[order].tolist()))[:n_points]
+    has_score = np.isfinite(best)
+    # Points of earlier rounds have no score any more. If no point has one, all have failed in a
+    # fold, and the next one, with more samples, decides.
+    if not has_score.any():
+        return np.sort(order[:n_points])
+    return np.flatnonzero(np.isin(groups, kept) & has_score)
+
+
+def group_equal_fits(points: list[dict[str, Any]], largest_class: int) -> Ints:
+    """Number the grid points so that points with the same fit have one number.
+
+    In small classes the number of neighbours is cut to that of the other samples, so that larger
+    ones are the same fit.
+
+    Parameters
+    ----------
+    points : list of dict
+        Grid points of a method that searches neighbours inside classes.
+    largest_class : int
+        Training samples of the largest class in any fold.
+
+    Returns
+    -------
+    array of int
+        Number of each point.
+    """
+    numbers: dict[tuple[Any, ...], int] = {}
+    groups = []
+    for point in points:
+        cut = {
+            name: min(value, largest_class - 1) if name in NEIGHBOR_NAMES else value
+            for name, value in point.items()
+        }
+        key = tuple((name, parameter_key(value)) for name, value in sorted(cut.items()))
+        groups.append(numbers.setdefault(key, len(numbers)))
+    return np.array(groups)
 
 
 def nearby_dimensions(

@@ -104,7 +104,10 @@ def results_table(
 
 
 def concatenate_tables(tables: list[dict[str, Any]]) -> dict[str, Any]:
-    """Join tables of rounds or stages of a search; ranks are those among all rows.
+    """Join tables of rounds or stages of a search.
+
+    Ranks are those among the rows of one stage; stages have other folds. Rows of the last stage
+    come first.
 
     Parameters
     ----------
@@ -122,7 +125,14 @@ def concatenate_tables(tables: list[dict[str, Any]]) -> dict[str, Any]:
         ]
         concatenate = np.ma.concatenate if name.startswith("param_") else np.concatenate
         joined[name] = concatenate(columns)
-    joined["rank_test_score"] = _rank(joined["mean_test_score"])
+    stages = joined.get("stage", np.zeros(sum(sizes), dtype=int))
+    ranks = np.empty(sum(sizes), dtype=np.int32)
+    n_before = 0
+    for stage in np.unique(stages)[::-1]:
+        rows = stages == stage
+        ranks[rows] = n_before + _rank(joined["mean_test_score"][rows])
+        n_before += int(np.count_nonzero(rows))
+    joined["rank_test_score"] = ranks
     return joined
 
 

@@ -119,7 +119,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     """Search over the parameters and the number of components of a method, by cross-validation.
 
     Works like scikit-learn's ``GridSearchCV`` with a nearest-neighbour classifier behind the
-    method, and gives the same scores, but does the work that grid points share only once:
+    method, and gives the same scores unless it halves, but does shared work only once:
     neighbours, patches and tangent spaces, the forms of each k, one tridiagonal form for all ridges
     of a gamma, one eigenproblem for every number of components, and one sweep for the errors of all
     of them.
@@ -154,11 +154,12 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     halving : bool or "auto", default="auto"
         True searches by successive halving, as ``HalvingGridSearchCV`` does: all grid points on a
         stratified subset of the samples, then a quarter of the points on four times the samples,
-        and so on, the last round on all. A fold tests at most 500 samples. Each point of a round
-        has a best number of components: the next round tries numbers from half of the smallest to
-        twice the largest of these. "auto" halves with more than 5000 samples.
+        and so on, the last round on all. For the accuracy a fold tests at most 500 samples. Each
+        point of a round has a best number of components: the next round tries numbers from half of
+        the smallest to twice the largest of these. "auto" halves with more than 5000 samples.
     max_samples : int, default=None
-        Number of samples in the last round, a stratified subset. None takes all.
+        Number of samples in the last round, a stratified subset of which a fold tests at most 500
+        for the accuracy. None takes all.
     refit : bool, default=True
         If True, the method is fitted to all samples with the selected parameters.
     n_jobs : int, default=None
@@ -178,7 +179,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         that points share counts for the first of them. Scores are nan where the method has no such
         component. With halving, rows of all rounds, which ``iter`` (from 0) and ``n_resources``
         (number of samples) tell apart. A refinement is searched in three stages (its start, its
-        own parameters, the number of components), which ``stage`` (from 1) tells apart.
+        own parameters, the number of components), which ``stage`` (from 1) tells apart. Stages
+        have other folds: rows of the last stage are ranked first.
     best_index_ : int
         Selected row of ``cv_results_``.
     best_params_ : dict

@@ -34,7 +34,10 @@ PENALTY_PER_COEFFICIENT = 0.1
 
 @dataclass(frozen=True)
 class RefinementSettings:
-    """Parameters of the refinement, as in ``NeighborhoodRefinement``."""
+    """Parameters of the refinement, as in ``NeighborhoodRefinement``.
+
+    ``refine_map`` needs a penalty; None stands for the default until the samples are known.
+    """
 
     n_own_neighbors: int
     n_candidates: int
@@ -118,12 +121,8 @@ def _refine_in_rounds(
     xp = array_namespace(X)
     device_weights = None if weights is None else astype(to_device(weights, X), X.dtype)
     size = float(xp.sqrt(xp.sum(start * start)))
-    penalty = settings.penalty
-    if penalty is None:
-        n_samples = len(codes) if weights is None else np.count_nonzero(weights)
-        n_coefficients = count_coefficients(start.shape[0], start.shape[1], int(n_samples))
-        penalty = PENALTY_PER_COEFFICIENT * n_coefficients
-    penalty = min(penalty, _LARGEST_PENALTY)
+    assert settings.penalty is not None
+    penalty = min(settings.penalty, _LARGEST_PENALTY)
     members = _group_by_class(np.arange(len(codes)), codes)
     class_queries = _group_by_class(queries, codes)
     device_codes = to_device(codes, X)
@@ -161,15 +160,15 @@ def _refine_in_rounds(
     return RefinedMap(components, losses, temperature)
 
 
-def count_coefficients(n_components: int, n_features: int, n_samples: int) -> int:
-    """Count the coefficients of a map that samples determine.
+def count_coefficients(n_components: int, n_varying: int, n_samples: int) -> int:
+    """Count the coefficients of a map that samples can determine.
 
     Parameters
     ----------
     n_components : int
         Number of rows of the map.
-    n_features : int
-        Number of columns.
+    n_varying : int
+        Number of features that are not constant. The coefficients of the others change no distance.
     n_samples : int
         Number of samples. About their mean they span at most one dimension less.
 
@@ -178,7 +177,7 @@ def count_coefficients(n_components: int, n_features: int, n_samples: int) -> in
     int
         The number, at least 1 for each component.
     """
-    return n_components * max(1, min(n_features, n_samples - 1))
+    return n_components * max(1, min(n_varying, n_samples - 1))
 
 
 def _group_by_class(samples: Ints, codes: Labels) -> list[Ints]:
