@@ -243,7 +243,8 @@ def test_fewer_components_win_a_tie():
 
 def test_automatic_choice_has_the_best_score(wine):
     X, y = wine
-    contender, protocol = make_contender("auto", search=False), AssessmentProtocol(2, 2)
+    # A method alone decides about the scale by itself.
+    contender, protocol = make_contender("auto", search=False), AssessmentProtocol(2, 2, scaled=True)
     selected = select_model(X, y, contender, protocol)
     scores = [choice.selection.score for choice in selected.choices]
     assert scores == sorted(scores, reverse=True)
@@ -261,6 +262,12 @@ def test_automatic_choice_has_the_best_score(wine):
     assert {row["chosen"] for row in rows} <= set(names)
     same = assess_methods(X, y, [make_contender(rows[0]["chosen"], search=False)], protocol).rows
     assert same[0]["wrong"] == rows[0]["wrong"]
+
+
+def test_refinement_is_judged_by_its_start(wine):
+    X, y = wine
+    (reason, *_) = prepare(X, y, "PCA refined").reasons
+    assert "PCA errs on" in reason
 
 
 def test_automatic_choice_leaves_out_what_has_too_few_components(wine):

@@ -194,9 +194,14 @@ def prepare_features(X: Floats, y: Labels, scaled: bool | None, seed: int) -> Pr
 
 
 def _choose_judge(contender: Contender) -> Contender:
-    """Return the method with its usual parameters; MPDA for methods that take long."""
+    """Return the method with its usual parameters.
+
+    A refinement is judged by its start, other methods that take long by MPDA.
+    """
     method = contender.method
-    if method is None or method.start or contender.dimensions is not None:
+    if method is not None and method.start:
+        return make_contender(method.start, search=False)
+    if method is None or contender.dimensions is not None:
         return make_contender("MPDA", search=False)
     return replace(contender, grid={})
 

@@ -76,9 +76,9 @@ class ManifoldPartition(ClusterMixin, BaseEstimator):
 
     Notes
     -----
-    Ties go to the lower index: of distances, and of sides whose size times linearity is equal. The
-    latter happens on any data, rarely with geodesics and often without, so the patches may depend
-    on the order of the samples.
+    Equal distances go to the lower index. Of two sides whose size times linearity is equal, samples
+    go to the one whose seed has the smaller sum of distances. Patches therefore depend on the order
+    of the samples only where distances are equal.
 
     Examples
     --------

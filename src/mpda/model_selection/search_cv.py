@@ -127,7 +127,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     Parameters
     ----------
     estimator : MPDA, PMPDA, LFDA or another method of this package, or a Pipeline that ends in one
-        Earlier steps of a pipeline are fitted once per fold, on its training part.
+        Earlier steps of a pipeline are fitted once per fold, on its training part. A frozen model
+        in a refinement is not: its scores are too good if it was fitted to the same samples.
     param_grid : dict or list of dicts, default=None
         Values to try for the parameters of the method; in a pipeline they may be named with or
         without the name of its last step. None takes the grid of the method in

@@ -30,9 +30,9 @@ MAX_GEODESIC_SIZE = 1000
 _N_GEODESIC_MATRICES, _N_EUCLIDEAN_MATRICES = 4, 2
 # Smaller classes are not compared with the available memory: they take less than 128 MB.
 _UNGUARDED_SIZE = 2000
-# Classes above this size have no linearity for given patches: all shortest paths would take longer
-# than the fit.
-_MAX_MEASURED_SIZE = 5000
+# Given patches of larger classes, and larger patches, have no linearity: all shortest paths of more
+# samples would take longer than the fit, and memory that it does not need.
+_MAX_MEASURED_SIZE = _UNGUARDED_SIZE
 # Linearity of the tree's patches is measured by geodesics inside nodes of at most this size. Larger
 # nodes have longer ways around, smaller ones take less time: 64 takes 0.1 s for 6000 samples.
 _MAX_MEASURED_NODE = 64
@@ -117,7 +117,7 @@ def known_patches(points: ClassPoints, neighbors: NeighborLists, *, labels: Labe
     Returns
     -------
     Partition
-        Patches without a tree. The linearity is nan in classes of more than 5000 samples.
+        Patches without a tree. The linearity is nan in classes of more than 2000 samples.
     """
     if points.X.shape[0] > _MAX_MEASURED_SIZE:
         return known_partition(None, labels)
@@ -137,8 +137,9 @@ def _copy_to_host(
 def measure_linearity(partition: Partition, X: Floats, n_neighbors: int) -> Partition:
     """Measure the linearity of the patches of a principal-axis tree.
 
-    Geodesics are computed inside the largest nodes of at most 64 samples, over their own
-    k'-nearest-neighbour graph. All geodesics of the class would take the time that the tree saves.
+    Geodesics are computed inside the largest nodes of at most 64 samples, or the size of the
+    largest patch, over their own k'-nearest-neighbour graph. All geodesics of the class would take
+    the time that the tree saves.
 
     Parameters
     ----------
@@ -152,13 +153,14 @@ def measure_linearity(partition: Partition, X: Floats, n_neighbors: int) -> Part
     Returns
     -------
     Partition
-        The same patches with their linearity. Larger nodes of the tree keep nan.
+        The same patches with their linearity. Larger nodes of the tree keep nan, and so do patches
+        of more than 2000 samples.
     """
     tree = partition.tree
     assert tree is not None
     is_leaf = tree.patches >= 0
-    # Leaves are measured whatever their size.
-    largest = max(_MAX_MEASURED_NODE, int(tree.sizes[is_leaf].max()))
+    # Leaves are measured up to a size at which that takes seconds.
+    largest = min(max(_MAX_MEASURED_NODE, int(tree.sizes[is_leaf].max())), _MAX_MEASURED_SIZE)
     linearity = np.full(tree.sizes.size, np.nan)
 
     def measure(node: int, members: Ints, tortuosity: Floats | None) -> None:
