@@ -244,7 +244,10 @@ def test_fewer_components_win_a_tie():
 def test_automatic_choice_has_the_best_score(wine):
     X, y = wine
     # A method alone decides about the scale by itself.
-    contender, protocol = make_contender("auto", search=False), AssessmentProtocol(2, 2, scaled=True)
+    contender, protocol = (
+        make_contender("auto", search=False),
+        AssessmentProtocol(2, 2, scaled=True),
+    )
     selected = select_model(X, y, contender, protocol)
     scores = [choice.selection.score for choice in selected.choices]
     assert scores == sorted(scores, reverse=True)
