@@ -123,17 +123,18 @@ def test_numbers_of_neighbors_that_are_cut_stay_together():
 
 def test_first_round_has_as_many_samples_as_its_numbers_need():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(3000, 400)), np.arange(3000) % 2
+    X, y = rng.normal(size=(1200, 220)), np.arange(1200) % 2
     X[:, 0] += 3.0 * y
     options = {"halving": True, "refit": False, "cv": 3}
     grid = {"alpha": [0.01, 0.1, 1.0, 10.0]}
-    for method, more in (
-        (LFDA(), {"n_components": [330]}),
-        (LFDA(), {"n_components": 2, "classifier_neighbors": 300}),
-        (make_pipeline(PCA(310), LFDA()), {"n_components": 2}),
+    for method, more, rounds in (
+        (LFDA(), {"n_components": 2}, [300, 1200]),  # 200 samples of each fold train
+        (LFDA(), {"n_components": [205]}, [1200]),
+        (LFDA(), {"n_components": 2, "classifier_neighbors": 205}, [1200]),
+        (make_pipeline(PCA(205), LFDA()), {"n_components": 2}, [1200]),
     ):
         search = DiscriminantSearchCV(method, grid, **options, **more).fit(X, y)
-        assert search.n_resources_ == [750, 3000]
+        assert search.n_resources_ == rounds
         assert np.isfinite(search.best_score_)
 
 
