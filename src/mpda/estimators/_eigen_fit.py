@@ -146,17 +146,16 @@ def _fit_group(
     max_neighbors = max(methods[0][1].n_neighbors for methods in groups.values())
     data = _training_data(estimator, samples, max_neighbors)
     max_components = None if n_components is None else max(n_components)
-    with one_blas_thread(samples.coordinates.dimension <= SMALL):
-        for methods in groups.values():
-            try:
-                solutions = solve_path(methods[0][1], data, max_components)
-            except SingularFormError as error:
-                for index, _ in methods:
-                    yield ComponentPath(index, None, failure=str(error))
-                continue
-            for first, solution in solutions:
-                for index, method in methods:
-                    yield ComponentPath(index, _scale_solution(method, solution), first)
+    for methods in groups.values():
+        try:
+            solutions = solve_path(methods[0][1], data, max_components)
+        except SingularFormError as error:
+            for index, _ in methods:
+                yield ComponentPath(index, None, failure=str(error))
+            continue
+        for first, solution in solutions:
+            for index, method in methods:
+                yield ComponentPath(index, _scale_solution(method, solution), first)
 
 
 def solve_nested(

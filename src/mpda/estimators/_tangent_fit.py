@@ -13,12 +13,10 @@ import numpy as np
 
 from mpda._lib.array_types import ArrayLike, Labels
 from mpda._lib.arrays import (
-    SMALL,
     array_namespace,
     astype,
     describe_library,
     numbers_to_device,
-    one_blas_thread,
     to_device,
     to_host,
 )
@@ -201,15 +199,14 @@ def _fit_group(
     k = max(max(s.classes.n_neighbors, s.classes.partition_neighbors) for s in settings)
     classes = LocalClasses(samples, max_neighbors=k, keep_all=True, n_jobs=1)
     n_rows = None if n_components is None else max(n_components)
-    with one_blas_thread(samples.coordinates.dimension <= SMALL):
-        for number, result in solve_all_settings(classes, samples, settings):
-            for index in groups[settings[number]]:
-                if isinstance(result, Directions):
-                    directions = result.first(n_rows or result.eigenvalues.shape[0])
-                    components = scale_directions(directions, methods[index].eigenvalue_power)
-                    yield ComponentPath(index, components)
-                else:
-                    yield ComponentPath(index, None, failure=str(result))
+    for number, result in solve_all_settings(classes, samples, settings):
+        for index in groups[settings[number]]:
+            if isinstance(result, Directions):
+                directions = result.first(n_rows or result.eigenvalues.shape[0])
+                components = scale_directions(directions, methods[index].eigenvalue_power)
+                yield ComponentPath(index, components)
+            else:
+                yield ComponentPath(index, None, failure=str(result))
 
 
 def refuse_unlabeled(estimator: Any, where: str) -> None:

@@ -6,7 +6,6 @@ then gives the predictions of nearest neighbours for every number of them.
 
 import time
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.arrays import is_sparse, one_blas_thread
+from mpda._lib.arrays import SMALL, is_sparse, one_blas_thread
 from mpda.estimators._base import LinearMap
 from mpda.model_selection.grid import last_step
 from mpda.model_selection.methods import START_PREFIX
@@ -130,8 +129,8 @@ def score_fold(task: FoldTask) -> FoldScores:
     curves: list[tuple[int, Ints, Floats]] = []
     failures, seconds, width = [], np.zeros(len(points)), 0
     start = time.perf_counter()
-    # Closed also where a scorer or a report raises: a path under way limits the threads of BLAS.
-    with closing(paths):
+    # Here and not where paths are made: there an error of a scorer would leave the limit in place.
+    with one_blas_thread(min(X_train.shape) <= SMALL):
         for path in paths:
             if path.components is None:
                 failures.append(str(path.failure))
