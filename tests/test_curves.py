@@ -1,5 +1,7 @@
 """Nearest neighbours for every number of dimensions, against loops."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -36,7 +38,9 @@ def test_nearest_neighbors_equal_those_of_loops(monkeypatch, first, kind):
     np.testing.assert_array_equal(nearest, squares.argmin(axis=1).T)
 
 
-@pytest.mark.parametrize("kind", ["spread", "ties", "copies", "offset", "clusters", "outlier"])
+@pytest.mark.parametrize(
+    "kind", ["spread", "ties", "copies", "offset", "clusters", "outlier", "underflow"]
+)
 @pytest.mark.parametrize("n_neighbors", [1, 3, 12, 50])
 @pytest.mark.parametrize("numbers", [[1, 2, 3, 4, 5, 6], [2, 5]])
 def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
@@ -54,6 +58,9 @@ def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
         Z_test[::2] += 2.0**20
     elif kind == "outlier":
         Z[-1] = 2.0**27
+    elif kind == "underflow":  # beside it no square of another sample is a number
+        Z, Z_test = Z - Z.mean(axis=0), Z_test - Z.mean(axis=0)
+        Z[-2:] = [[2.0**80], [-(2.0**80)]]
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
     monkeypatch.setattr(module, "_BLOCK_ROWS", 3)
     labels = module.classify_by_numbers(Z, y, Z_test, numbers, n_neighbors)
@@ -62,3 +69,18 @@ def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
         for i, order in enumerate(np.argsort(squares, axis=1, kind="stable")):
             values, counts = np.unique(y[order[:n_neighbors]], return_counts=True)
             assert predicted[i] == values[counts.argmax()]
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 5])
+def test_far_samples_leave_few_candidates_of_the_others(n_neighbors):
+    """Columns of rare values have such samples; all pairs would take 30 times the memory."""
+    rng = np.random.default_rng(0)
+    Z, Z_test = rng.normal(size=(2000, 20)), rng.normal(size=(200, 20))
+    y = rng.integers(0, 3, size=2000)
+    Z[:2] *= 3000.0
+    Z[1] -= Z[0]
+    tracemalloc.start()
+    module.classify_by_numbers(Z, y, Z_test, [20], n_neighbors)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * 2**20

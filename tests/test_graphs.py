@@ -1,5 +1,7 @@
 """Neighbour lists, graphs and affinities against their definitions."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -18,12 +20,14 @@ def samples(kind, seed=0):
         X[20:30] = X[3]
     elif kind == "offset":
         X += 1e7
+    elif kind == "far":
+        X[[3, 17, 30]] *= [[1e4], [1e9], [-1e13]]
     elif kind == "binary":
         X = rng.integers(0, 2, size=(120, 7)).astype(float)  # far more ties than candidates
     return X
 
 
-@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates", "offset", "binary"])
+@pytest.mark.parametrize("kind", ["plain", "ties", "duplicates", "offset", "far", "binary"])
 @pytest.mark.parametrize("k", [1, 6, 39, 60])
 @pytest.mark.parametrize("search", ["all pairs", "blocks", "candidates"])
 def test_lists_are_the_nearest_with_ties_by_index(kind, k, search, monkeypatch):
@@ -50,6 +54,19 @@ def test_a_search_by_gram_products_recovers_distances_it_cannot_see():
     lists = find_neighbors(ClassPoints(X), 2)
     np.testing.assert_array_equal(lists.indices[:, 0], (np.arange(2500) + 1250) % 2500)
     np.testing.assert_allclose(lists.distances[:, 0], 1e-6, rtol=1e-6)
+
+
+def test_a_far_sample_does_not_lengthen_the_search_of_the_others():
+    X = np.random.default_rng(0).normal(size=(3000, 100))
+    peaks = []
+    for factor in (1.0, 300.0):
+        X[0] *= factor
+        tracemalloc.start()
+        find_neighbors(ClassPoints(X), 10)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # Rows that are searched again take all their distances in double precision.
+    assert peaks[1] < 1.5 * peaks[0]
 
 
 def test_candidates_keep_ties_of_numbers_that_are_not_whole(monkeypatch):

@@ -142,6 +142,13 @@ def _iter_near_pairs(
 
     Yields the position of the number of components, the rows of a block of test samples, and the
     pairs of this block. The distances of other pairs are larger by more than their rounding.
+
+    Notes
+    -----
+    A squared distance D from t to z is computed with an error of at most e (|t|^2 + |z|^2), and
+    |z|^2 is at most 2 |t|^2 + 2 D. For near pairs the error is therefore at most
+    e (3 |t|^2 + 2 D), however far other samples are. If s is the computed distance of the k-th
+    nearest sample, all k have computed distances of at most s + e (7 |t|^2 + 6 s).
     """
     r = int(numbers[-1])
     Z, Z_test = _scaled(Z[:, :r], Z_test[:, :r])
@@ -158,20 +165,22 @@ def _iter_near_pairs(
     right[component_rows] = columns
     right[np.array(stops) - 1] = np.diff(norms, axis=0, prepend=0.0)
     # Each sum of products, of coordinates and two norms, is rounded, and the sums of all steps are
-    # added.
-    rounding = np.finfo(np.float32).eps * (last[:, None] + 3.0 + np.arange(len(last))[:, None])
-    largest = norms.max(axis=1, keepdims=True)
+    # added. Samples and norms are rounded, too. Very small coordinates have no squares.
+    rounding = np.finfo(np.float32).eps * (last[:, None] + 6.0 + np.arange(len(last))[:, None])
+    underflow = 2.0 * stops[-1] * float(np.finfo(np.float32).tiny)
     for rows in _blocks(len(Z_test), len(Z)):
         block = Z_test[rows]
         single = (block - mean).astype(np.float32).T
-        slack = rounding * (np.cumsum(single * single, axis=0)[last] + largest)
+        test_norms = np.cumsum(single * single, axis=0, dtype=np.float64)[last]
         left = np.ones((stops[-1], len(block)), dtype=np.float32)
         left[component_rows] = -2.0 * single
         distances = np.zeros((len(block), len(Z)), dtype=np.float32)
         for i, (done, stop) in enumerate(itertools.pairwise([0, *stops])):
             _add_product(distances, left[done:stop], right[done:stop])
+            bound = _kth_smallest(distances, n_neighbors).astype(np.float64)
+            squares = np.maximum(bound + test_norms[i], 0.0)
+            bound += rounding[i] * (7.0 * test_norms[i] + 6.0 * squares) + underflow
             # Rounded upwards: the bound must not lose its slack in single precision.
-            bound = _kth_smallest(distances, n_neighbors) + 2.0 * slack[i]
             bound = np.nextafter(bound.astype(np.float32), np.float32(np.inf))
             yield i, rows, _Pairs.where(distances <= bound[:, None], Z, block)
 

@@ -337,7 +337,8 @@ def _search_by_products(X: Array, k: int, sparse: Any = None) -> NeighborLists:
         squared_norms = (sparse * sparse).sum(axis=1)
         candidates = _nearest_by_products(sparse, squared_norms, n_candidates)
     indices, distances = candidates.indices, candidates.distances
-    rounding = 8 * d * EPSILON * (squared_norms + xp.max(squared_norms))
+    # |z|^2 is at most 2 |x|^2 + 2 |x - z|^2, so far samples do not widen the bound of others.
+    rounding = 8 * d * EPSILON * (3.0 * squared_norms + 2.0 * distances[:, -1] ** 2)
     squares = distances[:, 1 : k + 2] ** 2
     is_settled = xp.all(squares[:, 1:] - squares[:, :-1] > 2.0 * rounding[:, None], axis=1)
     is_settled &= squares[:, 0] > _CLEAR_RATIO * rounding

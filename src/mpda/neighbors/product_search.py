@@ -170,9 +170,9 @@ class ProductSearch:
         left, right = augment_samples(single, norms)
         self._left, self._right = left, np.ascontiguousarray(right)
         # Each of the r + 1 terms is rounded, and so are both factors. With 2|x||z| <= |x|^2 + |z|^2
-        # the bound follows.
-        largest = self.squared_norms + 2.0 * self.squared_norms.max()
-        self._rounding = (Z.shape[1] + 8) * _SINGLE_ROUNDING * largest
+        # the error is at most this times |x|^2 + 2|z|^2, if no product is too small.
+        self._rounding = (Z.shape[1] + 8) * _SINGLE_ROUNDING
+        self._underflow = (Z.shape[1] + 8) * float(np.finfo(np.float32).tiny) * self._unit
 
     def iter_blocks(self, rows: Ints, k: int) -> Iterable[Ints]:
         """Yield the samples of each block of a search.
@@ -216,9 +216,13 @@ class ProductSearch:
         squares, kept = select_smallest(squares, k)
         indices = np.take_along_axis(indices, kept, axis=1)
         if k + _N_SPARE < n:
-            # Samples that were left out have at least this squared distance.
-            reach = self.squared_norms[rows] + self._unit * values.max(axis=1).astype(np.float64)
-            doubtful = np.flatnonzero(reach - self._rounding[rows] <= squares.max(axis=1))
+            # Samples that were left out have at least this squared distance, but for rounding. If one
+            # is nearer than the last that was found, |z|^2 is at most twice |x|^2 and the squared
+            # distance: the bound on its rounding does not depend on other samples that are far.
+            norms, farthest = self.squared_norms[rows], squares.max(axis=1)
+            reach = norms + self._unit * values.max(axis=1).astype(np.float64)
+            slack = self._rounding * (5.0 * norms + 4.0 * farthest) + self._underflow
+            doubtful = np.flatnonzero(reach - slack <= farthest)
             for block in iter_slices(doubtful.size, BLOCK_ENTRIES // n):
                 places = doubtful[block]
                 every = self._compute_all_squares(rows[places])
