@@ -3,15 +3,18 @@
 import os
 import subprocess
 import sys
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import joblib
 import numpy as np
 import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClusterMixin
-from threadpoolctl import threadpool_info
+from sklearn.neighbors import KNeighborsTransformer
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import mpda
 from cases import bent_classes
@@ -100,7 +103,8 @@ THREADS_AFTER_FITS = """
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from sklearn.datasets import load_digits
-from threadpoolctl import threadpool_info
+from sklearn.neighbors import KNeighborsTransformer
+from threadpoolctl import threadpool_info, threadpool_limits
 from mpda import MPDA
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -136,6 +140,30 @@ def test_threads_of_blas_are_restored_after_overlapping_fits_and_errors():
     command = [sys.executable, "-c", THREADS_AFTER_FITS]
     result = subprocess.run(command, capture_output=True, text=True, env=env)
     assert result.returncode == 0, result.stderr
+
+
+class RecordingSearch(KNeighborsTransformer):
+    """A search of neighbours that records the threads it is called from."""
+
+    threads: ClassVar[set[int]] = set()
+
+    def fit_transform(self, X, y=None):
+        self.threads.add(threading.get_ident())
+        return super().fit_transform(X, y)
+
+
+@pytest.mark.parametrize(("n_threads", "size"), [(2, 1600), (1, 1600), (2, 160)])
+def test_search_works_on_large_classes_in_as_many_threads_as_blas_has(n_threads, size):
+    RecordingSearch.threads.clear()
+    y = np.repeat([0, 1, 2], size)
+    X = np.random.default_rng(0).normal(size=(y.size, 4)) + 3.0 * y[:, None]
+    method = mpda.MPDA(neighbor_search=RecordingSearch(n_neighbors=12))
+    search = DiscriminantSearchCV(method, {"n_neighbors": [10]}, cv=3, halving=False, refit=False)
+    with threadpool_limits(n_threads, user_api="blas"):
+        search.fit(X, y)
+    uses_threads = RecordingSearch.threads != {threading.get_ident()}
+    assert uses_threads == (n_threads == 2 and size == 1600)
+    assert search.best_score_ > 0.8
 
 
 class FailingClusterer(ClusterMixin, BaseEstimator):

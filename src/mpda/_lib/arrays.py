@@ -41,7 +41,9 @@ SMALL = 256
 # Looked up once, because that takes milliseconds, and after the BLAS of SciPy is loaded.
 THREAD_POOLS = ThreadpoolController()
 # Held by the context that limits BLAS.
-BLAS_LIMITED = threading.Lock()
+_BLAS_LIMITED = threading.Lock()
+# Threads of BLAS before that limit, while it is in force.
+_threads_before_limit: list[int] = []
 
 
 def one_blas_thread(condition: bool = True) -> AbstractContextManager[None]:
@@ -56,14 +58,28 @@ def _limit_blas() -> Iterator[None]:
     The limit belongs to the process. If contexts of several threads overlap, the first one sets and
     restores it: a later one would find the limit of the first and restore that.
     """
-    if not BLAS_LIMITED.acquire(blocking=False):
+    if not _BLAS_LIMITED.acquire(blocking=False):
         yield
         return
     try:
+        _threads_before_limit.append(count_blas_threads())
         with THREAD_POOLS.limit(limits=1, user_api="blas"):
             yield
     finally:
-        BLAS_LIMITED.release()
+        _threads_before_limit.clear()
+        _BLAS_LIMITED.release()
+
+
+def count_blas_threads(*, before_limit: bool = False) -> int:
+    """Return the number of threads of BLAS.
+
+    With ``before_limit`` it is the number without the limit of ``one_blas_thread``.
+    """
+    earlier = _threads_before_limit[:1]  # another thread may end its limit at any time
+    if before_limit and earlier:
+        return earlier[0]
+    pools = THREAD_POOLS.select(user_api="blas").info()
+    return max((pool["num_threads"] for pool in pools), default=1)
 
 
 def small_products(d: int) -> Any:

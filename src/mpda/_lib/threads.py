@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from joblib import cpu_count, effective_n_jobs
 
-from mpda._lib.arrays import THREAD_POOLS, one_blas_thread
+from mpda._lib.arrays import THREAD_POOLS, count_blas_threads, one_blas_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -60,19 +60,16 @@ def count_openmp_threads() -> int:
     )
 
 
-def count_threads(n_jobs: int | None) -> int:
-    """Return how many classes to work on at a time.
+def count_threads(n_jobs: int | None, *, before_limit: bool = False) -> int:
+    """Return how many blocks or classes to work on at a time.
 
     With None that is the number of threads that BLAS would use, which honours OMP_NUM_THREADS and
-    the limits of joblib and threadpoolctl. It is 1 outside the main thread, where other threads are
-    probably at work already.
+    the limits of joblib and threadpoolctl; with ``before_limit`` not that of ``one_blas_thread``.
+    It is 1 outside the main thread, where other threads are probably at work already.
     """
     # More threads than cores gain nothing in compiled loops.
     if n_jobs is not None:
         return min(effective_n_jobs(n_jobs), cpu_count())
     if threading.current_thread() is not threading.main_thread():
         return 1
-    return max(
-        (info["num_threads"] for info in THREAD_POOLS.select(user_api="blas").info()),
-        default=1,
-    )
+    return count_blas_threads(before_limit=before_limit)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -21,9 +20,7 @@ import numpy as np
 
 from mpda._lib.array_types import Array, ArrayLike, Ints
 from mpda._lib.arrays import (
-    BLAS_LIMITED,
     SMALL,
-    THREAD_POOLS,
     add_segments,
     array_namespace,
     is_host,
@@ -438,7 +435,8 @@ class LocalClasses:
         # and of its matrices of features by features, and BLAS has work for all threads.
         if is_dense and (n_large > 1 if n_jobs is None else n_jobs != 1):
             n_classes = n_large if n_jobs is None else len(self.stages)
-            self.n_threads = min(count_threads(n_jobs), n_classes)
+            # A search limits BLAS to one thread, which leaves the other cores to the classes.
+            self.n_threads = min(count_threads(n_jobs, before_limit=True), n_classes)
 
     def map(self, title: str, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield ``work(stages)`` for each class, in order."""
@@ -452,10 +450,7 @@ class LocalClasses:
         """Yield the results one after the other."""
         # One limit for all classes, by the rule of ``one_blas_thread``: changing it costs more than
         # the work on a small class.
-        with ExitStack() as limits:
-            if self._is_small and BLAS_LIMITED.acquire(blocking=False):
-                limits.callback(BLAS_LIMITED.release)
-                limits.enter_context(THREAD_POOLS.limit(limits=1, user_api="blas"))
+        with one_blas_thread(self._is_small):
             for stages in self.stages:
                 yield work(stages)
 

@@ -197,7 +197,7 @@ def _fit_group(
         groups.setdefault(method.check_parameters(), []).append(index)
     settings = list(groups)
     k = max(max(s.classes.n_neighbors, s.classes.partition_neighbors) for s in settings)
-    classes = LocalClasses(samples, max_neighbors=k, keep_all=True, n_jobs=1)
+    classes = LocalClasses(samples, max_neighbors=k, keep_all=True)
     n_rows = None if n_components is None else max(n_components)
     for number, result in solve_all_settings(classes, samples, settings):
         for index in groups[settings[number]]:
