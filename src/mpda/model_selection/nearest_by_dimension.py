@@ -26,6 +26,9 @@ _GROWTH = 1.5
 # Bound on the rounding of squared distances from products, relative to |z|^2 + |z_test|^2. Smaller
 # differences are decided by differences of coordinates.
 _ROUNDING = 1e-11
+# A test sample with more candidates than this, beyond its neighbours, is compared with all samples
+# in double precision. That takes the time of about so many candidates, which are gathered.
+_MANY_PAIRS = 32
 # Up to this many neighbours, as many minima are faster than a partition of the distances, which
 # takes as long as ten of them (measured: 200 tests, 1000 samples).
 _MAX_MINIMA = 10
@@ -141,20 +144,15 @@ def _iter_near_pairs(
     """Yield the pairs among which the nearest neighbours are, by distances in single precision.
 
     Yields the position of the number of components, the rows of a block of test samples, and the
-    pairs of this block. The distances of other pairs are larger by more than their rounding.
-
-    Notes
-    -----
-    A squared distance D from t to z is computed with an error of at most e (|t|^2 + |z|^2), and
-    |z|^2 is at most 2 |t|^2 + 2 D. For near pairs the error is therefore at most
-    e (3 |t|^2 + 2 D), however far other samples are. If s is the computed distance of the k-th
-    nearest sample, all k have computed distances of at most s + e (7 |t|^2 + 6 s).
+    pairs of this block. The distances of other pairs are larger by more than their rounding. Test
+    samples for which single precision leaves many pairs are compared in double precision.
     """
     r = int(numbers[-1])
     Z, Z_test = _scaled(Z[:, :r], Z_test[:, :r])
     # Distances do not depend on the mean, but their rounding does.
     mean = Z.mean(axis=0)
-    columns = np.ascontiguousarray((Z - mean).T, dtype=np.float32)
+    centred = Z - mean
+    columns = np.ascontiguousarray(centred.T, dtype=np.float32)
     last = np.asarray(numbers) - 1
     norms = np.cumsum(columns * columns, axis=0, dtype=np.float64)[last]
     # The components of a step add |z|^2 - 2 t'z to a distance, which is one product with the norms
@@ -164,25 +162,58 @@ def _iter_near_pairs(
     right = np.empty((stops[-1], len(Z)), dtype=np.float32)
     right[component_rows] = columns
     right[np.array(stops) - 1] = np.diff(norms, axis=0, prepend=0.0)
-    # Each sum of products, of coordinates and two norms, is rounded, and the sums of all steps are
-    # added. Samples and norms are rounded, too. Very small coordinates have no squares.
-    rounding = np.finfo(np.float32).eps * (last[:, None] + 6.0 + np.arange(len(last))[:, None])
-    underflow = 2.0 * stops[-1] * float(np.finfo(np.float32).tiny)
     for rows in _blocks(len(Z_test), len(Z)):
         block = Z_test[rows]
-        single = (block - mean).astype(np.float32).T
+        tests = block - mean
+        single = tests.T.astype(np.float32)
         test_norms = np.cumsum(single * single, axis=0, dtype=np.float64)[last]
         left = np.ones((stops[-1], len(block)), dtype=np.float32)
         left[component_rows] = -2.0 * single
         distances = np.zeros((len(block), len(Z)), dtype=np.float32)
         for i, (done, stop) in enumerate(itertools.pairwise([0, *stops])):
             _add_product(distances, left[done:stop], right[done:stop])
-            bound = _kth_smallest(distances, n_neighbors).astype(np.float64)
-            squares = np.maximum(bound + test_norms[i], 0.0)
-            bound += rounding[i] * (7.0 * test_norms[i] + 6.0 * squares) + underflow
-            # Rounded upwards: the bound must not lose its slack in single precision.
-            bound = np.nextafter(bound.astype(np.float32), np.float32(np.inf))
-            yield i, rows, _Pairs.where(distances <= bound[:, None], Z, block)
+            is_near = _find_near(distances, test_norms[i], n_neighbors, stop)
+            # Counted for all test samples first, which is faster than for each.
+            if np.count_nonzero(is_near) > len(block) * n_neighbors + _MANY_PAIRS:
+                crowded = np.flatnonzero(is_near.sum(axis=1) > n_neighbors + _MANY_PAIRS)
+                points, others = tests[crowded, : numbers[i]], centred[:, : numbers[i]]
+                squares = np.einsum("ij,ij->i", others, others) - 2.0 * points @ others.T
+                point_norms = np.einsum("ij,ij->i", points, points)
+                is_near[crowded] = _find_near(squares, point_norms, n_neighbors, stop)
+            yield i, rows, _Pairs.where(is_near, Z, block)
+
+
+def _find_near(distances: Any, test_norms: Floats, n_neighbors: int, n_terms: int) -> Bools:
+    """Return True (m, n) for pairs that may be among the nearest, in spite of rounding.
+
+    Parameters
+    ----------
+    distances : array of shape (m, n)
+        |z|^2 - 2 t'z, in single or double precision.
+    test_norms : array of shape (m,)
+        |t|^2.
+    n_neighbors : int
+        Number of neighbours k.
+    n_terms : int
+        Number of terms that were added up to a distance, coordinates and norms.
+
+    Notes
+    -----
+    A squared distance D from t to z is computed with an error of at most e (|t|^2 + |z|^2), and
+    |z|^2 is at most 2 |t|^2 + 2 D. For near pairs the error is therefore at most
+    e (3 |t|^2 + 2 D), however far other samples are. If s is the computed distance of the k-th
+    nearest sample, all k have computed distances of at most s + e (7 |t|^2 + 6 s).
+    """
+    precision = np.finfo(distances.dtype)
+    # Each sum is rounded, and so are samples and norms. Very small coordinates have no squares.
+    rounding = (n_terms + 5) * float(precision.eps)
+    underflow = 2 * n_terms * float(precision.tiny)
+    bound = _kth_smallest(distances, n_neighbors).astype(np.float64)
+    squares = np.maximum(bound + test_norms, 0.0)
+    bound += rounding * (7.0 * test_norms + 6.0 * squares) + underflow
+    # Rounded upwards: the bound must not lose its slack in single precision.
+    bound = np.nextafter(bound.astype(distances.dtype), distances.dtype.type(np.inf))
+    return np.asarray(distances <= bound[:, None])
 
 
 def _kth_smallest(distances: Any, k: int) -> Any:

@@ -216,9 +216,9 @@ class ProductSearch:
         squares, kept = select_smallest(squares, k)
         indices = np.take_along_axis(indices, kept, axis=1)
         if k + _N_SPARE < n:
-            # Samples that were left out have at least this squared distance, but for rounding. If one
-            # is nearer than the last that was found, |z|^2 is at most twice |x|^2 and the squared
-            # distance: the bound on its rounding does not depend on other samples that are far.
+            # Samples that were left out have at least this squared distance, but for rounding. If
+            # one is nearer than the last that was found, |z|^2 is at most twice |x|^2 and the
+            # squared distance: the bound on its rounding does not depend on samples that are far.
             norms, farthest = self.squared_norms[rows], squares.max(axis=1)
             reach = norms + self._unit * values.max(axis=1).astype(np.float64)
             slack = self._rounding * (5.0 * norms + 4.0 * farthest) + self._underflow
