@@ -108,6 +108,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from mpda import MPDA
 from mpda.model_selection import DiscriminantSearchCV
 
+threadpool_limits(2)  # an environment variable would not set more threads than cores
+
 def count():
     return [info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"]
 
@@ -136,8 +138,25 @@ assert count() == before
 
 
 def test_threads_of_blas_are_restored_after_overlapping_fits_and_errors():
-    env = {**os.environ, "OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-c", THREADS_AFTER_FITS]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+# Private, because how many threads a neighbour search has shows in its time only.
+OPENMP_AFTER_IMPORT = """
+from mpda import MPDA  # before scikit-learn, which loads OpenMP
+from mpda._lib.threads import count_openmp_threads, limit_openmp
+
+assert count_openmp_threads() == 2, count_openmp_threads()
+limit_openmp(1)
+assert count_openmp_threads() == 1, count_openmp_threads()
+"""
+
+
+def test_threads_of_openmp_do_not_depend_on_the_order_of_imports():
+    env = {**os.environ, "OMP_NUM_THREADS": "2"}
+    command = [sys.executable, "-c", OPENMP_AFTER_IMPORT]
     result = subprocess.run(command, capture_output=True, text=True, env=env)
     assert result.returncode == 0, result.stderr
 

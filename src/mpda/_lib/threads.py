@@ -4,11 +4,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
 
 from joblib import cpu_count, effective_n_jobs
+from threadpoolctl import ThreadpoolController
 
-from mpda._lib.arrays import THREAD_POOLS, count_blas_threads, one_blas_thread
+from mpda._lib.arrays import count_blas_threads, one_blas_thread
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -18,7 +20,7 @@ BlockMap = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
 def limit_openmp(n_threads: int) -> None:
     """Limit the OpenMP loops that the calling thread starts from now on."""
-    THREAD_POOLS.limit(limits=n_threads, user_api="openmp")
+    _find_openmp().limit(limits=n_threads)
 
 
 def map_serially(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
@@ -54,10 +56,16 @@ def open_threads(n_jobs: int | None) -> Iterator[BlockMap]:
 
 def count_openmp_threads() -> int:
     """Return how many threads an OpenMP loop would have that the calling thread starts."""
-    return max(
-        (info["num_threads"] for info in THREAD_POOLS.select(user_api="openmp").info()),
-        default=1,
-    )
+    return max((info["num_threads"] for info in _find_openmp().info()), default=1)
+
+
+@cache
+def _find_openmp() -> ThreadpoolController:
+    """Look up the OpenMP libraries, once.
+
+    The neighbour search of scikit-learn loads them, which may be after the import of this module.
+    """
+    return ThreadpoolController().select(user_api="openmp")
 
 
 def count_threads(n_jobs: int | None, *, before_limit: bool = False) -> int:
