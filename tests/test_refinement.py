@@ -282,6 +282,27 @@ def test_search_from_other_starts(start):
     assert search.transform(X).shape == (400, search.best_params_[name])
 
 
+@pytest.mark.parametrize("algorithm", ["randomized", "arpack"])
+def test_search_from_a_truncated_svd_has_all_components(algorithm):
+    X, y = load_digits(return_X_y=True)
+    refine = NeighborhoodRefinement(TruncatedSVD(algorithm=algorithm), n_rounds=1)
+    grid, options = {"penalty": [300.0]}, {"cv": 2, "refit": False}
+    search = DiscriminantSearchCV(refine, grid, **options).fit(X[:100, 20:28], y[:100])
+    numbers = search.cv_results_["param_n_components"]
+    assert max(numbers) == (7 if algorithm == "arpack" else 8)
+    with pytest.raises(ValueError, match=r"No grid point has any of n_components=\[9\]"):
+        DiscriminantSearchCV(refine, grid, n_components=[9], **options).fit(X[:100, 20:28], y[:100])
+
+
+def test_search_from_a_frozen_method_cuts_no_neighbors(recwarn):
+    X, y, _ = problem(n=61)
+    start = FrozenEstimator(MPDA(2, n_neighbors=15).fit(X, y))
+    refine = NeighborhoodRefinement(start, n_rounds=1)
+    recwarn.clear()  # of the fit of the start
+    DiscriminantSearchCV(refine, {"penalty": [10.0]}, cv=2, n_components=2, refit=False).fit(X, y)
+    assert not [w for w in recwarn if issubclass(w.category, SmallClassWarning)]
+
+
 def test_search_has_the_warnings_and_ridges_of_the_start():
     X, y, _ = problem(n=61)
     X, y = X[y < 2], y[y < 2]

@@ -368,9 +368,12 @@ class NeighborhoodRefinement(LinearMap):
 
     @property
     def class_neighbors(self) -> int | None:
-        """Number of neighbours that the first method searches in each class, or None."""
-        start = MPDA() if self.estimator is None else _split_pipeline(self.estimator).last
-        return getattr(start, "class_neighbors", None)
+        """Number of neighbours that the first method searches in each class, or None.
+
+        A frozen method searches none.
+        """
+        steps = _split_pipeline(MPDA() if self.estimator is None else self.estimator)
+        return None if steps.is_frozen else getattr(steps.last, "class_neighbors", None)
 
     @property
     def earlier_steps(self) -> Any:
@@ -589,9 +592,11 @@ def _fit_starts(
         # The leading components of the others do not depend on the number of components.
         depends = isinstance(method, NeighborhoodComponentsAnalysis | TruncatedSVD)
         numbers = n_components if depends else None
-        if isinstance(method, TruncatedSVD):  # at most as many as features, and not None
-            n_features = np.shape(X)[1]
-            numbers = [r for r in numbers or [n_features] if r <= n_features]
+        if isinstance(method, TruncatedSVD):  # it refuses None and more than there are
+            most = np.shape(X)[1]
+            if method.algorithm == "arpack":
+                most = min(np.shape(X)) - 1
+            numbers = [r for r in numbers or [most] if r <= most] or [most]
         for r in numbers or (None,):
             fitted = method.set_params(n_components=r).fit(X, y)
             yield ComponentPath(index, _read_map(fitted)[0], first=r or 1)
