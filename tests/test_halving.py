@@ -50,7 +50,7 @@ def test_rounds_multiply_samples_and_divide_points_by_the_same_factor():
         (6000, 2, 100, False, 1000, [(1000, 100)]),
         (6000, 2, 100, True, 1000, [(1000, 100)]),  # a quarter would be less than 300
         (1000, 2, 100, False, 2000, []),  # there are no more samples
-        (6000, 100, 100, True, None, [(6000, 100)]),  # 30 samples of each class are 3000
+        (6000, 100, 100, True, None, []),  # 30 samples of each class are 3000
     ],
 )
 def test_rounds_follow_samples_points_and_limits(
@@ -136,6 +136,37 @@ def test_first_round_has_as_many_samples_as_its_numbers_need():
         search = DiscriminantSearchCV(method, grid, **options, **more).fit(X, y)
         assert search.n_resources_ == rounds
         assert np.isfinite(search.best_score_)
+
+
+def test_fits_without_a_ridge_have_more_samples_than_features():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1600, 350)), np.arange(1600) % 2
+    X[:, 0] += 3.0 * y
+    options = {"halving": True, "n_components": [2], "refit": False}
+    grid = {"n_neighbors": [3, 5, 7, 9]}
+    for method, rounds in (
+        (LFDA(), [1600]),  # of 400 samples only 300 would train
+        (LFDA(alpha=0.1), [400, 1600]),
+        (make_pipeline(PCA(50), LFDA()), [400, 1600]),
+    ):
+        search = DiscriminantSearchCV(method, grid, **options).fit(X, y)
+        assert search.n_resources_ == rounds
+        assert np.isfinite(search.best_score_)
+
+
+def test_search_that_does_not_halve_has_all_tests_and_numbers_of_components():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2100, 6)), np.arange(2100) % 70  # 30 of each class are all
+    X[:, 0] += y
+    scores = [
+        DiscriminantSearchCV(
+            LFDA(), {"alpha": [0.01, 0.1, 1.0, 10.0]}, halving=h, cv=2, refit=False
+        )
+        .fit(X, y)
+        .cv_results_["mean_test_score"]
+        for h in (True, False)
+    ]
+    np.testing.assert_array_equal(*scores)
 
 
 def test_other_scores_than_the_accuracy_have_all_tests():

@@ -32,6 +32,7 @@ from mpda.model_selection.halving import (
     nearby_dimensions,
     plan_rounds,
 )
+from mpda.model_selection.methods import START_PREFIX
 from mpda.model_selection.results_table import align_scores, concatenate_tables, results_table
 from mpda.model_selection.selection_rules import GridScores, SelectionRule
 from mpda.parallel import map_ordered
@@ -133,7 +134,7 @@ class GridSearch:
             Shares of the whole work that are done before and after this call.
         """
         points = np.arange(len(grid.points))
-        least = self._count_needed(folds, n_components)
+        least = self._count_needed(folds, grid, n_components)
         rounds = plan_rounds(self.y, points.size, self.halving, self.max_samples, least)
         # Few tests are enough for an accuracy. Other scores depend on the tests of rare classes.
         max_tests = MAX_TESTS if self.scorer is None else None
@@ -199,16 +200,26 @@ class GridSearch:
             done.pass_on(number, 1, 1)
         return results
 
-    def _count_needed(self, folds: Folds, n_components: Numbers) -> int:
-        """Count the samples that a round needs for components and neighbours of the classifier."""
+    def _count_needed(self, folds: Folds, grid: SearchGrid, n_components: Numbers) -> int:
+        """Count the samples that a round needs.
+
+        The numbers of components and of neighbours of the classifier need some, and so do the
+        features of a fit without a ridge.
+        """
         numbers = [self.n_neighbors, *(n_components if isinstance(n_components, tuple) else ())]
+        n_features = [np.shape(self.X)[1]]
         if isinstance(self.estimator, Pipeline):  # PCA before the method, for example
             earlier = Pipeline(self.estimator.steps[:-1]).get_params()
-            numbers += [
+            reduced = [
                 int(value)
                 for name, value in earlier.items()
                 if name.endswith("n_components") and isinstance(value, Integral)
             ]
+            numbers += reduced
+            n_features = reduced or n_features
+        has_ridge = {"alpha", f"{START_PREFIX}alpha"} & set(last_step(self.estimator).get_params())
+        if has_ridge and not grid.ridges.any():
+            numbers += n_features
         # Of n samples about the means of their classes no more than n - n_classes are independent.
         n_training = max(numbers) + np.unique(self.y).size
         share = min(train.size for train, _ in folds) / len(self.y)

@@ -86,7 +86,7 @@ def plan_rounds(
     n_rounds = 1
     while last // FACTOR**n_rounds >= first and FACTOR**n_rounds <= n_points:
         n_rounds += 1
-    if n_points < FACTOR and last == n_samples:  # there is nothing to halve
+    if n_rounds == 1 and last == n_samples:  # there is nothing to halve
         return []
     return [
         Round(last // FACTOR ** (n_rounds - 1 - i), math.ceil(n_points / FACTOR**i))
@@ -169,10 +169,7 @@ def best_points(scores: GridScores, n_points: int, groups: Ints | None = None) -
     groups = np.arange(order.size) if groups is None else groups
     kept = list(dict.fromkeys(groups[order].tolist()))[:n_points]
     has_score = np.isfinite(best)
-    # Points of earlier rounds have no score any more. If no point has one, all have failed in a
-    # fold, and the next one, with more samples, decides.
-    if not has_score.any():
-        return np.sort(order[:n_points])
+    # Points of earlier rounds have no score any more.
     return np.flatnonzero(np.isin(groups, kept) & has_score)
 
 
