@@ -281,6 +281,17 @@ def test_automatic_choice_leaves_out_what_has_too_few_components(wine):
     assert len(selected.model[-2].components_) == 4
 
 
+def test_automatic_choice_says_why_a_method_has_no_result():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 60)), np.arange(30) % 3
+    X[:, 0] += 3.0 * y
+    protocol = AssessmentProtocol(2, 2, scaled=False)
+    selected = select_model(X, y, make_contender("auto", search=False), protocol)
+    (reason,) = selected.left_out
+    assert reason.startswith("LFDA refined: The within-class form is singular")
+    assert "alpha" not in reason  # advice for a fit of LFDA
+
+
 def test_start_alone_is_kept_where_the_refinement_changes_nothing(wine):
     contender = make_contender("LFDA refined", search=False)
     contender = replace(contender, fixed={"penalty": 1e12})

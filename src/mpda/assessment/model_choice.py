@@ -98,8 +98,9 @@ def rank_choices(
         try:
             selection = select_parameters(inner, samples, X.shape[1], protocol, scored=True)
         except ValueError as error:  # of a method that cannot be fitted to these samples
-            # Without its advice, which is for a fit of this method alone.
-            reason = str(error).split(". ")[0].rstrip(".")
+            # The cause that a search quotes, without its advice, which is for this method alone.
+            cause = str(error).rpartition("The first said: ")[2]
+            reason = cause.split(". ")[0].rstrip(".")
             reasons.setdefault(reason, []).append(choice.name)
         else:
             choices.append(Choice(choice, selection))
