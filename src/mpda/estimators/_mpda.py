@@ -163,7 +163,7 @@ class MPDA(LinearMap):
     patch_linearity_ : ndarray of shape (n_patches,)
         R^p, the mean ratio of geodesic to straight distance over the pairs of a patch; 1 is flat,
         larger values are more curved. It is 1 by definition for "euclidean". It is nan for "tree"
-        (``ManifoldPartition`` measures it) and for given patches in a class of more than 5000
+        (``ManifoldPartition`` measures it) and for given patches in a class of more than 2000
         samples.
     tangent_dimensions_ : ndarray of shape (n_patches,)
         Dimension of the tangent space of each patch.

@@ -61,9 +61,9 @@ def principal_axis_partition(X: Array, max_patch_size: int) -> Partition:
     -----
     A node of s samples has children of floor(s / 2) and ceil(s / 2) samples. The axis points to the
     farthest sample of the node from its mean. Ties in the projection go by index, so identical
-    samples are cut by index. Projections are rounded to 2^-30 of the largest: beside one sample
-    that is 10^7 times as far as the others, these are tied. The result does not depend on the order
-    of the samples, unless there are ties.
+    samples are cut by index. Projections are rounded to 2^-30 of the largest: some of the others
+    are tied if one sample is 10^8 times as far as they are, all of them from 10^10 times on. The
+    result does not depend on the order of the samples, unless there are ties.
     """
     return principal_axis_forest(X, [X.shape[0]], max_patch_size)[0]
 

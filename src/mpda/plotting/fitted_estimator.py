@@ -74,7 +74,7 @@ def find_step(estimator: Any, *attributes: str) -> Any:
     """
     candidates = [_best(step) for step in (_best(estimator), *_pipeline_steps(estimator))]
     # The first method of a refinement comes before it.
-    candidates = [each for step in candidates for each in (*_first_method(step), step)]
+    candidates = [method for step in candidates for method in (*_first_method(step), step)]
     # Two steps may have the attribute, PCA before MPDA for example. The last one is the method.
     for step in reversed(candidates):
         if any(hasattr(step, name) for name in attributes):
