@@ -279,6 +279,8 @@ def test_partition_of_a_refined_model_is_that_of_its_first_method(pipeline):
         found = PartitionDisplay.from_estimator(model, X)
         np.testing.assert_array_equal(found.patches, expected.patches)
         np.testing.assert_allclose(found.points, expected.points)
+        with pytest.raises(ValueError, match="must be fitted and have eigenvalues_"):
+            EigenvalueDisplay.from_estimator(model)  # those of the start are not of its components
 
 
 # Components, eigenvalues, confusion

@@ -57,7 +57,7 @@ def map_samples(estimator: Any, X: Any) -> Floats:
     return np.asarray(Z, dtype=np.float64)
 
 
-def find_step(estimator: Any, *attributes: str) -> Any:
+def find_step(estimator: Any, *attributes: str, first_methods: bool = False) -> Any:
     """Return the step of a fitted estimator that has one of the attributes.
 
     Parameters
@@ -66,6 +66,8 @@ def find_step(estimator: Any, *attributes: str) -> Any:
         Where to look.
     *attributes : str
         Names of fitted attributes.
+    first_methods : bool, default=False
+        True to look inside refinements too.
 
     Returns
     -------
@@ -73,8 +75,8 @@ def find_step(estimator: Any, *attributes: str) -> Any:
         Last step that has one of them.
     """
     candidates = [_best(step) for step in (_best(estimator), *_pipeline_steps(estimator))]
-    # The first method of a refinement comes before it.
-    candidates = [method for step in candidates for method in (*_first_method(step), step)]
+    if first_methods:  # that of a refinement comes before it
+        candidates = [method for step in candidates for method in (*_first_method(step), step)]
     # Two steps may have the attribute, PCA before MPDA for example. The last one is the method.
     for step in reversed(candidates):
         if any(hasattr(step, name) for name in attributes):

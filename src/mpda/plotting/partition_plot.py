@@ -96,7 +96,7 @@ class PartitionDisplay(Display):
         PartitionDisplay
             With ``figure_`` and ``ax_``.
         """
-        step = fitted_estimator.find_step(estimator, "patch_labels_", "labels_")
+        step = fitted_estimator.find_step(estimator, "patch_labels_", "labels_", first_methods=True)
         attribute = "patch_labels_" if hasattr(step, "patch_labels_") else "labels_"
         labels = fitted_estimator.to_numpy(getattr(step, attribute))
         for transformer in fitted_estimator.steps_before(estimator, step):
