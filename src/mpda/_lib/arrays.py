@@ -41,7 +41,7 @@ SMALL = 256
 # Looked up once, because that takes milliseconds, and after the BLAS of SciPy is loaded.
 THREAD_POOLS = ThreadpoolController()
 # Held by the context that limits BLAS.
-_BLAS_LIMITED = threading.Lock()
+BLAS_LIMITED = threading.Lock()
 # Threads of BLAS before that limit, while it is in force.
 _threads_before_limit: list[int] = []
 
@@ -58,7 +58,7 @@ def _limit_blas() -> Iterator[None]:
     The limit belongs to the process. If contexts of several threads overlap, the first one sets and
     restores it: a later one would find the limit of the first and restore that.
     """
-    if not _BLAS_LIMITED.acquire(blocking=False):
+    if not BLAS_LIMITED.acquire(blocking=False):
         yield
         return
     try:
@@ -67,7 +67,7 @@ def _limit_blas() -> Iterator[None]:
             yield
     finally:
         _threads_before_limit.clear()
-        _BLAS_LIMITED.release()
+        BLAS_LIMITED.release()
 
 
 def count_blas_threads(*, before_limit: bool = False) -> int:

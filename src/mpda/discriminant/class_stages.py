@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -20,7 +21,9 @@ import numpy as np
 
 from mpda._lib.array_types import Array, ArrayLike, Ints
 from mpda._lib.arrays import (
+    BLAS_LIMITED,
     SMALL,
+    THREAD_POOLS,
     add_segments,
     array_namespace,
     is_host,
@@ -449,8 +452,12 @@ class LocalClasses:
     def _map_serial(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results one after the other."""
         # One limit for all classes, by the rule of ``one_blas_thread``: changing it costs more than
-        # the work on a small class.
-        with one_blas_thread(self._is_small):
+        # the work on a small class. It is written out here, so that who follows a fit step by step
+        # comes to the neighbours of the first class without another module.
+        with ExitStack() as limits:
+            if self._is_small and BLAS_LIMITED.acquire(blocking=False):
+                limits.callback(BLAS_LIMITED.release)
+                limits.enter_context(THREAD_POOLS.limit(limits=1, user_api="blas"))
             for stages in self.stages:
                 yield work(stages)
 
