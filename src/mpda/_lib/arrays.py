@@ -70,14 +70,10 @@ def _limit_blas() -> Iterator[None]:
         BLAS_LIMITED.release()
 
 
-def count_blas_threads(*, before_limit: bool = False) -> int:
-    """Return the number of threads of BLAS.
-
-    With ``before_limit`` it is the number without the limit of ``one_blas_thread``.
-    """
-    earlier = _threads_before_limit[:1]  # another thread may end its limit at any time
-    if before_limit and earlier:
-        return earlier[0]
+def count_blas_threads() -> int:
+    """Return the number of threads of BLAS, without the limit of ``one_blas_thread``."""
+    if before := _threads_before_limit[:1]:  # another thread may end its limit at any time
+        return before[0]
     pools = THREAD_POOLS.select(user_api="blas").info()
     return max((pool["num_threads"] for pool in pools), default=1)
 

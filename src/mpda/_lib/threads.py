@@ -68,16 +68,17 @@ def _find_openmp() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="openmp")
 
 
-def count_threads(n_jobs: int | None, *, before_limit: bool = False) -> int:
+def count_threads(n_jobs: int | None) -> int:
     """Return how many blocks or classes to work on at a time.
 
     With None that is the number of threads that BLAS would use, which honours OMP_NUM_THREADS and
-    the limits of joblib and threadpoolctl; with ``before_limit`` not that of ``one_blas_thread``.
-    It is 1 outside the main thread, where other threads are probably at work already.
+    the limits of joblib and threadpoolctl. The limit of ``one_blas_thread`` does not count: it
+    leaves the other cores to this work. It is 1 outside the main thread, where other threads are
+    probably at work already.
     """
     # More threads than cores gain nothing in compiled loops.
     if n_jobs is not None:
         return min(effective_n_jobs(n_jobs), cpu_count())
     if threading.current_thread() is not threading.main_thread():
         return 1
-    return count_blas_threads(before_limit=before_limit)
+    return count_blas_threads()

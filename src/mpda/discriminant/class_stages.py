@@ -438,8 +438,7 @@ class LocalClasses:
         # and of its matrices of features by features, and BLAS has work for all threads.
         if is_dense and (n_large > 1 if n_jobs is None else n_jobs != 1):
             n_classes = n_large if n_jobs is None else len(self.stages)
-            # A search limits BLAS to one thread, which leaves the other cores to the classes.
-            self.n_threads = min(count_threads(n_jobs, before_limit=True), n_classes)
+            self.n_threads = min(count_threads(n_jobs), n_classes)
 
     def map(self, title: str, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield ``work(stages)`` for each class, in order."""

@@ -103,7 +103,8 @@ class NeighborhoodRefinement(LinearMap):
     random_state : int, RandomState or None, default=0
         Seed of the draw.
     n_jobs : int, default=None
-        Number of threads on the host. None uses as many as BLAS would.
+        Number of threads on the host. None uses as many as BLAS would, with fewer than 4000
+        queries one.
 
     Attributes
     ----------

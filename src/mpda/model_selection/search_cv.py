@@ -164,7 +164,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     refit : bool, default=True
         If True, the method is fitted to all samples with the selected parameters.
     n_jobs : int, default=None
-        Number of folds that joblib processes at the same time.
+        Number of folds that joblib processes at the same time. With one at a time, MPDA and PMPDA
+        work on classes of 1000 samples or more in as many threads as BLAS would use.
     random_state : int, RandomState or None, default=0
         Seed of the folds where ``cv`` is a number. None makes folds differ.
     verbose : int or callable, default=0

@@ -24,6 +24,9 @@ _N_CORRECTIONS = 10
 _LARGEST_PENALTY = 1e20
 # A map shorter than this share of its start is 0 but for rounding.
 _SMALLEST_LENGTH = 1e-10
+# Queries from which threads gain time: with 2 of them a refinement to 20 components took 0.9 to 1.3
+# of the time with 250 to 4000 samples, and 0.8 with 8000.
+_LARGE = 4000
 # Rounding of shares of weight.
 _HALF_TOLERANCE = 1e-9
 
@@ -104,8 +107,11 @@ def refine_map(
     """
     if not is_host(X):  # a device queues its work by itself
         return _refine_in_rounds(X, codes, queries, start, settings, weights, map_serially)
+    n_jobs = settings.n_jobs
+    if n_jobs is None and len(queries) < _LARGE:
+        n_jobs = 1
     # Each product is small, so threads work on blocks of samples and not inside BLAS.
-    with open_threads(settings.n_jobs) as map_blocks:
+    with open_threads(n_jobs) as map_blocks:
         return _refine_in_rounds(X, codes, queries, start, settings, weights, map_blocks)
 
 
