@@ -1,5 +1,7 @@
 """From rows to tables: both readings, intervals, best methods, and the paper's numbers."""
 
+import re
+
 import numpy as np
 
 from mpda.assessment import (
@@ -162,13 +164,30 @@ def test_ratios_to_the_best_method_without_refinement():
         for problem, value in zip(problems, values, strict=False)
     }
     text = ratio_table(estimates, problems, [*errors])
-    assert "| best without refinement | LDA | PCA | LDA | PCA |  |" in text
+    assert "| best without refinement | LDA | PCA | LDA | PCA |  |  |" in text
     # The faces count once, with sqrt(1 * 2): (0.5 * sqrt(2) * 0.5)^(1/3).
     typical = (0.25 * 2**0.5) ** (1 / 3)
-    assert f"| MPDA tuned refined | 0.50 | 1.00 | 2.00 | 0.50 | {typical:.3f} (3) |" in text
+    line = f"| MPDA tuned refined | 0.50 | 1.00 | 2.00 | 0.50 | {typical:.3f} (3) | 0.71 to 0.71 |"
+    assert line in text
     assert "| NCA from MPDA | 0.25 | 0.25 | 0.11 |  | " in text
     assert ratio_table(estimates, problems, ["LDA", "PCA"]) == ""
     assert ratio_table(estimates, problems, ["NCA from MPDA"]) == ""
+
+
+def test_interval_of_a_ratio_is_that_of_drawn_splits():
+    estimates = {
+        ("digits", "LDA"): estimate([10.0, 12.0, 8.0, 10.0]),
+        ("digits", "MPDA refined"): estimate([5.0, 6.0, 4.0, 5.0]),
+        ("digits", "PCA refined"): estimate([8.0, 2.0, 2.0, 8.0]),
+    }
+    text = ratio_table(estimates, ["digits"], ["LDA", "MPDA refined", "PCA refined"])
+    # Half the error on every split is half the error of every draw.
+    assert "| MPDA refined | 0.50 | 0.500 (1) | 0.50 to 0.50 |" in text
+    line = next(line for line in text.splitlines() if line.startswith("| PCA refined | 0.50"))
+    low, high = map(float, re.search(r"([\d.]+) to ([\d.]+)", line).groups())
+    # The rarest draws have ratios of 0.2 and 0.8.
+    assert 0.15 < low < 0.35
+    assert 0.65 < high < 0.85
 
 
 def test_ranks_count_versions_of_one_data_set_once():
