@@ -111,12 +111,12 @@ def eliminate_tangents(form: WithinForm, gamma: float, beta: float) -> Eliminati
     EliminationResult
         The matrix, the solver and its residual norm.
     """
-    size, B = form.size, form.off_diagonal_matrix()
+    size, d = form.size, form.off_diagonal.shape[1]
     if size == 0:
-        return EliminationResult(zeros((B.shape[0], B.shape[0]), B), "none")
-    if size <= (_DENSE_LIMIT if is_numpy(B) else _DEVICE_DENSE_LIMIT):
-        return _eliminate_dense(form.tangent_block(gamma, beta), B)
-    xp = array_namespace(B)
+        return EliminationResult(zeros((d, d), form.off_diagonal), "none")
+    if size <= (_DENSE_LIMIT if is_numpy(form.off_diagonal) else _DEVICE_DENSE_LIMIT):
+        return _eliminate_dense(form.tangent_block(gamma, beta), form.off_diagonal_matrix())
+    xp = array_namespace(form.off_diagonal)
     trace = float(xp.sum(xp.linalg.diagonal(form.first_order + gamma * form.coupling_diagonal)))
     tolerance = _TIGHT_TOLERANCE if beta * size < _SMALL_RIDGE * trace else _TOLERANCE
     # With ones on its diagonal C is in the range of single precision, and better conditioned.
