@@ -220,9 +220,11 @@ def _conjugate_gradients(C: BlockRows, max_steps: int, rhs: Array) -> Array | No
         image = C @ direction
         curvature = column_dots(direction, image)
         length = safe_divide(squares, curvature, xp.zeros_like(squares))
-        X += direction * length
         image *= length
         residual -= image
+        # In the memory of the image: new memory of this size takes longer than the product.
+        step = np.multiply(direction, length, out=image) if is_numpy(image) else direction * length
+        X += step
         previous, squares = squares, column_dots(residual, residual)
         direction *= safe_divide(squares, previous, xp.zeros_like(squares))
         direction += residual
