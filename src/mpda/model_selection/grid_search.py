@@ -207,7 +207,7 @@ class GridSearch:
         features of a fit without a ridge.
         """
         numbers = [self.n_neighbors, *(n_components if isinstance(n_components, tuple) else ())]
-        n_features = [np.shape(self.X)[1]]
+        n_features = list(np.shape(self.X)[1:])  # none in X of one dimension, which a fit refuses
         if isinstance(self.estimator, Pipeline):  # PCA before the method, for example
             earlier = Pipeline(self.estimator.steps[:-1]).get_params()
             reduced = [
