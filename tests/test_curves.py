@@ -63,8 +63,8 @@ def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
         Z[-2:] = [[2.0**73], [-(2.0**73)]]
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
     monkeypatch.setattr(module, "_BLOCK_ROWS", 3)
-    if len(numbers) > 2:  # the others leave all pairs that single precision cannot decide
-        monkeypatch.setattr(module, "_MANY_PAIRS", 2)
+    if len(numbers) == 2:  # single precision alone; the others continue in double precision
+        monkeypatch.setattr(module, "_SAMPLES_PER_CANDIDATE", 1)
     labels = module.classify_by_numbers(Z, y, Z_test, numbers, n_neighbors)
     for r, predicted in zip(numbers, labels, strict=True):
         squares = np.sum((Z_test[:, None, :r] - Z[:, :r]) ** 2, axis=2)

@@ -451,8 +451,8 @@ class LocalClasses:
     def _map_serial(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results one after the other."""
         # One limit for all classes, by the rule of ``one_blas_thread``: changing it costs more than
-        # the work on a small class. It is written out here, so that who follows a fit step by step
-        # comes to the neighbours of the first class without another module.
+        # the work on a small class. It is written out here because a reader who follows a fit
+        # should reach the neighbour search through few modules (tests/measure_code.py).
         with ExitStack() as limits:
             if self._is_small and BLAS_LIMITED.acquire(blocking=False):
                 limits.callback(BLAS_LIMITED.release)

@@ -26,9 +26,10 @@ _GROWTH = 1.5
 # Bound on the rounding of squared distances from products, relative to |z|^2 + |z_test|^2. Smaller
 # differences are decided by differences of coordinates.
 _ROUNDING = 1e-11
-# A test sample with more candidates than this, beyond its neighbours, is compared with all samples
-# in double precision. That takes the time of about so many candidates, which are gathered.
-_MANY_PAIRS = 32
+# A test sample with more than one candidate for so many samples, beyond its neighbours, is compared
+# with all samples in double precision. That takes the time of one candidate for 13 to 50 samples
+# (measured: 1000 to 15,000 samples, 20 and 100 components).
+_SAMPLES_PER_CANDIDATE = 32
 # Up to this many neighbours, as many minima are faster than a partition of the distances, which
 # takes as long as ten of them (measured: 200 tests, 1000 samples).
 _MAX_MINIMA = 10
@@ -159,6 +160,7 @@ def _iter_near_pairs(
     # as one more row; |t|^2 is the same for all samples.
     component_rows = np.arange(r) + np.searchsorted(last, np.arange(r))
     stops = (last + 1 + np.arange(1, len(last) + 1)).tolist()
+    n_spare = len(Z) // _SAMPLES_PER_CANDIDATE
     right = np.empty((stops[-1], len(Z)), dtype=np.float32)
     right[component_rows] = columns
     right[np.array(stops) - 1] = np.diff(norms, axis=0, prepend=0.0)
@@ -174,12 +176,12 @@ def _iter_near_pairs(
             _add_product(distances, left[done:stop], right[done:stop])
             is_near = _find_near(distances, test_norms[i], n_neighbors, stop)
             # Counted for all test samples first, which is faster than for each.
-            if np.count_nonzero(is_near) > len(block) * n_neighbors + _MANY_PAIRS:
-                crowded = np.flatnonzero(is_near.sum(axis=1) > n_neighbors + _MANY_PAIRS)
-                points, others = tests[crowded, : numbers[i]], centred[:, : numbers[i]]
-                squares = np.einsum("ij,ij->i", others, others) - 2.0 * points @ others.T
-                point_norms = np.einsum("ij,ij->i", points, points)
-                is_near[crowded] = _find_near(squares, point_norms, n_neighbors, stop)
+            if np.count_nonzero(is_near) > len(block) * n_neighbors + n_spare:
+                crowded = np.flatnonzero(is_near.sum(axis=1) > n_neighbors + n_spare)
+                first = slice(int(numbers[i]))
+                is_near[crowded] = _find_near_in_double(
+                    centred[:, first], tests[crowded, first], n_neighbors, stop
+                )
             yield i, rows, _Pairs.where(is_near, Z, block)
 
 
@@ -214,6 +216,12 @@ def _find_near(distances: Any, test_norms: Floats, n_neighbors: int, n_terms: in
     # Rounded upwards: the bound must not lose its slack in single precision.
     bound = np.nextafter(bound.astype(distances.dtype), distances.dtype.type(np.inf))
     return np.asarray(distances <= bound[:, None])
+
+
+def _find_near_in_double(Z: Floats, Z_test: Floats, n_neighbors: int, n_terms: int) -> Bools:
+    """Return True (m, n) for pairs of centred samples that may be among the nearest."""
+    norms, test_norms = (np.einsum("ij,ij->i", samples, samples) for samples in (Z, Z_test))
+    return _find_near(norms - 2.0 * Z_test @ Z.T, test_norms, n_neighbors, n_terms)
 
 
 def _kth_smallest(distances: Any, k: int) -> Any:

@@ -24,8 +24,8 @@ _N_CORRECTIONS = 10
 _LARGEST_PENALTY = 1e20
 # A map shorter than this share of its start is 0 but for rounding.
 _SMALLEST_LENGTH = 1e-10
-# Queries from which threads gain time: with 2 of them a refinement to 20 components took 0.9 to 1.3
-# of the time with 250 to 4000 samples, and 0.8 with 8000.
+# Queries from which threads gain time: two of them took 0.8 to 1.3 of the time of one with 250 to
+# 4000 samples (5 and 20 components, a noisy machine), and 0.8 with 8000.
 _LARGE = 4000
 # Rounding of shares of weight.
 _HALF_TOLERANCE = 1e-9
