@@ -58,7 +58,7 @@ def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
         Z_test[::2] += 2.0**20
     elif kind == "outlier":
         Z[-1] = 2.0**27
-    elif kind == "underflow":  # beside it no square of another sample is a number
+    elif kind == "underflow":  # two far samples; squares of the others lose digits
         Z, Z_test = Z - Z.mean(axis=0), Z_test - Z.mean(axis=0)
         Z[-2:] = [[2.0**73], [-(2.0**73)]]
     monkeypatch.setattr(module, "_BLOCK_ENTRIES", 100)
