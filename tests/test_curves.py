@@ -74,13 +74,18 @@ def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
 
 
 @pytest.mark.parametrize("n_neighbors", [1, 5])
-def test_far_samples_leave_few_candidates_of_the_others(n_neighbors):
+@pytest.mark.parametrize("kind", ["samples", "groups"])
+def test_far_samples_leave_few_candidates_of_the_others(n_neighbors, kind):
     """Columns of rare values have such samples; all pairs would take 30 times the memory."""
     rng = np.random.default_rng(0)
     Z, Z_test = rng.normal(size=(2000, 20)), rng.normal(size=(200, 20))
     y = rng.integers(0, 3, size=2000)
-    Z[:2] *= 3000.0
-    Z[1] -= Z[0]
+    if kind == "samples":
+        Z[:2] *= 3000.0
+        Z[1] -= Z[0]
+    else:  # single precision cannot tell the distances inside a group
+        Z[::2] += 1e4
+        Z_test[::2] += 1e4
     tracemalloc.start()
     module.classify_by_numbers(Z, y, Z_test, [20], n_neighbors)
     peak = tracemalloc.get_traced_memory()[1]
