@@ -194,6 +194,16 @@ _LIMITS: dict[str, Any] = {
     **dict.fromkeys(("alpha", "gamma", "tangent_alpha"), _STRENGTHS),
     **dict.fromkeys(("orthonormal", "anchors"), (False, True)),
 }
+# Those of one estimator, where a parameter of the same name has other values.
+_OWN_LIMITS: dict[str, dict[str, Any]] = {
+    "NeighborhoodRefinement": {
+        "penalty": (None, 0.0, 5e-324, 1.0, 1e300),
+        "temperature": (5e-324, 1e-100, 1e-12, 1.0, 1e12, 1e300),
+        "n_rounds": (0, 1, 3),
+        **dict.fromkeys(("n_own_neighbors", "n_candidates"), _COUNTS),
+        **dict.fromkeys(("max_iter", "max_queries"), (1, 20)),
+    }
+}
 NAMES = [name for name in mpda.__all__ if hasattr(getattr(mpda, name), "fit")]
 NAMES.append("DiscriminantSearchCV")
 # The ascent of LSDR is cut short: the laws are about finite answers, not about good ones.
@@ -214,7 +224,8 @@ def draw_case(draw: Any, name: str) -> tuple[Any, Recipe]:
         sizes = tuple(min(size, 8) for size in recipe.sizes[:6])
         recipe = replace(recipe, sizes=sizes, d=min(recipe.d, 17))
     estimator = getattr(mpda, name)()
-    limits = {key: _LIMITS[key] for key in estimator.get_params() if key in _LIMITS}
+    limits = {**_LIMITS, **_OWN_LIMITS.get(name, {})}
+    limits = {key: limits[key] for key in estimator.get_params() if key in limits}
     return estimator.set_params(**_FIXED.get(name, {}), **draw(_draw_some(limits, 3))), recipe
 
 

@@ -1,8 +1,8 @@
 """Measure the structure and the size of the code; ``make measure`` prints a summary.
 
 The bounds are constants of this module and tested by test_structure.py: import graph, duplicate
-names, lines of code, docstrings, comments, function words as names, numpydoc validation, and the
-files that a fit enters.
+names, function words as names, numpydoc validation, and the files that a fit enters. Lines of code,
+docstrings and comments have no bound.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from types import FrameType, ModuleType
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mpda"
 # Import order: a package imports only packages of its own line or of earlier lines. Packages that
-# are not listed (io, parallel, exceptions) may be imported anywhere, as long as there is no cycle.
+# are not listed may be imported anywhere, and import only those of the first line and each other.
 IMPORT_ORDER = [
     ["_lib"],
     ["neighbors"],
     ["partition"],
     ["discriminant"],
-    ["baselines"],
+    ["baselines", "refinement"],
     ["estimators"],
     ["model_selection"],
     ["assessment"],
@@ -41,7 +41,7 @@ IMPORT_ORDER = [
 ]
 MAX_PACKAGES = 25
 MAX_IMPORT_CHAIN = 14
-MAX_LINES = {("src",): 11_000, ("tests", "robustness"): 8_500}
+FOLDERS = [("src",), ("tests", "robustness")]
 MAX_FILES_OF_FIT = 20
 MAX_FILES_BEFORE_NEIGHBORS = 4
 # Percentage of function words among bound names; in scikit-learn it is below 0.1.
@@ -186,12 +186,11 @@ def longest_chain(graph: dict[str, set[str]]) -> list[str]:
 def wrong_imports() -> list[str]:
     """Return the imports of packages that are later in the import order."""
     rank = {name: i for i, line in enumerate(IMPORT_ORDER) for name in line}
-    last = len(IMPORT_ORDER)
     return [
         f"{importer} imports {imported}"
         for importer, members in package_imports().items()
         for imported in members
-        if rank.get(imported, -1) > rank.get(importer, last)
+        if rank.get(imported, -1) > rank.get(importer, 0)
     ]
 
 
@@ -325,10 +324,10 @@ def main() -> None:
         ("findings of numpydoc", docstring_errors()),
     ):
         print(f"{title}: {len(findings)}", *findings, sep="\n    ")
-    for folders, bound in MAX_LINES.items():
+    for folders in FOLDERS:
         title, code = " and ".join(folders), count_lines(source_files(*folders)).code
         share = function_word_share(*folders)
-        print(f"lines of code in {title}: {code} (at most {bound})")
+        print(f"lines of code in {title}: {code}")
         print(f"function words as names in {title}: {share:.2f} % (at most {MAX_FUNCTION_WORDS} %)")
     counts = count_lines(source_files("src"))
     shares = 100 * counts.docstrings / counts.total, 100 * counts.comments / counts.code

@@ -4,15 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_blobs, make_classification
 from sklearn.decomposition import PCA
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
-from mpda import LFDA, MPDA
+from mpda import LFDA, MPDA, NeighborhoodRefinement
+from mpda.estimators._base import sparse_numbers
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.model_selection.fold_scores import sparse_numbers
 from mpda.model_selection.folds import stratified_order
 from mpda.model_selection.halving import (
     FoldSubsets,
@@ -275,3 +275,15 @@ def test_one_round_can_be_limited_to_fewer_samples(samples):
 def test_invalid_limits_are_rejected(samples, options, message):
     with pytest.raises((TypeError, ValueError), match=message):
         DiscriminantSearchCV(LFDA(), GRID, **options).fit(*samples)
+
+
+def test_every_stage_of_a_refinement_has_its_rounds():
+    X, y = make_blobs(2400, 5, centers=3, cluster_std=6.0, random_state=0)
+    grid = {"estimator__alpha": [0.1, 0.2, 0.3, 1.0], "penalty": [1.0]}
+    options = {"halving": True, "cv": 2, "n_components": [2], "refit": False}
+    search = DiscriminantSearchCV(NeighborhoodRefinement(LFDA()), grid, **options).fit(X, y)
+    results = search.cv_results_
+    assert results["iter"].dtype == results["n_resources"].dtype == int
+    rounds = dict.fromkeys(zip(results["stage"], results["iter"], strict=True))
+    assert len(rounds) == len(search.n_resources_) > 2
+    assert set(results["n_resources"][results["stage"] == 2]) == {2400}

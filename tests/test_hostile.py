@@ -67,13 +67,19 @@ REGRESSIONS = [
         mpda.LSDA(between_share=5e-324, orthonormal=True),
         Recipe(54874, (150, 4), 8, "plane", "mixed", copies=0.9, constant=0.5),
     ),
+    (mpda.NeighborhoodRefinement(), Recipe(0, (1,) * 7, 1)),  # no sample has another of its class
 ]
 
 
 @ignore_small_classes
-@pytest.mark.parametrize(("estimator", "recipe"), REGRESSIONS, ids=["LFDA", "MFA", "LSDA"])
+@pytest.mark.parametrize(("estimator", "recipe"), REGRESSIONS, ids=lambda case: type(case).__name__)
 def test_earlier_faults_stay_repaired(estimator, recipe):
     assert fit_and_check(estimator, recipe)[0].startswith("answered")
+
+
+def test_two_samples_are_too_few_for_tangent_spaces():
+    outcome, text = fit_and_check(mpda.LLTSA(), Recipe(sizes=(2,)))
+    assert (outcome, text[:31]) == ("refused", "LLTSA needs 3 samples or more, ")
 
 
 def test_a_ridge_with_which_eigenvalues_overflow_is_refused():

@@ -1,16 +1,27 @@
 """Comparison with published metric learners: folds, agreement, ranks, the command."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from command_calls import call
+from mpda import LFDA
 from mpda.exceptions import DatasetError
 from mpda.experiments import ExperimentOptions, read_rows, reproduce
-from mpda.experiments.keel import load_samples, rank_among_published, read_published
+from mpda.experiments.contender_task import ContenderTask
+from mpda.experiments.keel import (
+    KEEL_CONTENDERS,
+    load_samples,
+    rank_among_published,
+    read_published,
+    run_keel_task,
+)
 
 
 @pytest.fixture
@@ -81,3 +92,27 @@ def test_directory_may_be_set_in_the_environment(directory, monkeypatch):
     monkeypatch.setenv("MPDA_DATA", str(directory / "absent"))
     with pytest.raises(DatasetError, match="absent does not exist"):
         load_samples("iris", None)
+
+
+def test_tuned_method_is_selected_on_the_training_samples(directory):
+    grid = {"alpha": (0.001, 10.0), "n_neighbors": (3, 20)}
+    contender = replace(KEEL_CONTENDERS["LFDA tuned"], grid=grid)
+    row = run_keel_task(ContenderTask("keel", "wine", contender, 4), directory)
+    with np.load(directory / "keel" / "wine.npz") as arrays:
+        X, y, is_test = arrays["X"], arrays["y"], arrays["fold"] == 4
+    scaler = MinMaxScaler().fit(X[~is_test])
+    X, X_test = scaler.transform(X[~is_test]), scaler.transform(X[is_test])
+    numbers = {"lfda__n_components": list(range(1, X.shape[1] + 1))}
+    search = GridSearchCV(
+        Pipeline([("lfda", LFDA()), ("knn", KNeighborsClassifier(3))]),
+        {**{f"lfda__{name}": values for name, values in grid.items()}, **numbers},
+        cv=StratifiedKFold(4, shuffle=True, random_state=4),
+    ).fit(X, y[~is_test])
+    scores = search.cv_results_["mean_test_score"]
+    best = [search.cv_results_["params"][i] for i in np.flatnonzero(scores > scores.max() - 1e-9)]
+    assert len(best) < len(scores) / 4
+    model = search.best_estimator_
+    accuracies = {
+        model.set_params(**point).fit(X, y[~is_test]).score(X_test, y[is_test]) for point in best
+    }
+    assert row["accuracy"] in accuracies

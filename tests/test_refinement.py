@@ -95,6 +95,17 @@ def test_loss_and_gradient_are_those_of_the_definition(n_queries):
     np.testing.assert_allclose(gradient.ravel(), slow, atol=1e-6 * np.abs(slow).max())
 
 
+def test_candidates_of_many_samples_are_those_of_few(monkeypatch):
+    Z = np.random.default_rng(0).normal(size=(300, 7))
+    members = [np.arange(0, 300, 3), np.setdiff1d(np.arange(300), np.arange(0, 300, 3))]
+    queries = [each[:40] for each in members]
+    sets = []
+    for limit in (1000, 10):  # all products, and the search in single precision
+        monkeypatch.setattr("mpda.refinement.candidates._DIRECT_SEARCH_SIZE", limit)
+        sets.append(np.sort(search_candidates(Z, members, queries, 4, 12), axis=1))
+    assert np.array_equal(*sets)
+
+
 def test_merged_candidates_occur_once_and_never_the_query():
     queries = np.array([0, 5])
     merged = merge_candidates(queries, np.array([[1, 1, 0], [2, 5, 3]]), np.array([[4, 1], [2, 5]]))
@@ -403,7 +414,7 @@ def test_signs_do_not_depend_on_names_of_classes(start):
 def test_only_copies_as_candidates_are_reported():
     X, y, _ = problem()
     X, y = np.repeat(X[:10], 45, axis=0), np.repeat(y[:10], 45)
-    with pytest.warns(UserWarning, match="Nothing was refined"):
+    with pytest.warns(ConvergenceWarning, match="Nothing was refined"):
         NeighborhoodRefinement(PCA(2)).fit(X, y)
 
 
@@ -480,7 +491,9 @@ def test_invalid_parameters_are_named(name, value):
     for start in (LFDA(alpha=0.1), FrozenEstimator(LFDA(2, n_neighbors=3).fit(X, y))):
         with pytest.raises((ValueError, TypeError), match=name):
             NeighborhoodRefinement(start, **{name: value}).fit(X, y)
-    with pytest.raises(ValueError, match="temperature must be a finite number greater than 0, got"):
+    with pytest.raises(
+        ValueError, match="temperature must be a finite number of at least 1e-100, got"
+    ):
         NeighborhoodRefinement(start, temperature=0.0).fit(X, y)
 
 

@@ -6,7 +6,8 @@ from scipy.linalg import eigh, sqrtm, subspace_angles
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from mpda.experiments.rivals import DMLMJ, GMML, RidgeLDA
+from mpda import MPDA
+from mpda.experiments.rivals import DMLMJ, GMML, RidgeLDA, StartedNCA
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +89,22 @@ def test_directions_without_differences_come_last_in_dmlmj(samples, alpha):
     padded = np.column_stack([X, np.zeros(len(X))])
     components = DMLMJ(alpha=alpha).fit(padded, y).components_
     assert np.abs(components[:-1, -1]).max() < 1e-8 * np.abs(components[-1, -1])
+
+
+def test_started_nca_lowers_the_loss_of_nca_from_the_map_of_mpda():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::2] + 0.01 * np.random.default_rng(0).normal(size=(75, 4)), y[::2]
+
+    def loss(T):
+        Z = X @ T.T
+        terms = np.exp(-((Z[:, None] - Z) ** 2).sum(axis=2))
+        np.fill_diagonal(terms, 0.0)
+        return -(terms * (y[:, None] == y)).sum(axis=1) @ (1.0 / terms.sum(axis=1))
+
+    components = StartedNCA(2).fit(X, y).components_
+    start = MPDA(2).fit(X, y).components_
+    Z = X @ start.T
+    squares = ((Z[:, None] - Z) ** 2).sum(axis=2) + 1e300 * np.eye(len(y))
+    nearest = np.where(y[:, None] == y, squares, np.inf).min(axis=1)
+    assert loss(components) < loss(start / np.sqrt(2.0 * np.median(nearest)))
+    assert components.shape == (2, 4)

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -18,7 +18,11 @@ from sklearn.model_selection import (
     RepeatedStratifiedKFold,
     StratifiedKFold,
 )
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import (
+    KNeighborsClassifier,
+    KNeighborsTransformer,
+    NeighborhoodComponentsAnalysis,
+)
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -31,6 +35,7 @@ from mpda import (
     MFA,
     MPDA,
     PMPDA,
+    GramPCA,
     GraphDiscriminant,
     NeighborhoodRefinement,
 )
@@ -83,6 +88,17 @@ GRIDS = [
     (GraphDiscriminant("local", "pairs"), {"n_pairs": [20], "penalty": ["class", "global"]}),
     (MFA(alpha=0.1), {"n_pairs": [5, 30], "penalty": ["class", "global"]}),
     (LSDR(max_iter=5, init="pca", n_folds=3), {"n_centers": [30, 60]}),
+    (
+        MPDA(partition=KMeans(n_init=1, random_state=0), tangent_alpha=0.02),
+        {"partition__n_clusters": [1, 5], "alpha": [0.1, 1.0]},
+    ),
+    (
+        MPDA(partition_neighbors=4),
+        [
+            {"n_neighbors": [9]},
+            {"n_neighbors": [4], "neighbor_search": [KNeighborsTransformer(n_neighbors=5)]},
+        ],
+    ),
 ]
 
 
@@ -118,6 +134,26 @@ def test_scores_equal_those_of_refitting_every_point(estimator, grid):
                 expected = refitted_score(clone(estimator).set_params(**point), train, test)
                 score = results[f"split{fold}_test_score"][row]
                 np.testing.assert_allclose(score, expected, atol=ONE_SAMPLE)
+
+
+def test_search_does_not_change_objects_of_the_estimator():
+    clusterer = KMeans(2, n_init=1, random_state=0)
+    search({"partition__n_clusters": [3, 4]}, MPDA(partition=clusterer), cv=FOLDS[:1])
+    assert clusterer.n_clusters == 2
+    list(MPDA(partition=clusterer).fit_many(X, Y, [{"partition__n_clusters": 5}]))
+    assert clusterer.n_clusters == 2
+
+
+def test_start_of_nca_is_fitted_for_each_number_of_components():
+    nca = NeighborhoodComponentsAnalysis(max_iter=5, random_state=0)
+    results = search({"penalty": [1.0]}, NeighborhoodRefinement(nca), cv=FOLDS[:1]).cv_results_
+    first = results["stage"] == 1
+    scores = results["mean_test_score"][first].tolist()
+    train, test = FOLDS[0]
+    for point, score in zip(np.array(results["params"])[first], scores, strict=True):
+        model = clone(nca).set_params(n_components=point["n_components"])
+        assert score == pytest.approx(refitted_score(model, train, test), abs=ONE_SAMPLE)
+    assert len(scores) > 3
 
 
 def test_selected_point_is_refitted_to_all_samples():
@@ -275,6 +311,34 @@ def test_grid_points_without_a_solution_are_left_out():
         assert fitted.best_params_["alpha"] == 0.1
     with pytest.raises(ValueError, match="No grid point has an answer in any fold"):
         DiscriminantSearchCV(LFDA(), {"alpha": [0.0]}).fit(wide, labels)
+
+
+def test_grid_points_whose_clusterer_fails_are_left_out():
+    with pytest.warns(FitFailedWarning, match="3 fits of a grid point.*n_clusters=45"):
+        fitted = search({"partition": [KMeans(2, n_init=1), KMeans(45, n_init=1)]}, MPDA())
+    scores = fitted.cv_results_["mean_test_score"].reshape(2, -1)
+    assert np.isfinite(scores[0]).any()
+    assert np.isnan(scores[1]).all()
+
+
+def test_methods_without_a_ridge_need_no_grid():
+    results = search(None, GramPCA(), cv=FOLDS[:1]).cv_results_
+    assert results["params"] == [{"n_components": r} for r in range(1, 7)]
+
+
+def test_search_without_refit_forgets_an_earlier_one():
+    fitted = search({"alpha": [0.1]}, refit=True).set_params(refit=False).fit(X[:, :3], Y)
+    with pytest.raises(NotFittedError):
+        fitted.predict(X)
+    assert not hasattr(fitted, "refit_time_")
+
+
+def test_selected_parameters_of_the_first_method_can_be_set_again():
+    fitted = search({"estimator__alpha": [0.1, 1.0]}, NeighborhoodRefinement(), cv=FOLDS[:1])
+    model = NeighborhoodRefinement().set_params(**fitted.best_params_)
+    assert model.estimator.alpha == fitted.best_params_["estimator__alpha"]
+    other = NeighborhoodRefinement().set_params(estimator=LFDA(), estimator__alpha=0.3)
+    assert isinstance(other.estimator, LFDA)
 
 
 def test_progress_is_printed_for_folds_and_grid_points(capsys, monkeypatch):

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import mpda
 from cases import bent_classes
+from mpda._lib.memory import available_memory
 from mpda.exceptions import NotEnoughMemoryError
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -206,6 +207,10 @@ def test_dask_collections_without_dask_name_the_extra(monkeypatch):
     monkeypatch.delattr("mpda.parallel.dask_cluster", raising=False)
     with pytest.raises(ImportError, match=r"pip install 'mpda\[dask\]'"):
         mpda.MPDA(2).fit(Collection(), "label")
+
+
+def test_some_memory_is_available():
+    assert available_memory() > 2**20
 
 
 def test_all_pairs_beyond_memory_are_refused_with_numbers(monkeypatch):

@@ -8,6 +8,7 @@ __all__ = [
     "ModelVersionWarning",
     "NotEnoughMemoryError",
     "NumericalWarning",
+    "PartitionError",
     "ReportError",
     "ReproductionError",
     "SingularFormError",
@@ -26,6 +27,10 @@ class FeatureScaleWarning(UserWarning):
 
 class SingularFormError(ValueError):
     """The within-class form is singular where classes differ: the eigenvalues are infinite."""
+
+
+class PartitionError(ValueError):
+    """A clusterer that was given as ``partition`` failed on a class."""
 
 
 class NumericalWarning(RuntimeWarning):

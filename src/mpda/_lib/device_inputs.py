@@ -28,8 +28,9 @@ def validate_device_array(
     name, library = type(estimator).__name__, arrays.describe_library(X)
     if not devices:
         raise TypeError(
-            f"{name} works on NumPy arrays, and X is an array of {library}. MPDA, PMPDA, LFDA and "
-            f"GramPCA compute on device arrays; for {name} give X as a NumPy array."
+            f"{name} works on NumPy arrays, and X is an array of {library}. MPDA, PMPDA, LFDA, "
+            "GramPCA and NeighborhoodRefinement compute on device arrays; for "
+            f"{name} give X as a NumPy array."
         )
     if arrays.is_complex(X):
         raise ValueError(f"Complex data not supported: X is of {X.dtype}.")

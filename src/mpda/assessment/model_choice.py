@@ -27,8 +27,8 @@ from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_scores import Selection, compute_scores
 from mpda.assessment.preparation import Preparation
+from mpda.estimators._base import sparse_numbers
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.model_selection.fold_scores import sparse_numbers
 from mpda.model_selection.folds import Folds, split_groups
 from mpda.model_selection.halving import FoldSubsets
 

@@ -20,19 +20,19 @@ from sklearn.model_selection import ParameterGrid, StratifiedKFold
 from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples, preprocess
+from mpda.estimators._base import sparse_numbers
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.fold_scores import (
     FoldTask,
     score_fold,
     score_predictions,
-    sparse_numbers,
 )
+from mpda.model_selection.folds import Folds
 from mpda.model_selection.grid import build_grid
 from mpda.model_selection.nearest_by_dimension import classify_by_numbers
 from mpda.model_selection.search_cv import find_scorer, nearby_numbers
 from mpda.model_selection.selection_rules import GridScores
 
-Folds = list[tuple[Ints, Ints]]
 # Mean scores over folds that differ by less than this are equal up to rounding.
 _TIE = 1e-12
 # Pairs of training and test samples up to which errors are counted for every number of components.
@@ -171,9 +171,7 @@ class ScoreTable:
         return Selection(self.points[row], int(self.dimensions[column]), float(scores[row, column]))
 
 
-def assess_split(
-    contender: Contender, split: Split, select: Selector, numbers: Sequence[int] = ()
-) -> FoldResult:
+def assess_split(contender: Contender, split: Split, select: Selector) -> FoldResult:
     """Measure a contender on the test samples with parameters chosen on the training samples.
 
     Parameters
@@ -185,9 +183,6 @@ def assess_split(
         Training and test samples.
     select : callable
         ``select(contender, X, y)`` returns the `Selection` for the training samples.
-    numbers : sequence of int, default=()
-        Numbers of components at which a refinement is measured besides a quarter, a half, one and
-        two times the selected number. Its maps are not nested, so each number needs a fit.
 
     Returns
     -------
@@ -199,7 +194,7 @@ def assess_split(
     start = time.perf_counter()
     selection = select(contender, split.X, split.y)
     seconds = time.perf_counter() - start
-    row = _measure_curve(contender, split, selection, numbers)
+    row = _measure_curve(contender, split, selection, ())
     return FoldResult(**row, search_seconds=round(seconds, 3))
 
 
@@ -235,7 +230,8 @@ def assess_selection(
     selection : Selection
         Parameters and number of components.
     numbers : sequence of int, default=()
-        As in `assess_split`.
+        Numbers of components at which a refinement is measured besides a quarter, a half, one and
+        two times the selected number. Its maps are not nested, so each number needs a fit.
 
     Returns
     -------

@@ -17,7 +17,7 @@ from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
 from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
 from mpda.assessment.parameter_scores import compute_scores
-from mpda.model_selection.fold_scores import sparse_numbers
+from mpda.estimators._base import sparse_numbers
 from mpda.model_selection.folds import Folds, split_groups, stratified_order
 
 # Samples and folds that decide about PCA: it is one of several choices, and must take seconds.

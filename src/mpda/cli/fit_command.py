@@ -31,6 +31,8 @@ from mpda.cli.terminal import Terminal, stop
 from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from mpda.assessment import Contender, SelectedModel
     from mpda.io.tables import Table
 
@@ -111,20 +113,14 @@ def fit(
     saved: dict[str, Any] = {"label": source.label, "method": contender.name}
     saved["command"] = terminal.command
     if measurement.scheduler is not None:
-        grouped = measurement.groups is not None
-        with_samples = grouped or test is not None or text is not None or files != ResultFiles()
+        with_samples = test is not None or text is not None or files != ResultFiles()
         encodes = features.one_hot or features.impute is not None
-        if measurement.search or protocol.scaled or encodes or with_samples:
+        if with_samples or encodes or measurement.search or measurement.groups or protocol.scaled:
             excluded = "--search, --scale standard, --impute, --one-hot, --groups, --test, --text, "
             excluded += "--report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
-        save(pipeline, out, notes=saved)
-        n_components = len(pipeline.steps[-1][1].components_)
-        size = f"{pipeline.n_features_in_} features to {n_components} components"
-        advice = f"the error was not measured (mpda evaluate {out} FILE measures it)"
-        lines = [f"{source.data.name}: {size}; {advice}"]
-        terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
+        _finish_on_cluster(terminal, source, pipeline, out, saved)
         return
     table = read_samples(source, terminal, features, measurement.groups, text)
     n_folds, notes = check_classes(table, measurement.folds)
@@ -177,11 +173,8 @@ def fit(
     outcome = []
     if test_table is not None and tested is not None:
         outcome = [f"{test_table.name}: {tested[0]}"]
-        skipped = [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
-        notes += [
-            *skipped,
-            *new_samples.describe_shared_groups(test_table, table, measurement.groups),
-        ]
+        notes += [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
+        notes += new_samples.describe_shared_groups(test_table, table, measurement.groups)
         notes += [*new_samples.describe_far_values(test_table, saved), *tested[1]]
     if measured.rows:
         comparison = model_results.collect_comparison(table, measured.rows, model.judged)
@@ -193,13 +186,12 @@ def fit(
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
         summary = [*verdict, *chosen, *outcome]
-        values: dict[str, Any] = {"--score": score if is_balanced else None, "--test": test}
-        values |= {"--image": image, "--text": text}
-        words = [word for flag, value in values.items() if value for word in (flag, str(value))]
-        words += [] if keep_samples else ["--no-keep-samples"]
         asked = replace(asked, components=None) if n_folds else replace(asked, folds=None)
-        words = [*options.list_words(source, features, asked), *words]
-        settings = ["--method", method] if method != "mpda" else []
+        values = {"--score": score if is_balanced else None, "--test": test, "--image": image}
+        words = options.list_words(source, features, asked)
+        words += _list_words({**values, "--text": text})
+        words += [] if keep_samples else ["--no-keep-samples"]
+        settings = _list_words({"--method": method if method != "mpda" else None})
         settings += [word for value in parameter or () for word in ("--set", value)]
         commands = {
             **_advise_command(source.data, words, settings, verdict[-1]),
@@ -211,6 +203,25 @@ def fit(
     results = model_results.select_for_json(collected)
     lines = [*_describe(model, verdict), *(["", *map(messages.wrap, outcome)] if outcome else [])]
     terminal.finish(results, lines, notes[n_printed:], paths)
+
+
+def _finish_on_cluster(
+    terminal: Terminal, source: TableSource, pipeline: Pipeline, out: Path, saved: dict[str, Any]
+) -> None:
+    """Write the model that was fitted on a cluster, and say what was not measured."""
+    from mpda import save
+
+    save(pipeline, out, notes=saved)
+    n_components = len(pipeline.steps[-1][1].components_)
+    size = f"{pipeline.n_features_in_} features to {n_components} components"
+    advice = f"the error was not measured (mpda evaluate {out} FILE measures it)"
+    lines = [f"{source.data.name}: {size}; {advice}"]
+    terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
+
+
+def _list_words(values: dict[str, Any]) -> list[str]:
+    """Return the words of the options that have a value."""
+    return [word for option, value in values.items() if value for word in (option, str(value))]
 
 
 def _advise_command(

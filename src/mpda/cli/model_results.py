@@ -338,14 +338,14 @@ def collect_model_sections(
 
 
 def _collect_model(pipeline: Pipeline, table: Table, method: str, shape: Any) -> dict[str, Any]:
-    """Collect a model with the weights of its features after the encoding of columns."""
+    """Collect a model with the correlations of its features after the encoding of columns."""
     from mpda.assessment import column_encoding
     from mpda.report import collect
 
     encoding, rest = column_encoding.split_encoding(pipeline)
     if encoding is None:
         return collect.collect_model(pipeline, table, method, shape)
-    # Weights belong to complete numbers: a text column has one for each of its values.
+    # Correlations are those of numbers: a text column has one for each of its values.
     X = column_encoding.encode_columns(pipeline, table.to_frame())
     features = column_encoding.name_features(pipeline, table.features)
     section = collect.collect_model(rest, replace(table, X=X, features=features), method, shape)

@@ -49,7 +49,7 @@ class ClassContribution:
     tangent_trace : float
         Trace of the first-order part of S_vv.
     summary : ClassSummary
-        Number, mean and scatter of the samples.
+        Tangent dimensions and linearity of the patches; solver and residual of the elimination.
     elimination : EliminationResult or None
         The Schur complement, where gamma and beta were known.
     """

@@ -10,7 +10,7 @@ Depends on ``neighbors``, ``partition`` and the modules of this folder that comp
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -98,9 +98,9 @@ class ClassStages:
         Number of the class.
     patch_labels : ndarray of shape (n,), default=None
         Patches given by the user, in place of a partition.
-    max_neighbors : int, default=0
+    max_neighbors : mapping, default=None
         Length of the neighbour lists if the settings need shorter ones: the largest number of
-        neighbours that a search over parameters will ask for.
+        neighbours that a search over parameters will ask for, by ``neighbor_search``.
     memory : StageMemory, default=None
         Limit on what is kept. None keeps everything.
     trees : SharedTrees, default=None
@@ -113,7 +113,7 @@ class ClassStages:
         index: int,
         *,
         patch_labels: Ints | None = None,
-        max_neighbors: int = 0,
+        max_neighbors: Mapping[str | UserObject, int] | None = None,
         memory: StageMemory | None = None,
         trees: SharedTrees | None = None,
     ) -> None:
@@ -121,7 +121,7 @@ class ClassStages:
         self._trees = trees
         self._index = index
         self._patch_labels = patch_labels
-        self._max_neighbors = max_neighbors
+        self._max_neighbors = max_neighbors or {}
         self._memory = memory
         self._lists: dict[Any, NeighborLists | CompactLists] = {}
         self._partitions: dict[Any, Partition] = {}
@@ -226,7 +226,8 @@ class ClassStages:
         if known is not None and not with_distances:
             return known.expand()
         # One search serves the graph and the partition, which take the first of its neighbours.
-        k = max(settings.n_neighbors, settings.partition_neighbors, self._max_neighbors)
+        k = max(settings.n_neighbors, settings.partition_neighbors)
+        k = max(k, self._max_neighbors.get(search, 0))
         if search in ("auto", "exact"):
             lists = find_neighbors(points, k)
         else:
@@ -347,8 +348,10 @@ class StageMemory:
     def admit(self, kind: str, n_bytes: int) -> bool:
         """Return True, and count the bytes, if a stage of this kind and size may be kept."""
         with self._lock:
+            if n_bytes > self._bytes_left[kind]:
+                return False
             self._bytes_left[kind] -= n_bytes
-            return self._bytes_left[kind] >= 0
+            return True
 
 
 class SharedTrees:
@@ -392,8 +395,8 @@ class LocalClasses:
         Samples of all classes.
     patches : array-like of int of shape (n_samples,), default=None
         Patches given by the user.
-    max_neighbors : int, default=0
-        Largest number of neighbours that will be asked for.
+    max_neighbors : mapping, default=None
+        Largest number of neighbours that will be asked for, by ``neighbor_search``.
     keep_all : bool, default=False
         Set to True to keep every stage, for a search.
     n_jobs : int, default=None
@@ -408,7 +411,7 @@ class LocalClasses:
         samples: LabelledSamples,
         *,
         patches: ArrayLike | None = None,
-        max_neighbors: int = 0,
+        max_neighbors: Mapping[str | UserObject, int] | None = None,
         keep_all: bool = False,
         n_jobs: int | None = None,
         progress: str | None = None,

@@ -45,7 +45,7 @@ from mpda.discriminant.settings import (
     Strengths,
     Units,
 )
-from mpda.exceptions import SingularFormError
+from mpda.exceptions import PartitionError, SingularFormError
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def resolve_strengths(penalties: Penalties, sums: ClassSums, samples: FitSamples
 
 def solve_all_settings(
     classes: ClassPool, samples: FitSamples, settings: Sequence[DiscriminantSettings]
-) -> Iterator[tuple[int, Directions | SingularFormError]]:
+) -> Iterator[tuple[int, Directions | SingularFormError | PartitionError]]:
     """Compute all directions for many settings on the same samples.
 
     Settings with equal class settings share every stage up to the within-class form, and those with
@@ -265,14 +265,18 @@ def solve_all_settings(
     ------
     index : int
         Number of the setting; settings come in the order in which their work is shared best.
-    directions : Directions or SingularFormError
+    directions : Directions, SingularFormError or PartitionError
         In the units of X; the error where a setting has no answer.
     """
     groups: dict[ClassSettings, list[int]] = {}
     for index, setting in enumerate(settings):
         groups.setdefault(setting.classes, []).append(index)
     for class_settings, indices in groups.items():
-        sums = sum_contributions(classes, class_settings).sums
+        try:
+            sums = sum_contributions(classes, class_settings).sums
+        except PartitionError as error:
+            yield from ((i, error) for i in indices)
+            continue
         strengths = {i: resolve_strengths(settings[i].penalties, sums, samples) for i in indices}
         # Settings of one gamma share the tangent block, whatever their ridges.
         indices.sort(key=lambda i: strengths[i].gamma)

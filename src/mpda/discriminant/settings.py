@@ -4,11 +4,12 @@ A user sets penalties. Units follow from the samples, or are 1. Strengths = pena
 the formulas: gamma weights the second term of S, alpha and beta are the ridges on t and v.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from numbers import Number
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from mpda.partition.rules import PartitionRule
 
@@ -46,9 +47,15 @@ class UserObject:
         if not hasattr(self.value, "get_params"):
             return False
         mine, theirs = self.value.get_params(), other.value.get_params()
+        # Copies of estimators and of random generators are not equal. The parameters of the former
+        # are among those compared.
         return mine.keys() == theirs.keys() and all(
             type(value) is type(theirs[name])
-            and (hasattr(value, "get_params") or np.array_equal(value, theirs[name]))
+            and (
+                hasattr(value, "get_params")
+                or isinstance(value, np.random.RandomState | np.random.Generator)
+                or np.array_equal(value, theirs[name])
+            )
             for name, value in mine.items()
         )
 
@@ -173,6 +180,15 @@ class DiscriminantSettings:
     penalties: Penalties
     two_stage: bool
     has_unlabeled: bool = False
+
+    def copy_objects(self) -> "DiscriminantSettings":
+        """Return the settings with copies of the user's objects, which the user may change."""
+        changes: dict[str, Any] = {
+            field.name: UserObject(clone(value.value, safe=False))
+            for field in fields(self.classes)
+            if isinstance(value := getattr(self.classes, field.name), UserObject)
+        }
+        return replace(self, classes=replace(self.classes, **changes)) if changes else self
 
     def give_sums_of(self, other: "DiscriminantSettings") -> bool:
         """Return whether sums over classes that were computed with either can be added."""

@@ -15,7 +15,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from mpda._lib.array_types import Array, ArrayLike
+from mpda._lib.array_types import Array, ArrayLike, Ints
 from mpda._lib.arrays import (
     array_namespace,
     astype,
@@ -87,6 +87,49 @@ def split_by_class_weight(
         first = parameter_sets[indices[0]]
         changes = {name: value for name, value in first.items() if name == "class_weight"}
         yield copy(estimator).set_params(**changes), indices
+
+
+def vary(estimator: Any, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return copies of an estimator, one with each of several parameter sets.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It is not changed, and neither are its parameters.
+    parameter_sets : sequence of dict
+        Parameters and their values. Names such as ``partition__n_clusters`` are parameters of a
+        parameter, which is cloned for each combination of their values.
+
+    Returns
+    -------
+    list of estimator
+        The copies have all other parameters in common.
+    """
+    clones: dict[Any, Any] = {}
+    methods = []
+    for parameters in parameter_sets:
+        inner: dict[str, dict[str, Any]] = {}
+        for name in sorted(name for name in parameters if "__" in name):
+            outer, _, rest = name.partition("__")
+            inner.setdefault(outer, {})[rest] = parameters[name]
+        method = copy(estimator)
+        method.set_params(**{k: v for k, v in parameters.items() if "__" not in k})
+        for name, values in inner.items():
+            value = getattr(method, name)
+            key = parameter_key(value), *((k, parameter_key(v)) for k, v in values.items())
+            if key not in clones:
+                clones[key] = clone(value).set_params(**values)
+            method.set_params(**{name: clones[key]})
+        methods.append(method)
+    return methods
+
+
+def sparse_numbers(r: int) -> Ints:
+    """Return numbers from 1 to r in steps of a quarter, but of at least 1; r is one of them."""
+    numbers = [1]
+    while numbers[-1] < r:
+        numbers.append(min(r, max(numbers[-1] + 1, round(1.25 * numbers[-1]))))
+    return np.array(numbers)
 
 
 class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -6,7 +6,6 @@ training data, set the attributes, and share stages between the parameter sets o
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +22,7 @@ from mpda._lib.validation import (
 from mpda.baselines.ridge_eigenproblem import Solution
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.settings import parameter_key
-from mpda.estimators._base import ComponentPath, split_by_class_weight
+from mpda.estimators._base import ComponentPath, split_by_class_weight, vary
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.exceptions import SingularFormError
 
@@ -137,9 +136,8 @@ def _fit_group(
     """Yield the paths of parameter sets with one class weight, that of the estimator."""
     samples = validate_labelled(estimator, X, y)
     groups: dict[Any, list[tuple[int, Any]]] = {}
-    for index, parameters in enumerate(parameter_sets):
-        method = copy(estimator).set_params(n_components=None, **parameters)
-        method.check_parameters()
+    for index, method in enumerate(vary(estimator, parameter_sets)):
+        method.set_params(n_components=None).check_parameters()
         shared = {k: v for k, v in method.get_params(False).items() if k not in _SCALE_PARAMETERS}
         key = tuple((name, parameter_key(value)) for name, value in shared.items())
         groups.setdefault(key, []).append((index, method))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Labels
 from mpda._lib.arrays import ldexp, nbytes
@@ -215,8 +216,8 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
         low, high = samples.low, samples.high
     return FitSummary(
         type(estimator).__name__,
-        estimator.get_params(deep=False),
-        settings,
+        clone(estimator).get_params(deep=False),
+        settings.copy_objects(),
         samples.classes,
         state.without_rotation(),
         added.summaries,

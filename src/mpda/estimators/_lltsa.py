@@ -185,6 +185,11 @@ class LLTSA(LinearMap):
     def _tangent_dimension(self, data: TrainingData) -> int:
         """Return r, the dimension of the tangent spaces."""
         k = data.neighbors(self.n_neighbors).indices.shape[1]
+        if k < 2:
+            raise ValueError(
+                "LLTSA needs 3 samples or more, because a tangent space is that of a sample and at "
+                f"least two neighbours, got {k + 1}."
+            )
         rank = data.cached(_samples_rank)
         largest = max(1, min(k - 2, rank - 1))
         r = self.tangent_dimension

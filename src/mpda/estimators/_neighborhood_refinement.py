@@ -38,7 +38,13 @@ from mpda._lib.validation import (
 )
 from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
-from mpda.estimators._base import ComponentPath, LinearMap, apply_map, split_by_class_weight
+from mpda.estimators._base import (
+    ComponentPath,
+    LinearMap,
+    apply_map,
+    sparse_numbers,
+    split_by_class_weight,
+)
 from mpda.estimators._mpda import MPDA
 from mpda.parallel import import_dask_cluster
 from mpda.refinement.optimize import (
@@ -54,6 +60,8 @@ _PREFIX = "estimator__"
 # Samples whose largest entry has a binary exponent beyond this one are scaled: squares and products
 # of single precision then stay in range.
 _LARGEST_EXPONENT = 30
+# The gradient is divided by the temperature, and must stay finite.
+_SMALLEST_TEMPERATURE = 1e-100
 
 
 @dataclass(eq=False, repr=False)
@@ -220,6 +228,7 @@ class NeighborhoodRefinement(LinearMap):
                 "Nothing was refined: no sample has another one of its class, copies apart, among "
                 "its candidates. Classes need at least two samples that differ; if there are many "
                 "copies, remove them or raise n_candidates above their number.",
+                ConvergenceWarning,
                 stacklevel=2,
             )
         xp = array_namespace(components)
@@ -386,6 +395,25 @@ class NeighborhoodRefinement(LinearMap):
         """Fitted method that made the first map: the last step of ``estimator_``."""
         return _split_pipeline(self.estimator_).last
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, with the prefix ``estimator__`` also those of the first method.
+
+        Parameters
+        ----------
+        **params : object
+            Parameters and their values. If ``estimator`` is None and parameters of it are set, it
+            becomes the `MPDA` for which None stands.
+
+        Returns
+        -------
+        NeighborhoodRefinement
+            The estimator itself.
+        """
+        start = params.get("estimator", self.estimator)
+        if start is None and any(name.startswith(_PREFIX) for name in params):
+            params = {**params, "estimator": MPDA()}
+        return super().set_params(**params)
+
     def _check_parameters(self) -> RefinementSettings:
         check_count("max_queries", self.max_queries)
         if self.n_components is not None:
@@ -394,7 +422,7 @@ class NeighborhoodRefinement(LinearMap):
             check_count("n_own_neighbors", self.n_own_neighbors),
             check_count("n_candidates", self.n_candidates),
             None if self.penalty is None else check_number("penalty", self.penalty, least=0.0),
-            check_number("temperature", self.temperature, above=0.0),
+            check_number("temperature", self.temperature, least=_SMALLEST_TEMPERATURE),
             check_count("n_rounds", self.n_rounds, least=0),
             check_count("max_iter", self.max_iter),
             check_number("tol", self.tol, least=0.0),
@@ -593,6 +621,8 @@ def _fit_starts(
         # The leading components of the others do not depend on the number of components.
         depends = isinstance(method, NeighborhoodComponentsAnalysis | TruncatedSVD)
         numbers = n_components if depends else None
+        if isinstance(method, NeighborhoodComponentsAnalysis) and numbers is None:
+            numbers = sparse_numbers(np.shape(X)[1]).tolist()  # each is a fit
         if isinstance(method, TruncatedSVD):  # it refuses None and more than there are
             most = np.shape(X)[1]
             if method.algorithm == "arpack":

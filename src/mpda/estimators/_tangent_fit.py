@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,7 @@ from mpda.discriminant.class_stages import (
 from mpda.discriminant.eigenproblem import Directions
 from mpda.discriminant.fit import DiscriminantFit, FitState, solve_all_settings, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, UserObject
-from mpda.estimators._base import ComponentPath, split_by_class_weight
+from mpda.estimators._base import ComponentPath, split_by_class_weight, vary
 from mpda.estimators._components import cast_components, scale_directions, warn_inaccurate
 from mpda.parallel import import_dask_cluster
 
@@ -187,7 +186,7 @@ def _fit_group(
     n_components: Sequence[int] | None,
 ) -> Iterator[ComponentPath]:
     """Yield the paths of parameter sets with one class weight, that of the estimator."""
-    methods = [copy(estimator).set_params(**parameters) for parameters in parameter_sets]
+    methods = vary(estimator, parameter_sets)
     for method in methods:
         refuse_unlabeled(method, "a search")
     samples = validate_labelled(estimator, X, y)
@@ -196,8 +195,11 @@ def _fit_group(
     for index, method in enumerate(methods):
         groups.setdefault(method.check_parameters(), []).append(index)
     settings = list(groups)
-    k = max(max(s.classes.n_neighbors, s.classes.partition_neighbors) for s in settings)
-    classes = LocalClasses(samples, max_neighbors=k, keep_all=True)
+    max_neighbors: dict[Any, int] = {}
+    for item in (item.classes for item in settings):
+        k = max(item.n_neighbors, item.partition_neighbors)
+        max_neighbors[item.neighbor_search] = max(k, max_neighbors.get(item.neighbor_search, 0))
+    classes = LocalClasses(samples, max_neighbors=max_neighbors, keep_all=True)
     n_rows = None if n_components is None else max(n_components)
     for number, result in solve_all_settings(classes, samples, settings):
         for index in groups[settings[number]]:
@@ -342,7 +344,7 @@ def set_fit_attributes(
     estimator.residual_ = fit.residual
     estimator.condition_ = fit.directions.condition
     estimator.units_ = asdict(fit.strengths)
-    estimator._state, estimator._settings = fit.state, settings
+    estimator._state, estimator._settings = fit.state, settings.copy_objects()
     estimator._class_order = class_order
     if estimator.verbose:
         _report_fallbacks(type(estimator).__name__, samples.classes.tolist(), fit)

@@ -255,7 +255,7 @@ def pair_scatters(X: Floats, codes: Ints) -> tuple[Floats, Floats]:
 def add_ridge(matrix: Floats, alpha: float) -> Floats:
     """Return a symmetric matrix (d, d) with ``alpha`` times its mean diagonal added.
 
-    A trace of 1e-10 of it is always added, so that a singular matrix can be factorised.
+    The factor is at least 1e-10, so that a singular matrix can be factorised.
     """
     unit = np.trace(matrix) / len(matrix) or 1.0
     return np.asarray(matrix + max(alpha, 1e-10) * unit * np.eye(len(matrix)))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import SMALL, is_sparse, one_blas_thread
-from mpda.estimators._base import LinearMap
+from mpda.estimators._base import LinearMap, sparse_numbers
 from mpda.model_selection.grid import last_step
 from mpda.model_selection.methods import START_PREFIX
 from mpda.model_selection.nearest_by_dimension import classify_by_numbers
@@ -167,14 +167,6 @@ def _numbers_to_score(task: FoldTask, first: int, r: int) -> Ints:
     elif task.n_components is not None:
         numbers = np.array([number for number in task.n_components if number <= r], dtype=int)
     return numbers[numbers >= first]
-
-
-def sparse_numbers(r: int) -> Ints:
-    """Return numbers from 1 to r in steps of a quarter, but of at least 1; r is one of them."""
-    numbers = [1]
-    while numbers[-1] < r:
-        numbers.append(min(r, max(numbers[-1] + 1, round(1.25 * numbers[-1]))))
-    return np.array(numbers)
 
 
 def score_predictions(y: Labels, predictions: Labels, scorer: Scorer | None) -> Floats:

@@ -104,7 +104,8 @@ def _find_defaults(method: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     entry = next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
     if entry is not None:
         return dict(entry.grid), dict(entry.usual)
-    return ({"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]} if isinstance(method, LinearMap) else {}), {}
+    has_ridge = isinstance(method, LinearMap) and "alpha" in method.get_params()
+    return ({"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]} if has_ridge else {}), {}
 
 
 @dataclass(frozen=True)

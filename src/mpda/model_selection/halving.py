@@ -16,7 +16,8 @@ from sklearn.utils import check_random_state
 from mpda._lib.array_types import Ints, Labels
 from mpda._lib.validation import check_count, check_option
 from mpda.discriminant.settings import parameter_key
-from mpda.model_selection.fold_scores import NEIGHBOR_NAMES, sparse_numbers
+from mpda.estimators._base import sparse_numbers
+from mpda.model_selection.fold_scores import NEIGHBOR_NAMES
 from mpda.model_selection.folds import Folds, stratified_order
 from mpda.model_selection.selection_rules import GridScores
 

@@ -309,6 +309,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             progress=self.verbose if callable(self.verbose) else bool(self.verbose),
             warn_of_small_classes=self.param_grid is not None,
         )
+        for name in ("best_estimator_", "classifier_", "refit_time_"):  # of an earlier call
+            self.__dict__.pop(name, None)
         shares = (0.0, 1.0) if stages is None else (0.0, _STAGE_SHARES[0])
         results = [search.run(folds, grid, n_components, shares)]
         if stages is not None:
@@ -317,8 +319,13 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             if not np.iterable(self.cv):
                 folds = self._folds(X, labels, groups, stage=1)
             results += _search_refinement(search, folds, stages, results[0])
+            has_rounds = any("iter" in result.table for result in results)
             for number, result in enumerate(results, start=1):
-                result.table["stage"] = np.full(len(result.table["params"]), number)
+                n_rows = len(result.table["params"])
+                result.table["stage"] = np.full(n_rows, number)
+                if has_rounds and "iter" not in result.table:  # one round on all samples
+                    result.table["iter"] = np.zeros(n_rows, dtype=int)
+                    result.table["n_resources"] = np.full(n_rows, len(labels))
         rounds = [plan for result in results for plan in result.rounds]
         n_earlier = sum(len(result.table["params"]) for result in results[:-1])
         self.best_index_ = n_earlier + results[-1].best_row
@@ -351,8 +358,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         if is_dispatched(X):
             raise TypeError(
                 f"{type(self).__name__} works on NumPy arrays, and X is a device array. MPDA, "
-                "PMPDA, LFDA and GramPCA compute on device arrays; for a search give X as a NumPy "
-                "array."
+                "PMPDA, LFDA, GramPCA and NeighborhoodRefinement compute on device arrays; for a "
+                "search give X as a NumPy array."
             )
         refuse_accelerator(X)
         if y is None:

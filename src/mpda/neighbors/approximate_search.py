@@ -22,7 +22,7 @@ NEIGHBOR_SEARCHES = ("auto", "exact", "faiss")
 # Smaller classes are searched exactly, also by "faiss": that takes a few seconds at most.
 _MIN_FAISS_SIZE = 20_000
 # Cells that are searched, of sqrt(n): of MNIST's 60,000 digits as one class, 16 of 244 cells find
-# 99.4 % of 25 neighbours in a fifth of the time of all pairs; 8 find 97.6 % in an eighth.
+# 99.3 % of the neighbours in half the time of the exact search (benchmarks/scale.py neighbors).
 _N_PROBES = 16
 # Candidates beyond k, because faiss compares in single precision.
 _N_SPARE = 4

@@ -110,11 +110,6 @@ class ClusterSamples:
     coordinates: Coordinates
 
     @property
-    def sizes(self) -> list[int]:
-        """Number of samples of each class."""
-        return [member.size for member in self.members]
-
-    @property
     def n_varying(self) -> int:
         """Number of features that are not constant."""
         return int(np.count_nonzero(self.low != self.high))
@@ -144,7 +139,7 @@ class ClusterSamples:
     def map_classes(
         self, work: Callable[..., Result], parameters: Sequence[Any], title: str | None
     ) -> Iterator[Result]:
-        """Yield ``work(points, coordinates, *parameters)`` for each class, in order."""
+        """Yield ``work(samples, *parameters)`` for each class, in order."""
         futures = (
             self.client.submit(
                 _apply_to_class, work, member.rows, self.coordinates, *parameters, pure=False

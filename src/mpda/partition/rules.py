@@ -15,6 +15,7 @@ from sklearn.base import clone
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import is_device_array, to_host
 from mpda._lib.memory import check_pairwise_memory
+from mpda.exceptions import PartitionError
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors
 from mpda.partition.geodesics import euclidean_distances, geodesic_distances
 from mpda.partition.principal_axis_tree import principal_axis_partition
@@ -204,11 +205,11 @@ def cluster_class(clusterer: Any, X: Floats, subset: str) -> Ints:
         with config_context(array_api_dispatch=False):
             labels = np.asarray(clone(clusterer).fit_predict(X.astype(np.float64)))
     except Exception as error:
-        raise ValueError(
+        raise PartitionError(
             f"partition={clusterer!r} failed on {subset} ({len(X)} samples): {error}"
         ) from error
     if labels.shape != (len(X),) or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(
+        raise PartitionError(
             f"partition={clusterer!r} must give one integer label per sample; on {subset} "
             f"({len(X)} samples) it gave an array of shape {labels.shape} and type {labels.dtype}."
         )
