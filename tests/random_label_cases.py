@@ -9,7 +9,7 @@ import numpy as np
 
 from mpda.cli import run
 
-NOTHING = "No method separates the classes"
+NOTHING = "No method is significantly better than always guessing the most frequent class"
 # Sentences of ``mpda.report.verdict`` and of the commands that say that a map is worth using. "LDA
 # does as well" is one of them: it is followed by the advice to use LDA.
 CLAIM = re.compile(

@@ -74,3 +74,28 @@ def test_fit_prints_the_balanced_error(tmp_path, monkeypatch, capsys):
     assert "Balanced error" in (tmp_path / "page.html").read_text()
     assert call(*words) == 0
     assert "Balanced error" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "advice"),
+    [
+        (["--score", "balanced"], "the guess on 12.7 %. By the balanced error", "judge the"),
+        (
+            [],
+            "the guess on 12.7 %. MPDA maps",
+            "--score balanced (the classes are of unequal size)",
+        ),
+    ],
+)
+def test_a_rare_class_is_not_called_inseparable(options, verdict, advice, tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    y = (np.arange(150) % 8 == 0).astype(int)
+    X = rng.normal(size=(150, 3)) + 2.5 * np.outer(y, [1.0, 0.0, 0.0])
+    X[1::2] += np.outer(1 - y[1::2], [2.0, 0.0, 0.0])  # half of the frequent class lies there, too
+    np.savez(tmp_path / "rare.npz", X=X, y=y)
+    words = ("fit", tmp_path / "rare.npz", *options, "--out", tmp_path / "m.mpda", "--quiet")
+    assert call(*words) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "No method is significantly better than always guessing" in text
+    assert verdict in text
+    assert advice in text

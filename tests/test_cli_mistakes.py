@@ -1,6 +1,9 @@
 """Mistakes of users: each command says what is wrong before the work, and loses no file."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -177,3 +180,40 @@ def test_error_of_the_choice_is_called_optimistic_only_if_it_is_lower(capsys):
         texts.append(sentences)
         assert ("This is optimistic" in sentences) == (chosen < measured)
     assert len({"This is optimistic" in text for text in texts}) == 2  # both cases occurred
+
+
+def test_two_outputs_with_one_name_are_refused(capsys):
+    assert call("fit", *write(), "--out", "a.html", "--report", "a.html") == 2
+    assert "two outputs are a.html" in capsys.readouterr().err
+    assert not Path("a.html").exists()
+    assert call("fit", *write(), "--out", "t.mpda", "--quiet") == 0
+    assert call("export", "t.mpda", "--numpy", "m.npz", "--matrix", "m.npz") == 2
+    assert "two outputs are m.npz" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("factor", "message"),
+    [(1e200, "too large to be squared in 'b' (60, "), (1e-200, "too small to be squared in 'b'")],
+)
+def test_values_whose_squares_leave_the_range_are_named(factor, message, capsys):
+    assert call("fit", *write(b=factor * (1.0 + np.arange(60)))) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert "leave out the column with --drop" in error
+
+
+def test_a_label_that_is_dropped_or_not_there_is_named(capsys):
+    assert call("fit", *write(), "--drop", "kind") == 1
+    assert "--drop names 'kind', which is the column of --label" in capsys.readouterr().err
+    np.save("t.npy", np.ones((10, 3)))
+    assert call("fit", "t.npy", "--label", "3") == 1
+    assert "--label 3: the columns are 0 to 2" in capsys.readouterr().err
+
+
+def test_characters_that_the_terminal_lacks_are_replaced():
+    words = [sys.executable, "-m", "mpda", "fit", *write(), "--out", "m.mpda", "--quiet"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    result = subprocess.run(words, capture_output=True, text=True, env=environment)
+    assert result.returncode == 0, result.stderr
+    assert " ? " in result.stdout  # in place of plus-minus
+    assert Path("m.mpda").exists()

@@ -77,7 +77,7 @@ def test_folds_adapt_to_groups(capsys):
     assert "nested cross-validation on 3 folds" in " ".join(streams.out.split())
     words = write_classes([12, 12], groups=1)
     assert call("fit", *words, "--groups", "group") == 1
-    assert "2 folds are too many" in capsys.readouterr().err
+    assert "all samples are in one group" in capsys.readouterr().err
 
 
 def test_method_without_a_result_leaves_no_comparison(capsys):

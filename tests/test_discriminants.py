@@ -253,7 +253,7 @@ def test_clusterer_replaces_the_partition():
 def test_classes_of_identical_points_have_one_direction():
     X, y = np.repeat(np.eye(5)[:2], 4, axis=0), np.repeat([0, 1], 4)
     assert MPDA(n_neighbors=2).fit(X, y).components_.shape == (1, 5)
-    with pytest.raises(ValueError, match="only 1 directions"):
+    with pytest.raises(ValueError, match="only 1 direction"):
         MPDA(2, n_neighbors=2).fit(X, y)
 
 

@@ -436,3 +436,12 @@ def test_rank_diagram_places_methods_at_their_ranks():
     assert ranks == [1.0, 2.25, 2.75]
     assert texts["b  1.00"].get_position()[1] > texts["c  2.25"].get_position()[1]
     assert display.ax_.get_title() == "five sets"
+
+
+def test_one_component_is_drawn_without_being_asked_for():
+    X, y = load_iris(return_X_y=True)
+    display = EmbeddingDisplay.from_estimator(MPDA(1).fit(X, y), X, y)
+    assert display.points.shape == (150, 1)
+    display = EigenvalueDisplay.from_estimator(MPDA(1).fit(X, y))
+    ticks = [tick for tick in display.ax_.get_xticks() if 0.5 < tick < 1.5]
+    assert ticks == [1.0]

@@ -209,7 +209,7 @@ def test_missing_file_is_refused_with_the_nearest_name(tmp_path):
         (np.zeros((2, 2, 2)), None, r"shape \(2, 2, 2\).*flattens images"),
         (np.array([["a", "b"]]), None, "real numbers"),
         (np.array([[{}]]), None, "Object arrays cannot be loaded"),
-        (np.zeros((2, 2)), "5", "no array '5'.*a column number"),
+        (np.zeros((2, 2)), "5", "the columns are 0 to 1"),
         (np.array([[0.5, 0.5]]), "1", "not whole"),
     ],
 )

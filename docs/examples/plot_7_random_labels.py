@@ -52,4 +52,5 @@ for name, steps in maps.items():
 print("guess 66.7 % wrong")
 
 # %%
-# No method is better than a guess, and ``mpda fit`` says so: "No method separates the classes".
+# No method is better than a guess, and ``mpda fit`` says so: "No method is significantly better
+# than always guessing the most frequent class".

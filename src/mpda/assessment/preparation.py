@@ -159,7 +159,8 @@ def decide_preparation(
         return decide_without_method()
     if tried:
         errors = [f"{error:.1f} % {entry.describe()}" for entry, error in tried.items()]
-        reasons = (f"by cross-validation: {judge.name} errs on {', '.join(errors)}", *reasons)
+        verb = "errs on" if scoring == "accuracy" else "has a balanced error of"
+        reasons = (f"by cross-validation: {judge.name} {verb} {', '.join(errors)}", *reasons)
     return replace(best, reasons=reasons)
 
 

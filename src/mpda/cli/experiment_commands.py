@@ -184,7 +184,7 @@ def report(
     from mpda.experiments.rows_report import load_results
     from mpda.report import write_figures, write_page
 
-    content = load_results(results)
+    content = load_results(results, terminal.command)
     files = [] if out is None else [write_page(content, out)]
     files += [] if figures is None else write_figures(content, figures)
     terminal.finish({}, files=files)

@@ -255,12 +255,14 @@ def _suggest_commands(out: Path, neighbors: bool, source: TableSource) -> dict[s
     def write(command: str, data: str, *words: str) -> str:
         return shlex.join(["mpda", command, model, f"{data}{suffix}", *form, *words])
 
+    # The model knows the column, but not the array, that has the labels.
+    label = _list_words({"--label": source.label if suffix in (".npy", ".npz") else None})
     if not neighbors:
         return {"Map new samples:": write("transform", "NEW", "--out", "mapped.csv")}
     return {
         "Classify new samples:": write("predict", "NEW", "--out", "classes.csv"),
         "Measure the error on labelled samples that took no part in this fit:": write(
-            "evaluate", "LABELLED"
+            "evaluate", "LABELLED", *label
         ),
     }
 

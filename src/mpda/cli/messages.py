@@ -138,7 +138,10 @@ def describe_table(table: Table) -> str:
     """
     from mpda.io.error_text import count_noun
 
-    classes = "" if table.y is None else f", {len(set(table.y.tolist()))} classes ({table.label})"
+    classes = ""
+    if table.y is not None:
+        n_classes = len(set(table.y.tolist()))
+        classes = f", {n_classes} class{'' if n_classes == 1 else 'es'} ({table.label})"
     n_samples, n_features = table.X.shape
     size = f"{count_noun(n_samples, 'sample')}, {count_noun(n_features, 'feature')}"
     return f"{table.name}: {size}{classes}"

@@ -6,9 +6,11 @@ Used by ``fit``, ``compare`` and ``evaluate``; ``mpda.report.collect`` builds th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from mpda.cli.messages import describe_folds, describe_step, make_sentence
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
     from mpda._lib.array_types import Floats
     from mpda.assessment import FoldResult, SelectedModel
     from mpda.io.tables import Table
+
+
+# Classes of this ratio of sizes are called unequal.
+_UNEQUAL = 1.5
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,12 @@ class MeasuredModel:
         summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates)
         errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
         verdict, next_step = summary.verdict, summary.next_step
+        if not summary.beats_guess and self.balanced:
+            verdict, next_step = self._add_balanced_guess(verdict, next_step)
+        elif not summary.beats_guess and self._has_unequal_classes:
+            next_step = next_step.replace(
+                ", or ", ", try --score balanced (the classes are of unequal size), or "
+            )
         if self.label_copies:
             names = join_names(self.label_copies, quoted=self.table.features is not None)
             verdict = (
@@ -111,11 +123,45 @@ class MeasuredModel:
             low, high = value.interval or (math.nan, math.nan)
             interval = f" (95 % interval {low:.1f} to {high:.1f} %)" if low >= 0.0 else ""
             texts.append(f"{method} {value.error:.2f} %{interval}")
-        guess = 100.0 * (1.0 - 1.0 / len(set(self.table.labels.tolist())))
         return [
             f"Balanced error, the mean of the errors of the classes: {', '.join(texts)}. Always "
-            f"guessing one class has {guess:.2f} %."
+            f"guessing one class has {self._balanced_guess:.2f} %."
         ]
+
+    @property
+    def _balanced_guess(self) -> float:
+        """Balanced error in per cent of always guessing one class."""
+        return 100.0 * (1.0 - 1.0 / len(set(self.table.labels.tolist())))
+
+    @property
+    def _has_unequal_classes(self) -> bool:
+        sizes = Counter(self.table.labels.tolist()).values()
+        return max(sizes) > _UNEQUAL * min(sizes)
+
+    def _add_balanced_guess(self, verdict: str, next_step: str) -> tuple[str, str]:
+        """Return the verdict and the next step where only balanced errors are below a guess."""
+        from mpda.assessment import balanced_errors
+        from mpda.assessment.significance import LEVEL
+
+        values = balanced_errors(self.rows, self.table.labels)
+        # One side of the interval, adjusted for the number of methods.
+        normal = NormalDist()
+        width = normal.inv_cdf(1.0 - LEVEL / len(values)) / normal.inv_cdf(0.975)
+        better = [
+            name
+            for name, value in values.items()
+            if value.interval is not None
+            and value.error + width * (value.interval[1] - value.error) < self._balanced_guess
+        ]
+        if not better:
+            return verdict, next_step
+        names = " and ".join(filter(None, [", ".join(better[:-1]), better[-1]]))
+        verb = "is" if len(better) == 1 else "are"
+        verdict += f" By the balanced error {names} {verb}."
+        return (
+            verdict,
+            "Next: judge the methods by their balanced errors, or measure other features.",
+        )
 
     @property
     def _measured_error(self) -> float:
@@ -202,6 +248,13 @@ class MeasuredModel:
                 f"{self.method}: {len(Z)} samples, each mapped by a fit to other samples. The maps "
                 "of the folds are rotated onto the map of the model"
             )
+            n_fewer = sum(row["projected"].shape[1] < min(Z.shape[1], 3) for row in rows)
+            if n_fewer:
+                verb = "has" if n_fewer == 1 else "have"
+                caption += (
+                    f"; {n_fewer} of them {verb} fewer components, so that their samples lie on a "
+                    "line or plane"
+                )
         sections = collect_model_sections(
             self.selected.model,
             drawn,

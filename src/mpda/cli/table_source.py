@@ -249,7 +249,7 @@ def _read_features(
 
 
 def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
-    """Stop if a command would overwrite a file that it reads, or cannot write a file.
+    """Stop if a command would overwrite a file that it reads or writes, or cannot write a file.
 
     Parameters
     ----------
@@ -262,6 +262,10 @@ def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
         for source in inputs:
             if path.exists() and source.exists() and path.samefile(source):
                 stop(f"mpda: {path} is an input file; choose another output file.", 2)
+    resolved = [path.resolve() for path in filter(None, outputs)]
+    if len(set(resolved)) < len(resolved):
+        repeated = next(path for path in resolved if resolved.count(path) > 1)
+        stop(f"mpda: two outputs are {repeated.name}; choose another name for one of them.", 2)
     folders = [folder for path in filter(None, outputs) for folder in path.parents]
     missing = [folder for folder in folders if not folder.exists()]
     check_writable(*outputs)
@@ -391,6 +395,8 @@ def _choose_folds(n_folds: int | None, largest: int, n_groups: int | None) -> in
         )
     # Folds also select the number of components, so that two are needed in any case.
     if n_groups is not None and n_groups < max(n_folds, 2):
+        if n_groups == 1:
+            raise TableError("--groups: all samples are in one group, and folds divide no group.")
         reason = f"the folds divide no group, and there are {n_groups}"
         raise TableError(f"--groups: {max(n_folds, 2)} folds are too many: {reason}.")
     return n_folds

@@ -535,8 +535,9 @@ def check_n_directions(n_found: int, n_components: int | None) -> int:
         return n_found
     if n_components > n_found:
         raise ValueError(
-            f"n_components={n_components} is more than there is: only {n_found} directions can be "
-            "told from rounding (an eigenvalue above 1e-10 of the largest where they are "
-            "maximised). Ask for at most that many, or for None to keep them all."
+            f"n_components={n_components} is more than there is: only {n_found} "
+            f"direction{'' if n_found == 1 else 's'} can be told from rounding (an eigenvalue "
+            "above 1e-10 of the largest where they are maximised). Ask for at most that many, or "
+            "for None to keep them all."
         )
     return n_components

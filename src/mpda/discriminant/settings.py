@@ -4,12 +4,11 @@ A user sets penalties. Units follow from the samples, or are 1. Strengths = pena
 the formulas: gamma weights the second term of S, alpha and beta are the ridges on t and v.
 """
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from numbers import Number
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from mpda.partition.rules import PartitionRule
 
@@ -180,15 +179,6 @@ class DiscriminantSettings:
     penalties: Penalties
     two_stage: bool
     has_unlabeled: bool = False
-
-    def copy_objects(self) -> "DiscriminantSettings":
-        """Return the settings with copies of the user's objects, which the user may change."""
-        changes: dict[str, Any] = {
-            field.name: UserObject(clone(value.value, safe=False))
-            for field in fields(self.classes)
-            if isinstance(value := getattr(self.classes, field.name), UserObject)
-        }
-        return replace(self, classes=replace(self.classes, **changes)) if changes else self
 
     def give_sums_of(self, other: "DiscriminantSettings") -> bool:
         """Return whether sums over classes that were computed with either can be added."""

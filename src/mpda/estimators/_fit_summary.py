@@ -28,6 +28,7 @@ from mpda.discriminant.class_stages import build_class_pool, sum_contributions
 from mpda.discriminant.fit import FitState, absolute_strengths, resolve_strengths, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, Strengths
 from mpda.estimators._tangent_fit import (
+    copy_objects,
     gather_classes,
     label_kind,
     refuse_class_weight,
@@ -217,7 +218,7 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
     return FitSummary(
         type(estimator).__name__,
         clone(estimator).get_params(deep=False),
-        settings.copy_objects(),
+        copy_objects(settings),
         samples.classes,
         state.without_rotation(),
         added.summaries,

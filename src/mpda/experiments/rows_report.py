@@ -16,13 +16,15 @@ from mpda.report import read_results
 from mpda.report.collect import collect_comparison, collect_results
 
 
-def load_results(path: str | Path) -> dict[str, Any]:
+def load_results(path: str | Path, command: str | None = None) -> dict[str, Any]:
     """Load the results for a report page.
 
     Parameters
     ----------
     path : str or Path
         A results file, the ``rows.jsonl`` of ``mpda reproduce``, or a directory with one of them.
+    command : str, default=None
+        Command that makes a page of rows; a results file has its own.
 
     Returns
     -------
@@ -35,13 +37,14 @@ def load_results(path: str | Path) -> dict[str, Any]:
         If the file is neither, or has no finished row.
     """
     path = Path(path)
+    command = command or f"mpda report {path} --out report.html"
     file = path / "rows.jsonl" if path.is_dir() else path
     if file.suffix == ".jsonl" and file.exists() and not (path / "results.json").exists():
-        return _collect_rows(file)
+        return _collect_rows(file, command)
     return read_results(path)
 
 
-def _collect_rows(path: Path) -> dict[str, Any]:
+def _collect_rows(path: Path, command: str) -> dict[str, Any]:
     """Collect the finished rows of a file, methods in the order of the paper's table."""
     finished: dict[tuple[str, str, int], Row] = {}
     for row in read_rows(path):
@@ -63,5 +66,4 @@ def _collect_rows(path: Path) -> dict[str, Any]:
     )
     titles = {name: problem.title for name, problem in PROBLEMS.items()}
     sections = {"comparison": collect_comparison(rows, how, titles)}
-    command = f"mpda report {path} --out report.html"
     return collect_results("The paper's experiments", command, summary, sections)

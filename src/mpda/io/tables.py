@@ -25,6 +25,10 @@ from mpda.io.table_columns import convert_columns, decode_column
 from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
 from mpda.io.table_labels import class_labels
 
+# Squares of larger values overflow in scalers and scatter matrices, and those of values below the
+# inverse are zero.
+_LARGEST_VALUE = 1e150
+
 
 @dataclass(frozen=True)
 class Table:
@@ -275,6 +279,8 @@ def _from_frame(
                     f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
                     f"{suggest_name(name, names)}"
                 )
+    if label is not None and label in drop:
+        raise TableError(f"--drop names {label!r}, which is the column of --label.")
     if features is None:
         features = [name for name in names if name not in {label, groups, text, *drop}]
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
@@ -331,10 +337,9 @@ def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | 
     matrices = [name for name, array in arrays.items() if array.ndim == 2 and name != label]
     name = "X" if "X" in arrays or len(matrices) != 1 else matrices[0]
     if name not in arrays or label not in (None, *arrays):
-        advice = "for .npy a label is a column number (-1 for the last) or another .npy file"
         raise TableError(
             f"{path} has no array {label if name in arrays else name!r}; it has "
-            f"{join_names(list(arrays))} (X are the samples, --label names the labels; {advice})."
+            f"{join_names(list(arrays))} (X are the samples, --label names the labels)."
         )
     X, y = arrays[name], None if label is None else arrays[label]
     if X.ndim != 2 or X.dtype.kind not in "biuf":
@@ -360,9 +365,14 @@ def _split_label(X: Array, label: str) -> dict[str, Array]:
     if Path(label).suffix == ".npy":
         return {"X": X, label: table_files.read_arrays(Path(label))["X"]}
     column = int(label) if label.lstrip("+-").isdigit() else X.shape[-1]
-    if X.ndim == 2 and -X.shape[1] <= column < X.shape[1]:
+    if X.ndim != 2:
+        return {"X": X}
+    if -X.shape[1] <= column < X.shape[1]:
         return {"X": np.delete(X, column, axis=1), label: X[:, column]}
-    return {"X": X}
+    raise TableError(
+        f"--label {label}: the columns are 0 to {X.shape[1] - 1} (-1 is the last), or name another "
+        ".npy file with the labels."
+    )
 
 
 def _skip_missing(table: Table, *, keep_missing: bool) -> Table:
@@ -417,6 +427,7 @@ def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
     if infinite.any():
         advice = ", or ".join(["Correct them", *drop])
         raise TableError(f"Values are infinite in {_locate(table, infinite)}. {advice}.")
+    _check_range(table, drop, of_model=of_model)
     if keep_missing:
         # A new sample may lack a feature. A feature that all samples of a fit lack has no median.
         if not of_model and (is_empty := missing.all(axis=0)).any():
@@ -431,6 +442,28 @@ def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
             f"Values are missing in {_locate(table, missing)}. {advice}, or leave out the rows "
             "with --skip-missing."
         )
+
+
+def _check_range(table: Table, advice: list[str], *, of_model: bool) -> None:
+    """Refuse columns whose squares would overflow, or would all be zero."""
+    if not len(table.X):
+        return
+    low, high = (np.abs(reduce(table.X, axis=0)) for reduce in (np.fmin.reduce, np.fmax.reduce))
+    largest = np.maximum(low, high, dtype=np.float64)
+    is_large = largest > _LARGEST_VALUE
+    is_tiny = (largest > 0.0) & (largest < 1.0 / _LARGEST_VALUE) & (not of_model)
+    for columns, size, first in (
+        (is_large, "large", "Correct them"),
+        (is_tiny, "small", "Rescale them"),
+    ):
+        if columns.any():
+            values = np.abs(table.X[:, columns])
+            mask = np.zeros(table.X.shape, dtype=bool)
+            mask[:, columns] = values > (_LARGEST_VALUE if size == "large" else 0.0)
+            raise TableError(
+                f"Values are too {size} to be squared in {_locate(table, mask)}. "
+                f"{', or '.join([first, *advice])}."
+            )
 
 
 def _locate(table: Table, mask: Bools) -> str:

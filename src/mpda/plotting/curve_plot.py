@@ -86,8 +86,13 @@ class CurveDisplay(Display):
         """
         errors = [curve.error[np.isfinite(curve.error)] for curve in self.curves]
         best = max((float(values.min()) for values in errors if values.size), default=1.0)
-        worst = max((float(values.max()) for values in errors if values.size), default=1.0)
-        return max(min(1.08 * worst, max(2.5 * best, best + 10.0)), 1.0)
+        return max(min(1.08 * self.largest_error, max(2.5 * best, best + 10.0)), 1.0)
+
+    @property
+    def largest_error(self) -> float:
+        """Largest error of any curve in per cent, 1 if there is none."""
+        errors = [curve.error[np.isfinite(curve.error)] for curve in self.curves]
+        return max((float(values.max()) for values in errors if values.size), default=1.0)
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
         """Draw with matplotlib.

@@ -85,6 +85,6 @@ class EigenvalueDisplay(Display):
         if values.min() > 0.0 and values.max() > _LOG_RATIO * values.min():
             axis.set_yscale("log")
             axis.set_ylim(values.min() / 2.0, None)  # the smallest bar keeps a visible height
-        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axis.set(xlabel="component", ylabel="eigenvalue")
         return self._finish(axis, title)

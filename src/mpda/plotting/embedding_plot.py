@@ -14,6 +14,9 @@ from mpda.plotting import fitted_estimator
 from mpda.plotting.axes import OUTSIDE, Display, get_axes
 from mpda.plotting.styles import LEGEND_LIMIT, display_name, letter_markers, make_styles
 
+# Classes whose names do not reach from a corner into a three-dimensional view.
+_MAX_CORNER_ENTRIES = 8
+
 
 class EmbeddingDisplay(Display):
     """Samples in one, two or three components, with a colour and a marker for each class.
@@ -75,7 +78,7 @@ class EmbeddingDisplay(Display):
         X: ArrayLike,
         y: ArrayLike,
         *,
-        components: int | Sequence[int] = (0, 1),
+        components: int | Sequence[int] | None = None,
         ax: Any = None,
         title: str | None = None,
     ) -> Self:
@@ -89,8 +92,8 @@ class EmbeddingDisplay(Display):
             Samples.
         y : array-like of shape (n_samples,)
             Class labels.
-        components : int or sequence of one to three int, default=(0, 1)
-            Components to draw, from 0.
+        components : int or sequence of one to three int, default=None
+            Components to draw, from 0. None draws the first two, or the only one.
         ax : matplotlib axes, default=None
             Where to draw; None makes a figure.
         title : str, default=None
@@ -104,6 +107,8 @@ class EmbeddingDisplay(Display):
         Z = fitted_estimator.map_samples(estimator, X)
         y = fitted_estimator.to_numpy(y)
         fitted_estimator.check_shape("y", y, (len(Z),))
+        first_two = list(range(min(2, Z.shape[1])))
+        components = first_two if components is None else components
         columns = fitted_estimator.check_components(components, Z.shape[1])
         if len(columns) > 3:
             raise ValueError(f"components must be one, two or three int, got {components!r}.")
@@ -168,8 +173,9 @@ class EmbeddingDisplay(Display):
 
 def _add_legend(axis: Any, n_classes: int, size: float) -> None:
     entries = [values[:LEGEND_LIMIT] for values in axis.get_legend_handles_labels()]
-    # The corners of a three-dimensional view are empty; other plots have room on the right.
-    position = {"loc": "upper left"} if axis.name == "3d" else OUTSIDE
+    # A corner of a three-dimensional view has room for a few; other plots have it on the right.
+    is_short = len(entries[0]) <= _MAX_CORNER_ENTRIES
+    position = {"loc": "upper left"} if axis.name == "3d" and is_short else OUTSIDE
     # The scale is one of length: marks in the legend have the area 34 however small the points are.
     look = {"frameon": False, "fontsize": 8, "markerscale": (34.0 / size) ** 0.5}
     legend = axis.legend(*entries, **look, **position)

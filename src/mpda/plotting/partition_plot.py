@@ -14,6 +14,9 @@ from mpda.plotting import fitted_estimator
 from mpda.plotting.axes import Display, get_axes
 from mpda.plotting.styles import display_name, make_styles
 
+# Characters of a title that fit above the axes.
+_TITLE_WIDTH = 56
+
 
 class PartitionDisplay(Display):
     """Patches in the plane, with a colour and a marker for each patch.
@@ -210,7 +213,9 @@ def describe_partition(name: str | None, n_patches: int, linearity: Floats) -> s
     if name is not None:
         title = f"class {display_name(name)}: {title}"
     if np.isfinite(linearity).any():
-        title += f", mean linearity {np.nanmean(linearity):.3f}"
+        linear = f"mean linearity {np.nanmean(linearity):.3f}"
+        separator = ",\n" if len(title) + len(linear) > _TITLE_WIDTH else ", "
+        title += separator + linear
     return title
 
 

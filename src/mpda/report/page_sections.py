@@ -92,6 +92,8 @@ def _make_embedding(results: Results, displays: Displays) -> Section:
     embedding = results["embedding"]
     wrong, n = embedding.get("wrong"), len(embedding["points"])
     text = "Each mark is a sample. Samples of the same class should lie together."
+    if n and len(embedding["points"][0]) == 1:
+        text += " There is one component; the height of a mark is random, so that fewer overlap."
     if wrong and any(wrong):
         samples = "sample" if sum(wrong) == 1 else f"{sum(wrong)} samples"
         text += f" A thick rim marks the {samples} that 1-NN classifies wrongly."
@@ -112,9 +114,13 @@ def _make_curves(results: Results, displays: Displays) -> Section:
     charts = {key: describe_curves(displays[key]) for key in displays if key.startswith("curve")}
     problems = [problem for problem in results["comparison"]["problems"] if problem.get("curves")]
     text = (
-        "Error by number of components; lower is better. Bands are 95 % confidence intervals. "
-        "A ring marks the selected number of components (mean over the splits)."
+        "Error by number of components; lower is better. Bands are 95 % confidence intervals of "
+        "the mean over folds or splits. A ring marks the selected number of components (mean over "
+        "the splits)."
     )
+    is_cut = [displays[key].upper_limit() < displays[key].largest_error for key in charts]
+    if any(is_cut):
+        text += " Where a curve leaves the chart, Values has its errors."
     elements = options = ""
     for i, (key, problem) in enumerate(zip(charts, problems, strict=True)):
         label = f"Error against the number of components on {problem['name']}"

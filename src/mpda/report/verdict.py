@@ -38,12 +38,15 @@ class ErrorSummary:
         Differences to 1-NN and LDA.
     next_step : str
         What to do next.
+    beats_guess : bool, default=True
+        False if no method is significantly better than a guess of the most frequent class.
     """
 
     verdict: str
     errors: list[str]
     differences: list[str]
     next_step: str
+    beats_guess: bool = True
 
     @property
     def sentences(self) -> list[str]:
@@ -95,12 +98,12 @@ def summarize_errors(
     size = n_components if n_components is not None else float(estimate.dimensions.mean())
     lda_size = _find_useful_lda(estimates, n_features)
     verdict, next_step = _judge(method, comparisons, size, lda_size, n_features)
-    if assessment.find_better_than_guess(estimates) == set():
+    beats_guess = assessment.find_better_than_guess(estimates) != set()
+    if not beats_guess:
         verdict, next_step = _describe_guess(method, estimate), _CHECK
     mapped = f"{method} maps {_count(n_features, 'feature')} to {_count(size, 'component')}."
-    return ErrorSummary(
-        verdict, [mapped, _describe_error(estimate)], differences, f"Next: {next_step}"
-    )
+    errors = [mapped, _describe_error(estimate)]
+    return ErrorSummary(verdict, errors, differences, f"Next: {next_step}", beats_guess)
 
 
 def _explain_p_values(estimate: ErrorEstimate) -> str:
@@ -229,8 +232,8 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
 def _describe_guess(method: str, estimate: ErrorEstimate) -> str:
     """Say that no method is better than a guess, with the errors of one method and of the guess."""
     return (
-        f"No method separates the classes: {method} errs on {estimate.mean:.1f} %, always guessing "
-        f"the most frequent class on {estimate.guess:.1f} %."
+        "No method is significantly better than always guessing the most frequent class: "
+        f"{method} errs on {estimate.mean:.1f} %, the guess on {estimate.guess:.1f} %."
     )
 
 

@@ -50,8 +50,8 @@ mpda.startPatches = function (element) {
       label("second principal component", { transform: "translate(12 " + (height - 24) / 2 + ") rotate(-90)" }));
     stage.replaceChildren(svg);
     const n = entry.lines.length;
-    text.textContent = "Class " + entry.label + ": " + (entry.n_patches > n ? n + " of " + entry.n_patches : n) + (entry.n_patches === 1 ? " patch" : " patches") +
-      ", each in one colour with its tangent line; " + entry.points.length + " samples in the first two principal components of the class.";
+    text.textContent = "Class " + entry.label + ": " + (entry.n_patches > n ? n + " of " + entry.n_patches : n) + (entry.n_patches === 1 ? " patch with its tangent line; " : " patches, each in one colour with its tangent line; ") +
+      entry.points.length + " samples in the first two principal components of the class.";
   }
 
   element.append(make("label", { class: "choice" }, "Class ", menu), stage, text);
