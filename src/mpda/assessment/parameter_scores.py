@@ -230,8 +230,8 @@ def assess_selection(
     selection : Selection
         Parameters and number of components.
     numbers : sequence of int, default=()
-        Numbers of components at which a refinement is measured besides a quarter, a half, one and
-        two times the selected number. Its maps are not nested, so each number needs a fit.
+        Numbers of components at which a refinement is measured in addition to a quarter, a half,
+        one and two times the selected number. Its maps are not nested, so each number needs a fit.
 
     Returns
     -------

@@ -441,7 +441,7 @@ def _sparse_scatter(X: Any, mean: Floats, weights: Floats | None) -> Floats:
     """Return sum_i w_i (x_i - m)(x_i - m)' by sparse products, expanded about m = 0.
 
     With s = sum_i w_i x_i and u = s - (sum_i w_i) m / 2 it is X'WX - u m' - m u', which needs one
-    d x d matrix at a time beside the result.
+    d x d matrix at a time in addition to the result.
     """
     weights = np.ones(X.shape[0]) if weights is None else weights
     X, mean = centre_full_columns(X, mean, weights > 0.0)
@@ -460,8 +460,8 @@ def _centre_for_differences(Z: Any, counts: Bools) -> Any:
 def centre_full_columns(X: Any, mean: Floats, counts: Bools | None = None) -> tuple[Any, Floats]:
     """Subtract the mean from the columns of sparse samples that have no zeros.
 
-    Only such columns can have a mean that is large beside their spread, and lose digits in products
-    about 0.
+    Only such columns can have a mean that is large relative to their spread, and lose digits in
+    products about 0.
 
     Parameters
     ----------

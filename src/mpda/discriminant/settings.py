@@ -180,7 +180,7 @@ class DiscriminantSettings:
     two_stage: bool
     has_unlabeled: bool = False
 
-    def give_sums_of(self, other: "DiscriminantSettings") -> bool:
+    def has_compatible_sums(self, other: "DiscriminantSettings") -> bool:
         """Return whether sums over classes that were computed with either can be added."""
         for field in fields(self.classes):
             mine, theirs = (getattr(settings.classes, field.name) for settings in (self, other))

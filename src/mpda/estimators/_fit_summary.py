@@ -169,7 +169,7 @@ class FitSummary:
                 f"Summaries with labels of different kinds cannot be merged: "
                 f"{self.classes[:1].tolist()} and {other.classes[:1].tolist()}."
             )
-        if not self.settings.give_sums_of(other.settings):
+        if not self.settings.has_compatible_sums(other.settings):
             raise ValueError(
                 "Summaries with different parameters cannot be merged: "
                 f"{self.parameters} and {other.parameters}."
@@ -254,7 +254,7 @@ def from_summary(cls: Any, /, summary: FitSummary, **parameters: Any) -> Any:
     estimator = cls(**{**summary.parameters, **parameters})
     settings = estimator.check_parameters()
     unused = {"class_weight", "unlabeled", "unlabeled_weight"} & parameters.keys()
-    if unused or not settings.give_sums_of(summary.settings):
+    if unused or not settings.has_compatible_sums(summary.settings):
         raise ValueError(
             "Only n_components, solver, eigenvalue_power, n_jobs and verbose may differ from the "
             f"parameters of the summary, {summary.parameters}."

@@ -118,7 +118,7 @@ def add_classes(
         Patches given by the user.
     """
     settings, fitted = estimator.check_parameters(), estimator._settings
-    if not settings.give_sums_of(fitted):
+    if not settings.has_compatible_sums(fitted):
         raise ValueError(
             "partial_fit adds to sums over classes that were computed with other parameters. Only "
             "n_components, solver, eigenvalue_power, n_jobs and verbose may change between calls; "

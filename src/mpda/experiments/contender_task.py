@@ -1,4 +1,4 @@
-"""Tasks of experiments beside the paper's: one method on one split of a data set, resumable."""
+"""Tasks of experiments other than the paper's: one method on one split of a data set, resumable."""
 
 import json
 import warnings

@@ -38,7 +38,7 @@ NUMBERS = (8, 16, 32, 64)
 NEIGHBORS = (1, 5)
 METRICS = ("Euclidean", "cosine")
 RAW, TRUNCATION = "raw", "truncation"
-# Fits beside the first maps: each starts from the map on its left.
+# Fits after the first maps: each starts from the map on its left.
 _NAMES = ("PCA", "shrinkage LDA", "NCA", "LFDA", "MPDA")
 _REFINED = ("PCA refined", "shrinkage LDA refined", "LFDA refined", "MPDA refined")
 _TUNED = ("LFDA tuned", "MPDA tuned", "MPDA tuned refined")

@@ -78,20 +78,20 @@ def search_products(left: Array, right: Array, k: int) -> tuple[Array, Array]:
     if not (is_numpy(left) or is_cupy(left)):
         return select_smallest(left @ right, k)
     # NumPy's argpartition takes longer than the product, and CuPy's sorts all columns. A bound
-    # leaves few entries to them. The first part has k columns or more.
+    # leaves few entries to them. The first block has k columns or more.
     width = max(block_entries(left, BLOCK_ENTRIES) // len(left), k)
-    near = xp.empty((len(left), 0), dtype=left.dtype)
-    found = xp.empty((len(left), 0), dtype=xp.int64)
-    for part in iter_slices(right.shape[1], width):
-        entries = left @ right[:, part]
-        bounds = near.max(axis=1, keepdims=True) if part.start else _bound_smallest(entries, k)
-        values, places = _select_below(entries, bounds)
-        # Entries of earlier parts may still be among the smallest.
-        values = xp.concatenate([near, values], axis=1)
-        places = xp.concatenate([found, places + part.start], axis=1)
-        near, kept = select_smallest(values, k)
-        found = xp.take_along_axis(places, kept, axis=1)
-    return near, found
+    smallest = xp.empty((len(left), 0), dtype=left.dtype)
+    columns = xp.empty((len(left), 0), dtype=xp.int64)
+    for block in iter_slices(right.shape[1], width):
+        entries = left @ right[:, block]
+        bounds = smallest.max(axis=1, keepdims=True) if block.start else _bound_smallest(entries, k)
+        values, indices = _select_below(entries, bounds)
+        # Entries of earlier blocks may still be among the smallest.
+        values = xp.concatenate([smallest, values], axis=1)
+        indices = xp.concatenate([columns, indices + block.start], axis=1)
+        smallest, order = select_smallest(values, k)
+        columns = xp.take_along_axis(indices, order, axis=1)
+    return smallest, columns
 
 
 def select_smallest(entries: Array, k: int) -> tuple[Array, Array]:
@@ -143,11 +143,11 @@ def _select_below(entries: Array, bounds: Array) -> tuple[Array, Array]:
     counts = xp.bincount(rows, minlength=b)
     starts = xp.cumsum(counts) - counts
     columns = xp.arange(positions.size) - starts[rows]
-    near = xp.full((b, int(counts.max())), xp.inf, dtype=entries.dtype)
-    near[rows, columns] = entries.ravel()[positions]
-    places = xp.zeros(near.shape, dtype=positions.dtype)
-    places[rows, columns] = positions - rows * n
-    return near, places
+    values = xp.full((b, int(counts.max())), xp.inf, dtype=entries.dtype)
+    values[rows, columns] = entries.ravel()[positions]
+    indices = xp.zeros(values.shape, dtype=positions.dtype)
+    indices[rows, columns] = positions - rows * n
+    return values, indices
 
 
 class ProductSearch:
@@ -213,8 +213,8 @@ class ProductSearch:
         n = len(self._Z)
         values, indices = search_products(self._left[rows], self._right, min(k + _N_SPARE, n))
         squares = self._compute_squares(rows, indices)
-        squares, kept = select_smallest(squares, k)
-        indices = np.take_along_axis(indices, kept, axis=1)
+        squares, order = select_smallest(squares, k)
+        indices = np.take_along_axis(indices, order, axis=1)
         if k + _N_SPARE < n:
             # Samples that were left out have at least this squared distance, but for rounding. If
             # one is nearer than the last that was found, |z|^2 is at most twice |x|^2 and the
@@ -224,9 +224,9 @@ class ProductSearch:
             slack = self._rounding * (5.0 * norms + 4.0 * farthest) + self._underflow
             doubtful = np.flatnonzero(reach - slack <= farthest)
             for block in iter_slices(doubtful.size, BLOCK_ENTRIES // n):
-                places = doubtful[block]
-                every = self._compute_all_squares(rows[places])
-                squares[places], indices[places] = select_smallest(every, k)
+                again = doubtful[block]
+                all_squares = self._compute_all_squares(rows[again])
+                squares[again], indices[again] = select_smallest(all_squares, k)
         return indices, squares
 
     def _compute_squares(self, rows: Ints, indices: Ints) -> Floats:
