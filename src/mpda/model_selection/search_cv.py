@@ -207,8 +207,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     -----
     Memory: in addition to the samples, a fold keeps the within forms of one number of neighbours at
     a time (one block of n_features x tangent dimension for each patch of MPDA, or each sample of
-    PMPDA), an n_features x n_features matrix for each ridge of one gamma, two for each k of the graph
-    methods, and the scores.
+    PMPDA), an n_features x n_features matrix for each ridge of one gamma, two for each k of the
+    graph methods, and the scores.
 
     With a few hundred samples the lowest mean error of a grid is mostly luck. "robust" is the
     default because it had the lowest regret on seven data sets
