@@ -198,7 +198,7 @@ _LIMITS: dict[str, Any] = {
 _OWN_LIMITS: dict[str, dict[str, Any]] = {
     "NeighborhoodRefinement": {
         "penalty": (None, 0.0, 5e-324, 1.0, 1e300),
-        "temperature": (5e-324, 1e-100, 1e-12, 1.0, 1e12, 1e300),
+        "temperature": (5e-324, 1e-12, 1.0, 1e12, 1e300),
         "n_rounds": (0, 1, 3),
         **dict.fromkeys(("n_own_neighbors", "n_candidates"), _COUNTS),
         **dict.fromkeys(("max_iter", "max_queries"), (1, 20)),

@@ -83,7 +83,7 @@ def test_fit_prints_the_balanced_error(tmp_path, monkeypatch, capsys):
         (
             [],
             "the guess on 12.7 %. MPDA maps",
-            "--score balanced (the classes are of unequal size)",
+            "mpda fit --score balanced (classes are of unequal size)",
         ),
     ],
 )

@@ -216,4 +216,11 @@ def test_characters_that_the_terminal_lacks_are_replaced():
     result = subprocess.run(words, capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     assert " ? " in result.stdout  # in place of plus-minus
-    assert Path("m.mpda").exists()
+    name = write(
+        "greek.csv", kind=make_frame()["kind"].replace("red", "\N{GREEK SMALL LETTER RHO}")
+    )
+    assert call("fit", *name, "--out", "m.mpda", "--quiet") == 0
+    words = [sys.executable, "-m", "mpda", "predict", "m.mpda", "greek.csv"]
+    result = subprocess.run(words, capture_output=True, text=True, env=environment)
+    assert result.returncode == 1  # a table with other labels would be wrong
+    assert "can't encode" in result.stderr

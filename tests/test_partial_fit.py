@@ -4,9 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
+from joblib import Memory
 from sklearn.base import clone
-from sklearn.cluster import KMeans
+from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from mpda import MPDA, PMPDA
 
@@ -204,8 +207,6 @@ def test_a_clusterer_with_other_parameters_is_noticed():
     X, y = rng.normal(size=(90, 4)), np.arange(90) % 3
     seed = np.random.RandomState(0)
     model = MPDA(partition=KMeans(3, n_init=1, random_state=seed))
-    model.partial_fit(X[y < 2], y[y < 2]).partial_fit(X[y == 2], y[y == 2])
-    model = MPDA(partition=KMeans(3, n_init=1, random_state=seed))
     model.partial_fit(X[y < 2], y[y < 2]).set_params(partition__n_clusters=9)
     with pytest.raises(ValueError, match="computed with other parameters"):
         model.partial_fit(X[y == 2], y[y == 2])
@@ -214,3 +215,22 @@ def test_a_clusterer_with_other_parameters_is_noticed():
     second = model.set_params(partition__n_clusters=9).summarize(X[y == 1], y[y == 1])
     with pytest.raises(ValueError, match="parameters"):
         first + second
+
+
+@pytest.mark.parametrize(
+    "clusterer",
+    [
+        KMeans(3, n_init=1, random_state=np.random.RandomState(0)),
+        make_pipeline(StandardScaler(), KMeans(3, n_init=1)),
+        DBSCAN(0.5, metric="mahalanobis", metric_params={"VI": np.eye(4)}, algorithm="brute"),
+        DBSCAN(0.5, metric=lambda a, b: np.abs(a - b).sum()),
+        AgglomerativeClustering(3, memory=Memory(None)),
+    ],
+    ids=lambda clusterer: type(clusterer).__name__,
+)
+def test_classes_are_added_with_an_unchanged_clusterer(clusterer):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % 3
+    model = MPDA(n_neighbors=5, partition=clusterer)
+    model.partial_fit(X[y < 2], y[y < 2]).partial_fit(X[y == 2], y[y == 2])
+    assert model.classes_.tolist() == [0, 1, 2]

@@ -492,7 +492,7 @@ def test_invalid_parameters_are_named(name, value):
         with pytest.raises((ValueError, TypeError), match=name):
             NeighborhoodRefinement(start, **{name: value}).fit(X, y)
     with pytest.raises(
-        ValueError, match="temperature must be a finite number of at least 1e-100, got"
+        ValueError, match="temperature must be a finite number of at least 1e-12, got"
     ):
         NeighborhoodRefinement(start, temperature=0.0).fit(X, y)
 

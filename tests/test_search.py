@@ -142,6 +142,12 @@ def test_search_does_not_change_objects_of_the_estimator():
     assert clusterer.n_clusters == 2
     list(MPDA(partition=clusterer).fit_many(X, Y, [{"partition__n_clusters": 5}]))
     assert clusterer.n_clusters == 2
+    grid = {"partition": [clusterer], "partition__n_clusters": [3]}
+    fitted = search(grid, MPDA(partition=clone(clusterer)), cv=FOLDS[:1], refit=True)
+    assert fitted.best_estimator_.partition.n_clusters == 3
+    assert clusterer.n_clusters == 2
+    with pytest.raises(ValueError, match="partition='auto' has no parameters"):
+        search(grid | {"partition": ["auto", clusterer]}, MPDA(partition=clusterer))
 
 
 def test_start_of_nca_is_fitted_for_each_number_of_components():

@@ -256,7 +256,8 @@ def _suggest_commands(out: Path, neighbors: bool, source: TableSource) -> dict[s
         return shlex.join(["mpda", command, model, f"{data}{suffix}", *form, *words])
 
     # The model knows the column, but not the array, that has the labels.
-    label = _list_words({"--label": source.label if suffix in (".npy", ".npz") else None})
+    name = source.label if suffix in (".npy", ".npz") else None
+    label = _list_words({"--label": "LABELS.npy" if str(name).endswith(".npy") else name})
     if not neighbors:
         return {"Map new samples:": write("transform", "NEW", "--out", "mapped.csv")}
     return {

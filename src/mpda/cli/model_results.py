@@ -81,7 +81,7 @@ class MeasuredModel:
             verdict, next_step = self._add_balanced_guess(verdict, next_step)
         elif not summary.beats_guess and self._has_unequal_classes:
             next_step = next_step.replace(
-                ", or ", ", try --score balanced (the classes are of unequal size), or "
+                ", or ", ", try mpda fit --score balanced (classes are of unequal size), or "
             )
         if self.label_copies:
             names = join_names(self.label_copies, quoted=self.table.features is not None)

@@ -4,7 +4,6 @@ The commands are functions in modules named after them; ``command_factory`` make
 typer.
 """
 
-import io
 import shlex
 import sys
 from collections.abc import Iterable, Sequence
@@ -107,10 +106,6 @@ def run(arguments: Sequence[str] | None = None) -> None:
         Always, with the exit code of the command.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        # A character that the terminal does not have must not end a command half-way.
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
     # Commands record the command line in the files that they write.
     command = f"mpda {shlex.join(words)}"
     try:

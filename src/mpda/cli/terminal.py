@@ -217,8 +217,10 @@ class Terminal:
             names = {} if files is None else {"files": [*map(str, files)]}
             print(json.dumps(to_json_types({**results, **names}), allow_nan=False))
             return
+        # A character that the terminal does not have must not end a command half-way.
+        encoding = sys.stdout.encoding or "utf-8"
         for line in lines:
-            print(line)
+            print(line.encode(encoding, "replace").decode(encoding))
         self.print_notes(notes)
         if files:
             self.note(f"written: {', '.join(map(str, files))}")

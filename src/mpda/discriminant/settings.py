@@ -4,6 +4,7 @@ A user sets penalties. Units follow from the samples, or are 1. Strengths = pena
 the formulas: gamma weights the second term of S, alpha and beta are the ridges on t and v.
 """
 
+import pickle
 from dataclasses import dataclass, fields
 from numbers import Number
 from typing import Any
@@ -41,22 +42,49 @@ class UserObject:
         """
         if self == other:
             return True
-        if not isinstance(other, UserObject) or type(self.value) is not type(other.value):
-            return False
-        if not hasattr(self.value, "get_params"):
-            return False
-        mine, theirs = self.value.get_params(), other.value.get_params()
-        # Copies of estimators and of random generators are not equal. The parameters of the former
-        # are among those compared.
-        return mine.keys() == theirs.keys() and all(
-            type(value) is type(theirs[name])
-            and (
-                hasattr(value, "get_params")
-                or isinstance(value, np.random.RandomState | np.random.Generator)
-                or np.array_equal(value, theirs[name])
-            )
-            for name, value in mine.items()
+        has_parameters = hasattr(self.value, "get_params")
+        return (
+            isinstance(other, UserObject) and has_parameters and _is_alike(self.value, other.value)
         )
+
+    def copy_parameters(self) -> "UserObject":
+        """Return a copy that keeps the parameters that the object has now."""
+        return UserObject(_copy_estimators(self.value))
+
+
+def _is_alike(first: Any, second: Any) -> bool:
+    """Return whether two parameter values are the same, or copies of each other."""
+    if first is second:
+        return True
+    if type(first) is not type(second):
+        return False
+    if hasattr(first, "get_params"):
+        return _is_alike(first.get_params(deep=False), second.get_params(deep=False))
+    if isinstance(first, dict):
+        return first.keys() == second.keys() and all(
+            _is_alike(value, second[name]) for name, value in first.items()
+        )
+    if isinstance(first, list | tuple):
+        return len(first) == len(second) and all(map(_is_alike, first, second))
+    if isinstance(first, np.ndarray):
+        return np.array_equal(first, second)
+    # A random generator has other states after a fit.
+    if isinstance(first, np.random.RandomState | np.random.Generator):
+        return True
+    try:
+        return bool(first == second) or pickle.dumps(first) == pickle.dumps(second)
+    except Exception:  # a comparison without a truth value, or no pickle: not known to be alike
+        return False
+
+
+def _copy_estimators(value: Any) -> Any:
+    """Return a value in which every estimator is a new one with the same parameter values."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        parameters = value.get_params(deep=False)
+        return type(value)(**{name: _copy_estimators(v) for name, v in parameters.items()})
+    if type(value) in (list, tuple):
+        return type(value)(map(_copy_estimators, value))
+    return value
 
 
 def parameter_key(value: Any) -> tuple[type, Any]:

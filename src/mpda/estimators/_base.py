@@ -116,6 +116,10 @@ def vary(estimator: Any, parameter_sets: Sequence[Mapping[str, Any]]) -> list[An
         method.set_params(**{k: v for k, v in parameters.items() if "__" not in k})
         for name, values in inner.items():
             value = getattr(method, name)
+            if not hasattr(value, "set_params"):
+                raise ValueError(
+                    f"{name}={value!r} has no parameters, but {name}__{min(values)} is set."
+                )
             key = parameter_key(value), *((k, parameter_key(v)) for k, v in values.items())
             if key not in clones:
                 clones[key] = clone(value).set_params(**values)

@@ -60,8 +60,8 @@ _PREFIX = "estimator__"
 # Samples whose largest entry has a binary exponent beyond this one are scaled: squares and products
 # of single precision then stay in range.
 _LARGEST_EXPONENT = 30
-# The gradient is divided by the temperature, and must stay finite.
-_SMALLEST_TEMPERATURE = 1e-100
+# Distances are divided by the temperature, and must stay finite in single precision, too.
+_SMALLEST_TEMPERATURE = 1e-12
 
 
 @dataclass(eq=False, repr=False)

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
 from mpda._lib.array_types import ArrayLike, Labels
 from mpda._lib.arrays import (
@@ -368,7 +367,7 @@ def copy_objects(settings: DiscriminantSettings) -> DiscriminantSettings:
         Settings to compare with those of later calls.
     """
     changes: dict[str, Any] = {
-        field.name: UserObject(clone(value.value, safe=False))
+        field.name: value.copy_parameters()
         for field in fields(settings.classes)
         if isinstance(value := getattr(settings.classes, field.name), UserObject)
     }

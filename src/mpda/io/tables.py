@@ -366,7 +366,7 @@ def _split_label(X: Array, label: str) -> dict[str, Array]:
         return {"X": X, label: table_files.read_arrays(Path(label))["X"]}
     column = int(label) if label.lstrip("+-").isdigit() else X.shape[-1]
     if X.ndim != 2:
-        return {"X": X}
+        return {"X": X, label: X}  # refused for its shape, not for the label
     if -X.shape[1] <= column < X.shape[1]:
         return {"X": np.delete(X, column, axis=1), label: X[:, column]}
     raise TableError(

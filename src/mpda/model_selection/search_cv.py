@@ -336,7 +336,9 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         if self.refit:
             start = time.perf_counter()
-            self.best_estimator_ = clone(estimator).set_params(**self.best_params_)
+            self.best_estimator_ = clone(estimator).set_params(
+                **{name: clone(value, safe=False) for name, value in self.best_params_.items()}
+            )
             Z = np.asarray(self.best_estimator_.fit(X, labels).transform(X))
             self.classifier_ = KNeighborsClassifier(n_neighbors).fit(Z, labels)
             self.refit_time_ = time.perf_counter() - start
