@@ -212,6 +212,9 @@ def test_error_axis_ends_slightly_above_the_relevant_errors():
     assert upper_limit([60.0, 1.0]) == 11.0
     assert upper_limit([6.0, 5.0]) == pytest.approx(1.08 * 6.0)
     assert upper_limit([0.0, 0.0], [], [np.nan]) == 1.0
+    band = {"low": np.array([3.0, 2.0]), "high": np.array([9.0, np.nan])}
+    curve = ErrorCurve("a", np.array([1, 2]), np.array([6.0, 5.0]), **band)
+    assert CurveDisplay([curve]).upper_limit() == pytest.approx(1.08 * 9.0)
 
 
 def test_axis_names_the_score_of_the_search():

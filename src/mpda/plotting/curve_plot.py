@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mpda._lib.array_types import Floats
 from mpda.assessment.error_statistics import ErrorCurve, average_error_curves
 from mpda.plotting.axes import OUTSIDE, Display, get_axes
 from mpda.plotting.styles import Style, display_name, make_styles
@@ -86,13 +87,14 @@ class CurveDisplay(Display):
         """
         errors = [curve.error[np.isfinite(curve.error)] for curve in self.curves]
         best = max((float(values.min()) for values in errors if values.size), default=1.0)
-        return max(min(1.08 * self.largest_error, max(2.5 * best, best + 10.0)), 1.0)
+        bands = [curve.high for curve in self.curves if curve.high is not None]
+        highest = max(self.largest_error, _largest(bands))
+        return max(min(1.08 * highest, max(2.5 * best, best + 10.0)), 1.0)
 
     @property
     def largest_error(self) -> float:
-        """Largest error of any curve in per cent, 1 if there is none."""
-        errors = [curve.error[np.isfinite(curve.error)] for curve in self.curves]
-        return max((float(values.max()) for values in errors if values.size), default=1.0)
+        """Largest error of any curve in per cent, 0 if there is none."""
+        return _largest([curve.error for curve in self.curves])
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Self:
         """Draw with matplotlib.
@@ -124,6 +126,13 @@ class CurveDisplay(Display):
         axis.set_ylim(0.0, self.upper_limit())
         axis.legend(frameon=False, fontsize=8, **(OUTSIDE if outside else {}))
         return self._finish(axis, title)
+
+
+def _largest(arrays: Sequence[Floats]) -> float:
+    """Return the largest finite number, 0 if there is none."""
+    return max(
+        (float(values[np.isfinite(values)].max(initial=0.0)) for values in arrays), default=0.0
+    )
 
 
 def _draw_curve(axis: Any, curve: ErrorCurve, style: Style) -> None:
