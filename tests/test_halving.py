@@ -287,3 +287,15 @@ def test_every_stage_of_a_refinement_has_its_rounds():
     rounds = dict.fromkeys(zip(results["stage"], results["iter"], strict=True))
     assert len(rounds) == len(search.n_resources_) > 2
     assert set(results["n_resources"][results["stage"] == 2]) == {2400}
+
+
+def test_more_components_than_features_do_not_end_the_rounds():
+    X, y = make_blobs(1600, 5, centers=2, random_state=0)
+    options = {"halving": True, "cv": 2, "refit": False}
+    grid = {"alpha": [0.1, 0.2, 0.3, 1.0]}
+    rounds = [
+        DiscriminantSearchCV(LFDA(), grid, n_components=numbers, **options).fit(X, y).n_resources_
+        for numbers in ([2, 5], [2, 1500])
+    ]
+    assert rounds[0] == rounds[1]
+    assert len(rounds[0]) == 2

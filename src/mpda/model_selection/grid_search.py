@@ -206,8 +206,10 @@ class GridSearch:
         The numbers of components and of neighbours of the classifier need some, and so do the
         features of a fit without a ridge.
         """
-        numbers = [self.n_neighbors, *(n_components if isinstance(n_components, tuple) else ())]
         n_features = list(np.shape(self.X)[1:])  # none in X of one dimension, which a fit refuses
+        numbers = [self.n_neighbors]
+        if isinstance(n_components, tuple):  # beyond the features there are no components to score
+            numbers += [min([number, *n_features]) for number in n_components]
         if isinstance(self.estimator, Pipeline):  # PCA before the method, for example
             earlier = Pipeline(self.estimator.steps[:-1]).get_params()
             reduced = [
