@@ -98,6 +98,15 @@ def test_attributes_equal_those_of_a_fit_to_numpy(client):
     assert not hasattr(fitted, "patch_labels_")
 
 
+def test_variances_of_gram_pca_are_those_of_numpy_at_any_scale(client):
+    X = np.ldexp(digits()[0], 300)  # a power of two, which rounds nothing
+    expected, fitted = GramPCA(10).fit(X), GramPCA(10).fit(as_lazy(X, 170))
+    assert_close(
+        np.ldexp(fitted.explained_variance_, -600), np.ldexp(expected.explained_variance_, -600)
+    )
+    assert_close(fitted.components_, expected.components_)
+
+
 def test_transform_is_lazy_and_keeps_the_chunks(client):
     X, y = digits()
     frame = as_frame(X, y).drop(columns="kind")
