@@ -26,7 +26,8 @@ def form_of_very_unequal_dimensions():
 
 @pytest.mark.parametrize("sums", ["dense", "products", "differences", "differences in blocks"])
 @pytest.mark.parametrize("seed", range(4))
-def test_blocks_are_those_of_the_sum_of_squares(seed, sums, monkeypatch):
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_blocks_are_those_of_the_sum_of_squares(seed, sums, is_weighted, monkeypatch):
     if sums != "dense":  # which serves small classes
         monkeypatch.setattr(within_form_module, "_DENSE_LIMIT", 0)
     if sums.startswith("differences"):  # which serve short edges and devices
@@ -36,7 +37,8 @@ def test_blocks_are_those_of_the_sum_of_squares(seed, sums, monkeypatch):
     X, labels = coupled_class(seed)
     d, gamma, beta = X.shape[1], 0.37, 0.21
     tangents = patch_tangents(X, labels, 0.9)
-    embedded = EmbeddedGraph(X, build_class_graph(ClassPoints(X), 4))
+    weights = np.random.default_rng(seed).uniform(0.2, 3.0, len(X)) if is_weighted else None
+    embedded = EmbeddedGraph(X, build_class_graph(ClassPoints(X), 4), weights)
     builder = WithinFormBuilder(embedded, labels, tangents)
     form = builder.build()
     assert builder.nbytes == form.nbytes
@@ -46,6 +48,8 @@ def test_blocks_are_those_of_the_sum_of_squares(seed, sums, monkeypatch):
     assert not form.coupling_diagonal[padding].any()
     assert not form.first_order[padding].any()
     W = oracles.union_weights(oracles.neighbors(oracles.distances(X), 4))
+    if is_weighted:
+        W = W * np.outer(weights, weights) * weights.sum() / (weights @ weights)
     bases = [T[:, :m] for T, m in zip(tangents.bases, tangents.dimensions, strict=True)]
     S = oracles.within_form(X, W, labels, bases, gamma)
     scale = np.abs(S).max()
