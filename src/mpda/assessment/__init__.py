@@ -8,13 +8,13 @@ them into means, intervals and significance. `select_model` fits the model to ke
 """
 
 from mpda.assessment.assessment_protocol import AssessmentProtocol
+from mpda.assessment.balanced_error import balanced_errors, find_better_balanced
 from mpda.assessment.contender import AUTOMATIC, BASELINE, Contender, make_contender
 from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
     ErrorComparison,
     ErrorCurve,
     ErrorEstimate,
-    balanced_errors,
     compare_errors,
     compare_methods,
     compute_error_curves,
@@ -60,6 +60,7 @@ __all__ = [
     "evaluate_model",
     "find_best_methods",
     "find_best_unpaired",
+    "find_better_balanced",
     "find_better_than_guess",
     "format_error_table",
     "make_contender",

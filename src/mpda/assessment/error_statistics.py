@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import stdtrit
 
-from mpda._lib.array_types import Bools, Floats, Ints, Labels
+from mpda._lib.array_types import Bools, Floats, Ints
 from mpda.assessment import significance
 
 Key = tuple[str, str]  # problem, method
@@ -157,54 +157,6 @@ def _join_folds(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         for key, name in names.items()
         if key in folds[0]
     }
-
-
-@dataclass(frozen=True)
-class BalancedError:
-    """Mean over classes of their errors, from all tested samples.
-
-    Parameters
-    ----------
-    error : float
-        Per cent.
-    interval : tuple of float or None
-        Confidence interval (95 %); None where samples come in groups.
-    """
-
-    error: float
-    interval: tuple[float, float] | None
-
-
-def balanced_errors(rows: Iterable[Mapping[str, Any]], y: Labels) -> dict[str, BalancedError]:
-    """Compute the balanced error of each method.
-
-    Parameters
-    ----------
-    rows : iterable of FoldResult
-        Rows of one problem with ``tested`` and ``misclassified``.
-    y : array of shape (n_samples,)
-        Labels of all samples.
-
-    Returns
-    -------
-    dict of str to BalancedError
-        By method, in the order of the rows. The interval is that of a normal distribution; each
-        class has the variance of its error with one right and one wrong sample added.
-    """
-    groups = defaultdict(list)
-    for row in rows:
-        groups[row["method"]].append(row)
-    results = {}
-    for method, folds in groups.items():
-        labels = y[np.concatenate([row["tested"] for row in folds])]
-        wrong = np.concatenate([row["misclassified"] for row in folds])
-        codes = np.unique(labels, return_inverse=True)[1]
-        sizes, counts = np.bincount(codes), np.bincount(codes, wrong)
-        error, share = 100.0 * float(np.mean(counts / sizes)), (counts + 1.0) / (sizes + 2.0)
-        half = 196.0 * math.sqrt(np.sum(share * (1.0 - share) / (sizes + 2.0))) / sizes.size
-        interval = max(0.0, error - half), min(100.0, error + half)
-        results[method] = BalancedError(error, None if "groups" in folds[0] else interval)
-    return results
 
 
 def _test_samples(first: Bools, second: Bools, groups: Ints | None) -> float:

@@ -189,9 +189,9 @@ def fit(
         asked = replace(asked, components=None) if n_folds else replace(asked, folds=None)
         values = {"--score": score if is_balanced else None, "--test": test, "--image": image}
         words = options.list_words(source, features, asked)
-        words += _list_words({**values, "--text": text})
+        words += _write_options({**values, "--text": text})
         words += [] if keep_samples else ["--no-keep-samples"]
-        settings = _list_words({"--method": method if method != "mpda" else None})
+        settings = _write_options({"--method": method if method != "mpda" else None})
         settings += [word for value in parameter or () for word in ("--set", value)]
         commands = {
             **_advise_command(source.data, words, settings, verdict[-1]),
@@ -219,7 +219,7 @@ def _finish_on_cluster(
     terminal.finish({**saved, "n_components": n_components}, lines, files=[out])
 
 
-def _list_words(values: dict[str, Any]) -> list[str]:
+def _write_options(values: dict[str, Any]) -> list[str]:
     """Return the words of the options that have a value."""
     return [word for option, value in values.items() if value for word in (option, str(value))]
 
@@ -257,7 +257,7 @@ def _suggest_commands(out: Path, neighbors: bool, source: TableSource) -> dict[s
 
     # The model knows the column, but not the array, that has the labels.
     name = source.label if suffix in (".npy", ".npz") else None
-    label = _list_words({"--label": "LABELS.npy" if str(name).endswith(".npy") else name})
+    label = _write_options({"--label": "LABELS.npy" if str(name).endswith(".npy") else name})
     if not neighbors:
         return {"Map new samples:": write("transform", "NEW", "--out", "mapped.csv")}
     return {

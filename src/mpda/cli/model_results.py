@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from mpda.cli.messages import describe_folds, describe_step, make_sentence
@@ -77,12 +76,8 @@ class MeasuredModel:
         summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates)
         errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
         verdict, next_step = summary.verdict, summary.next_step
-        if not summary.beats_guess and self.balanced:
-            verdict, next_step = self._add_balanced_guess(verdict, next_step)
-        elif not summary.beats_guess and self._has_unequal_classes:
-            next_step = next_step.replace(
-                ", or ", ", try mpda fit --score balanced (classes are of unequal size), or "
-            )
+        if not summary.beats_guess:
+            verdict, next_step = self._describe_guess(verdict, next_step)
         if self.label_copies:
             names = join_names(self.label_copies, quoted=self.table.features is not None)
             verdict = (
@@ -123,45 +118,32 @@ class MeasuredModel:
             low, high = value.interval or (math.nan, math.nan)
             interval = f" (95 % interval {low:.1f} to {high:.1f} %)" if low >= 0.0 else ""
             texts.append(f"{method} {value.error:.2f} %{interval}")
+        guess = 100.0 * (1.0 - 1.0 / len(set(self.table.labels.tolist())))
         return [
             f"Balanced error, the mean of the errors of the classes: {', '.join(texts)}. Always "
-            f"guessing one class has {self._balanced_guess:.2f} %."
+            f"guessing one class has {guess:.2f} %."
         ]
 
-    @property
-    def _balanced_guess(self) -> float:
-        """Balanced error in per cent of always guessing one class."""
-        return 100.0 * (1.0 - 1.0 / len(set(self.table.labels.tolist())))
+    def _describe_guess(self, verdict: str, next_step: str) -> tuple[str, str]:
+        """Return the verdict and the next step where no method is better than a guess."""
+        from mpda.assessment import balanced_errors, find_better_balanced
 
-    @property
-    def _has_unequal_classes(self) -> bool:
-        sizes = Counter(self.table.labels.tolist()).values()
-        return max(sizes) > _UNEQUAL * min(sizes)
-
-    def _add_balanced_guess(self, verdict: str, next_step: str) -> tuple[str, str]:
-        """Return the verdict and the next step where only balanced errors are below a guess."""
-        from mpda.assessment import balanced_errors
-        from mpda.assessment.significance import LEVEL
-
+        sizes = Counter(self.table.labels.tolist())
+        if not self.balanced:
+            if max(sizes.values()) > _UNEQUAL * min(sizes.values()):
+                next_step = (
+                    "Next: check the labels, try mpda fit --score balanced (classes are of unequal "
+                    "size), or measure other features."
+                )
+            return verdict, next_step
         values = balanced_errors(self.rows, self.table.labels)
-        # One side of the interval, adjusted for the number of methods.
-        normal = NormalDist()
-        width = normal.inv_cdf(1.0 - LEVEL / len(values)) / normal.inv_cdf(0.975)
-        better = [
-            name
-            for name, value in values.items()
-            if value.interval is not None
-            and value.error + width * (value.interval[1] - value.error) < self._balanced_guess
-        ]
+        better = find_better_balanced(values, len(sizes))
         if not better:
             return verdict, next_step
         names = " and ".join(filter(None, [", ".join(better[:-1]), better[-1]]))
         verb = "is" if len(better) == 1 else "are"
-        verdict += f" By the balanced error {names} {verb}."
-        return (
-            verdict,
-            "Next: judge the methods by their balanced errors, or measure other features.",
-        )
+        next_step = "Next: judge the methods by their balanced errors, or measure other features."
+        return f"{verdict} By the balanced error {names} {verb}.", next_step
 
     @property
     def _measured_error(self) -> float:

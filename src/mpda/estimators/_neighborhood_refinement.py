@@ -6,14 +6,13 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import _safe_indexing, check_random_state
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mpda._lib.array_types import Array, ArrayLike, Floats, Ints
 from mpda._lib.arrays import (
@@ -38,14 +37,17 @@ from mpda._lib.validation import (
 )
 from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
-from mpda.estimators._base import (
-    ComponentPath,
-    LinearMap,
-    apply_map,
-    sparse_numbers,
-    split_by_class_weight,
-)
+from mpda.estimators._base import ComponentPath, LinearMap, apply_map, split_by_class_weight
 from mpda.estimators._mpda import MPDA
+from mpda.estimators._refinement_start import (
+    check_features,
+    fit_start,
+    fit_starts,
+    read_map,
+    refuse_nonlinear_start,
+    refuse_start_in_memory,
+    split_pipeline,
+)
 from mpda.parallel import import_dask_cluster
 from mpda.refinement.optimize import (
     PENALTY_PER_COEFFICIENT,
@@ -188,18 +190,18 @@ class NeighborhoodRefinement(LinearMap):
         """
         settings = self._check_parameters()
         start = self._make_start(self.n_components)
-        _refuse_nonlinear_start(start)
+        refuse_nonlinear_start(start)
         if is_dask_collection(X):
-            _refuse_start_in_memory(start)
+            refuse_start_in_memory(start)
             refuse_cluster_weights(sample_weight, self.class_weight)
-        start = _fit_start(start, X, y, sample_weight)
-        earlier, last, is_frozen = _split_pipeline(start)
+        start = fit_start(start, X, y, sample_weight)
+        earlier, last, is_frozen = split_pipeline(start)
         is_distributed = is_dask_collection(X)
         if is_distributed:  # the gathered rows have no names of features
             X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
         features = X if earlier is None else earlier.transform(X)
         if is_frozen and not is_distributed:
-            _check_features(last, features)
+            check_features(last, features)
         unlabeled = _find_unlabeled(last)
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
@@ -208,7 +210,7 @@ class NeighborhoodRefinement(LinearMap):
             self, features, y, sample_weight=sample_weight, devices=True, rotates=False
         )
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
-        matrix, mean = _read_map(last)
+        matrix, mean = read_map(last)
         if self.n_components is not None and self.n_components > len(matrix):
             raise ValueError(
                 f"n_components={self.n_components} is more than there is: the first map has "
@@ -291,8 +293,8 @@ class NeighborhoodRefinement(LinearMap):
         starts = [_without_prefix(point, inside=True) for point in parameter_sets]
         distinct = [start for i, start in enumerate(starts) if start not in starts[:i]]
         start = self._make_start(None)
-        _refuse_nonlinear_start(start)
-        for path in _fit_starts(start, X, y, distinct, n_components):
+        refuse_nonlinear_start(start)
+        for path in fit_starts(start, X, y, distinct, n_components):
             for index, method in enumerate(methods):
                 if starts[index] == distinct[path.index]:
                     yield from method._refine_path(
@@ -373,7 +375,7 @@ class NeighborhoodRefinement(LinearMap):
         check_is_fitted(self, "components_")
         if self.earlier_steps is None:
             return super().mahalanobis_matrix()
-        matrix = _read_map(self)[0]
+        matrix = read_map(self)[0]
         return matrix.T @ matrix
 
     @property
@@ -382,18 +384,18 @@ class NeighborhoodRefinement(LinearMap):
 
         A frozen method searches none.
         """
-        steps = _split_pipeline(MPDA() if self.estimator is None else self.estimator)
+        steps = split_pipeline(MPDA() if self.estimator is None else self.estimator)
         return None if steps.is_frozen else getattr(steps.last, "class_neighbors", None)
 
     @property
     def earlier_steps(self) -> Any:
         """Pipeline of fitted steps before ``components_``, None if there are none."""
-        return _split_pipeline(self.estimator_).earlier
+        return split_pipeline(self.estimator_).earlier
 
     @property
     def first_method(self) -> Any:
         """Fitted method that made the first map: the last step of ``estimator_``."""
-        return _split_pipeline(self.estimator_).last
+        return split_pipeline(self.estimator_).last
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, with the prefix ``estimator__`` also those of the first method.
@@ -432,7 +434,7 @@ class NeighborhoodRefinement(LinearMap):
     def _make_start(self, n_components: int | None) -> Any:
         """Return a copy of the estimator, not fitted, with this number of components if given."""
         start = MPDA() if self.estimator is None else clone(self.estimator)
-        steps = _split_pipeline(start)
+        steps = split_pipeline(start)
         if n_components is not None and not steps.is_frozen:
             steps.last.set_params(n_components=n_components)
         return start
@@ -468,115 +470,11 @@ class NeighborhoodRefinement(LinearMap):
         return np.sort(rng.choice(n, self.max_queries, replace=False))
 
 
-class _Steps(NamedTuple):
-    """The steps of a first method: a pipeline of those before the last or None, and the last."""
-
-    earlier: Any
-    last: Any
-    is_frozen: bool
-
-
-def _split_pipeline(model: Any) -> _Steps:
-    """Return the steps of a method, also of pipelines in pipelines."""
-    # Imported here, because importing mpda loads no more of scikit-learn than neighbours.
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.pipeline import Pipeline, make_pipeline
-
-    earlier: list[Any] = []
-    is_frozen = False
-    while isinstance(model, FrozenEstimator | Pipeline):
-        if isinstance(model, FrozenEstimator):
-            is_frozen, model = True, model.estimator
-        else:
-            earlier += [step for _, step in model.steps[:-1]]
-            model = model.steps[-1][1]
-    return _Steps(make_pipeline(*earlier) if earlier else None, model, is_frozen)
-
-
 def _find_unlabeled(model: Any) -> Any:
     """Return the label of samples without a class, also of a refinement of a refinement."""
     while isinstance(model, NeighborhoodRefinement):
-        model = _split_pipeline(model.estimator_).last
+        model = split_pipeline(model.estimator_).last
     return getattr(model, "unlabeled", None)
-
-
-def _refuse_nonlinear_start(start: Any) -> None:
-    """Raise an error if a method that is not linear would be fitted in vain."""
-    from mpda.io.affine_maps import has_affine_map
-
-    _, method, is_frozen = _split_pipeline(start)
-    if hasattr(method, "refit"):  # a search
-        if not is_frozen:
-            raise TypeError(
-                f"estimator must not be a search, got {method!r}. Fit the search first, and give "
-                "FrozenEstimator(search.best_estimator_)."
-            )
-    elif not has_affine_map(method):
-        raise TypeError(
-            f"estimator must be a linear method, which has a matrix to refine, got {method!r}. "
-            "Refine MPDA, another linear method of this package, or PCA, TruncatedSVD, "
-            "LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn; methods "
-            "that are not linear may come before it in a pipeline."
-        )
-
-
-def _refuse_start_in_memory(start: Any) -> None:
-    """Raise an error if a first method would bring a Dask collection into memory.
-
-    A frozen last step, or a frozen pipeline, is not fitted. Earlier steps transform the collection.
-    """
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.pipeline import Pipeline
-
-    steps = []
-    while isinstance(start, Pipeline):
-        steps += [step for _, step in start.steps[:-1]]
-        start = start.steps[-1][1]
-    if not isinstance(start, FrozenEstimator):
-        steps.append(start)
-    methods = [_split_pipeline(step).last for step in steps]
-    others = [method for method in methods if not isinstance(method, LinearMap)]
-    if others:
-        raise TypeError(
-            f"{type(others[0]).__name__} would bring the Dask collection into memory. Refine a "
-            "method that is fitted on the cluster, such as MPDA, LFDA or GramPCA, or a fitted "
-            "model in a FrozenEstimator; if X fits into memory, give X.compute() and y.compute()."
-        )
-
-
-def _read_map(model: Any) -> tuple[Floats, Floats]:
-    """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision."""
-    from mpda.io.affine_maps import affine_map
-
-    linear = affine_map(model)
-    return linear.matrix, linear.mean
-
-
-def _fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Any:
-    """Return the first method, fitted; the last step of a pipeline gets the weights, if it can."""
-    earlier, last, is_frozen = _split_pipeline(start)
-    takes_weights = has_fit_parameter(last, "sample_weight")
-    if sample_weight is None or not takes_weights or is_frozen:
-        return start.fit(X, y)
-    # Step by step, because a pipeline hands weights on in two ways, with metadata routing or not.
-    features = X if earlier is None else earlier.fit_transform(X, y)
-    last.fit(features, y, sample_weight=sample_weight)
-    return start
-
-
-def _check_features(model: Any, X: Any) -> None:
-    """Raise an error if a fitted method has seen other features.
-
-    Names are compared where both have them; scikit-learn would warn where only one has.
-    """
-    n_features = getattr(model, "n_features_in_", None)
-    if hasattr(X, "columns") == hasattr(model, "feature_names_in_"):
-        validate_data(model, X, reset=False, skip_check_array=True)
-    elif n_features is not None and np.shape(X)[1] != n_features:
-        raise ValueError(
-            f"X has {np.shape(X)[1]} features, but the frozen {type(model).__name__} was fitted to "
-            f"{n_features} features."
-        )
 
 
 def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]:
@@ -588,49 +486,6 @@ def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]
         for name, value in point.items()
         if name.startswith(_PREFIX)
     }
-
-
-def _fit_starts(
-    start: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    parameter_sets: Sequence[Mapping[str, Any]],
-    n_components: Sequence[int] | None,
-) -> Iterator[ComponentPath]:
-    """Yield the first maps, shared between parameter sets where the method can share work."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.pipeline import Pipeline
-
-    earlier, last, is_frozen = _split_pipeline(start)
-    if isinstance(start, Pipeline) or earlier is not None:
-        raise TypeError(
-            "A search refines the last step of a pipeline: put the earlier steps of the estimator, "
-            "frozen ones too, before the refinement, as in make_pipeline(StandardScaler(), "
-            "NeighborhoodRefinement(MPDA()))."
-        )
-    if is_frozen:
-        for index in range(len(parameter_sets)):
-            yield ComponentPath(index, _read_map(last)[0])
-        return
-    if isinstance(start, LinearMap):
-        start.set_params(n_components=None)
-        yield from start.fit_many(X, y, parameter_sets, n_components)
-        return
-    for index, parameters in enumerate(parameter_sets):
-        method = clone(start).set_params(**parameters)
-        # The leading components of the others do not depend on the number of components.
-        depends = isinstance(method, NeighborhoodComponentsAnalysis | TruncatedSVD)
-        numbers = n_components if depends else None
-        if isinstance(method, NeighborhoodComponentsAnalysis) and numbers is None:
-            numbers = sparse_numbers(np.shape(X)[1]).tolist()  # each is a fit
-        if isinstance(method, TruncatedSVD):  # it refuses None and more than there are
-            most = np.shape(X)[1]
-            if method.algorithm == "arpack":
-                most = min(np.shape(X)) - 1
-            numbers = [r for r in numbers or [most] if r <= most] or [most]
-        for r in numbers or (None,):
-            fitted = method.set_params(n_components=r).fit(X, y)
-            yield ComponentPath(index, _read_map(fitted)[0], first=r or 1)
 
 
 def _centre(samples: LabelledSamples) -> Array:

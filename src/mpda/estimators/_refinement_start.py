@@ -1,0 +1,165 @@
+"""The first map of a refinement: methods, pipelines and frozen models that it may start from.
+
+A refinement starts from the components of a fitted linear method, which may be the last step of a
+pipeline. Depends on the affine maps of ``io``, which read the matrix of each method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.utils.validation import has_fit_parameter, validate_data
+
+from mpda._lib.array_types import ArrayLike, Floats
+from mpda.estimators._base import ComponentPath, LinearMap, sparse_numbers
+
+
+class MethodSteps(NamedTuple):
+    """The steps of a first method: a pipeline of those before the last or None, and the last."""
+
+    earlier: Any
+    last: Any
+    is_frozen: bool
+
+
+def split_pipeline(model: Any) -> MethodSteps:
+    """Return the steps of a method, also of pipelines in pipelines."""
+    # Imported here, because importing mpda loads no more of scikit-learn than neighbours.
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline, make_pipeline
+
+    earlier: list[Any] = []
+    is_frozen = False
+    while isinstance(model, FrozenEstimator | Pipeline):
+        if isinstance(model, FrozenEstimator):
+            is_frozen, model = True, model.estimator
+        else:
+            earlier += [step for _, step in model.steps[:-1]]
+            model = model.steps[-1][1]
+    return MethodSteps(make_pipeline(*earlier) if earlier else None, model, is_frozen)
+
+
+def refuse_nonlinear_start(start: Any) -> None:
+    """Raise an error if a method that is not linear would be fitted in vain."""
+    from mpda.io.affine_maps import has_affine_map
+
+    _, method, is_frozen = split_pipeline(start)
+    if hasattr(method, "refit"):  # a search
+        if not is_frozen:
+            raise TypeError(
+                f"estimator must not be a search, got {method!r}. Fit the search first, and give "
+                "FrozenEstimator(search.best_estimator_)."
+            )
+    elif not has_affine_map(method):
+        raise TypeError(
+            f"estimator must be a linear method, which has a matrix to refine, got {method!r}. "
+            "Refine MPDA, another linear method of this package, or PCA, TruncatedSVD, "
+            "LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn; methods "
+            "that are not linear may come before it in a pipeline."
+        )
+
+
+def refuse_start_in_memory(start: Any) -> None:
+    """Raise an error if a first method would bring a Dask collection into memory.
+
+    A frozen last step, or a frozen pipeline, is not fitted. Earlier steps transform the collection.
+    """
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
+
+    steps = []
+    while isinstance(start, Pipeline):
+        steps += [step for _, step in start.steps[:-1]]
+        start = start.steps[-1][1]
+    if not isinstance(start, FrozenEstimator):
+        steps.append(start)
+    methods = [split_pipeline(step).last for step in steps]
+    others = [method for method in methods if not isinstance(method, LinearMap)]
+    if others:
+        raise TypeError(
+            f"{type(others[0]).__name__} would bring the Dask collection into memory. Refine a "
+            "method that is fitted on the cluster, such as MPDA, LFDA or GramPCA, or a fitted "
+            "model in a FrozenEstimator; if X fits into memory, give X.compute() and y.compute()."
+        )
+
+
+def read_map(model: Any) -> tuple[Floats, Floats]:
+    """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision."""
+    from mpda.io.affine_maps import affine_map
+
+    linear = affine_map(model)
+    return linear.matrix, linear.mean
+
+
+def fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Any:
+    """Return the first method, fitted; the last step of a pipeline gets the weights, if it can."""
+    earlier, last, is_frozen = split_pipeline(start)
+    takes_weights = has_fit_parameter(last, "sample_weight")
+    if sample_weight is None or not takes_weights or is_frozen:
+        return start.fit(X, y)
+    # Step by step, because a pipeline hands weights on in two ways, with metadata routing or not.
+    features = X if earlier is None else earlier.fit_transform(X, y)
+    last.fit(features, y, sample_weight=sample_weight)
+    return start
+
+
+def check_features(model: Any, X: Any) -> None:
+    """Raise an error if a fitted method has seen other features.
+
+    Names are compared where both have them; scikit-learn would warn where only one has.
+    """
+    n_features = getattr(model, "n_features_in_", None)
+    if hasattr(X, "columns") == hasattr(model, "feature_names_in_"):
+        validate_data(model, X, reset=False, skip_check_array=True)
+    elif n_features is not None and np.shape(X)[1] != n_features:
+        raise ValueError(
+            f"X has {np.shape(X)[1]} features, but the frozen {type(model).__name__} was fitted to "
+            f"{n_features} features."
+        )
+
+
+def fit_starts(
+    start: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    parameter_sets: Sequence[Mapping[str, Any]],
+    n_components: Sequence[int] | None,
+) -> Iterator[ComponentPath]:
+    """Yield the first maps, shared between parameter sets where the method can share work."""
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.pipeline import Pipeline
+
+    earlier, last, is_frozen = split_pipeline(start)
+    if isinstance(start, Pipeline) or earlier is not None:
+        raise TypeError(
+            "A search refines the last step of a pipeline: put the earlier steps of the estimator, "
+            "frozen ones too, before the refinement, as in make_pipeline(StandardScaler(), "
+            "NeighborhoodRefinement(MPDA()))."
+        )
+    if is_frozen:
+        for index in range(len(parameter_sets)):
+            yield ComponentPath(index, read_map(last)[0])
+        return
+    if isinstance(start, LinearMap):
+        start.set_params(n_components=None)
+        yield from start.fit_many(X, y, parameter_sets, n_components)
+        return
+    for index, parameters in enumerate(parameter_sets):
+        method = clone(start).set_params(**parameters)
+        # The leading components of the others do not depend on the number of components.
+        depends = isinstance(method, NeighborhoodComponentsAnalysis | TruncatedSVD)
+        numbers = n_components if depends else None
+        if isinstance(method, NeighborhoodComponentsAnalysis) and numbers is None:
+            numbers = sparse_numbers(np.shape(X)[1]).tolist()  # each is a fit
+        if isinstance(method, TruncatedSVD):  # it refuses None and more than there are
+            most = np.shape(X)[1]
+            if method.algorithm == "arpack":
+                most = min(np.shape(X)) - 1
+            numbers = [r for r in numbers or [most] if r <= most] or [most]
+        for r in numbers or (None,):
+            fitted = method.set_params(n_components=r).fit(X, y)
+            yield ComponentPath(index, read_map(fitted)[0], first=r or 1)
