@@ -12,9 +12,11 @@ from mpda.assessment import (
     AssessmentProtocol,
     assess_methods,
     balanced_errors,
+    find_better_balanced,
     make_contender,
     select_model,
 )
+from mpda.assessment.balanced_error import BalancedError
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
@@ -74,6 +76,15 @@ def test_fit_prints_the_balanced_error(tmp_path, monkeypatch, capsys):
     assert "Balanced error" in (tmp_path / "page.html").read_text()
     assert call(*words) == 0
     assert "Balanced error" not in capsys.readouterr().out
+
+
+def test_balanced_errors_are_compared_with_a_guess():
+    near, far = BalancedError(40.0, (30.5, 49.5)), BalancedError(20.0, (10.5, 29.5))
+    level = BalancedError(45.0, (35.5, 54.5))
+    assert find_better_balanced({"near": near}, 2) == ["near"]  # one-sided: up to 48.0
+    others = {"far": far, "level": level, "groups": BalancedError(10.0, None)}
+    assert find_better_balanced({"near": near, **others}, 2) == ["far"]  # four methods
+    assert find_better_balanced({"far": far}, 1) == []
 
 
 @pytest.mark.parametrize(
