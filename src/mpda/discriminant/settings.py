@@ -58,7 +58,7 @@ def _is_alike(first: Any, second: Any) -> bool:
         return True
     if type(first) is not type(second):
         return False
-    if hasattr(first, "get_params"):
+    if hasattr(first, "get_params") and not isinstance(first, type):
         return _is_alike(first.get_params(deep=False), second.get_params(deep=False))
     if isinstance(first, dict):
         return first.keys() == second.keys() and all(
