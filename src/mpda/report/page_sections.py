@@ -120,7 +120,7 @@ def _make_curves(results: Results, displays: Displays) -> Section:
     )
     is_cut = [displays[key].upper_limit() < displays[key].largest_error for key in charts]
     if any(is_cut):
-        text += " Where a curve leaves the chart, Values has its errors."
+        text += " Errors above the axis are listed under Values."
     elements = options = ""
     for i, (key, problem) in enumerate(zip(charts, problems, strict=True)):
         label = f"Error against the number of components on {problem['name']}"
