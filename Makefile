@@ -16,8 +16,9 @@ BLAS_KERNEL := $(if $(filter aarch64 arm64,$(shell uname -m)),ARMV8,Nehalem)
 MATHEMATICS := $(addprefix tests/test_,approximate_search.py baseline_matrices.py curves.py \
 	density_ratio.py discriminants.py eigenproblem.py gram_pca.py graph_discriminant.py graphs.py \
 	grassmann.py health.py hostile.py input.py lsdr.py methods.py partial_fit.py partition.py \
-	principal_axis_tree.py published_methods.py recorded_fits.py sample_weight.py \
-	schur_complement.py search.py selection.py tangents_and_scatter.py within_form.py)
+	principal_axis_tree.py published_methods.py recorded_fits.py retrieval.py \
+	sample_weight.py schur_complement.py search.py selection.py tangents_and_scatter.py \
+	within_form.py)
 
 .PHONY: demo test lint lint-release package test-rounding test-oldest test-pythons test-nightly check measure docs pictures bench bench-large fuzz mutations format clean
 .DEFAULT_GOAL := help

@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-# Extras that the tests do not install: devices, the documentation, tools.
-UNTESTED_EXTRAS = {"torch", "cupy", "docs", "dev", "release"}
+# Extras that the extra "test" does not install: devices, the documentation, tools, references.
+UNTESTED_EXTRAS = {"torch", "cupy", "docs", "dev", "release", "test-retrieval"}
 # Warnings that tests may ignore by category.
 IGNORED_WARNINGS = {
     "ignore::mpda.exceptions.FeatureScaleWarning",

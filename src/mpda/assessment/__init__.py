@@ -4,7 +4,7 @@ A `Contender` is a method with its parameter grid. `assess_methods` measures the
 contenders by nested cross-validation. `estimate_errors`, `compare_errors` and `compare_ranks` turn
 them into means, intervals and significance. `select_model` fits the model to keep, and
 `evaluate_model` measures it on other samples. The parts of one fold are in
-`mpda.assessment.parameter_scores`.
+`mpda.assessment.parameter_scores`. `score_queries` measures how well vectors are retrieved.
 """
 
 from mpda.assessment.assessment_protocol import AssessmentProtocol
@@ -31,6 +31,14 @@ from mpda.assessment.nested_cv import Assessment, assess_methods
 from mpda.assessment.parameter_scores import FoldResult
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
+from mpda.model_selection.retrieval import (
+    RetrievalScores,
+    map_at_r,
+    precision_at_k,
+    r_precision,
+    recall_at_k,
+    score_queries,
+)
 
 __all__ = [
     "AUTOMATIC",
@@ -45,6 +53,7 @@ __all__ = [
     "Evaluation",
     "FoldResult",
     "RankComparison",
+    "RetrievalScores",
     "SelectedModel",
     "Split",
     "assess_methods",
@@ -64,7 +73,12 @@ __all__ = [
     "find_better_than_guess",
     "format_error_table",
     "make_contender",
+    "map_at_r",
     "name_deciding_test",
+    "precision_at_k",
+    "r_precision",
+    "recall_at_k",
+    "score_queries",
     "select_model",
     "time_selection",
 ]
