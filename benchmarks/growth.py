@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from mpda.estimators._base import LinearMap
+from mpda.estimators.methods import METHODS, Method
 from mpda.exceptions import SmallClassWarning
-from mpda.model_selection.methods import METHODS, Method
 from protocol import Array, provenance
 
 MIDDLE = {"n": 1000, "d": 50, "C": 10}
@@ -101,7 +102,7 @@ def main() -> None:
     ]
     table: list[dict[str, Any]] = []
     for method in METHODS:
-        if not method.is_ours or method.start not in ("", "MPDA"):
+        if not issubclass(method.estimator, LinearMap) or method.start not in ("", "MPDA"):
             continue
         sizes = [
             {**MIDDLE, varied: size}

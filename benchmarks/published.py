@@ -21,10 +21,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid, StratifiedKFold
 
+from mpda.estimators.methods import Method, method
 from mpda.exceptions import SingularFormError, SmallClassWarning
 from mpda.experiments.published import find_published
 from mpda.model_selection import classification_curve
-from mpda.model_selection.methods import Method, method
 from protocol import FIRST_SEED, TRAIN_SHARE, Array, Split, data_argument, load, provenance, split
 
 NAMES = ("PCA", "LDA", "LFDA", "MFA", "LSDA", "LLTSA")

@@ -28,15 +28,16 @@ from scipy.fft import dctn, idctn
 from sklearn.exceptions import FitFailedWarning
 
 from mpda._lib.array_types import Floats, Ints
+from mpda.estimators._base import LinearMap
+from mpda.estimators.methods import METHODS, method
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.grid import SearchGrid, build_grid
-from mpda.model_selection.methods import METHODS, method
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 from mpda.model_selection.selection_rules import (
     RULES,
     GridScores,
-    GridSelection,
+    SelectedPoint,
     pooled_means,
     select_robust,
     smooth_dimensions,
@@ -59,26 +60,26 @@ PRICES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 SEEN = "best fixed choice, seen on the test parts"
 
 
-def _largest(values: Floats) -> GridSelection:
+def _largest(values: Floats) -> SelectedPoint:
     point, place = np.unravel_index(int(np.argmax(values)), values.shape)
-    return GridSelection(int(point), int(place))
+    return SelectedPoint(int(point), int(place))
 
 
-def _priced(grid: GridScores, values: Floats, price: float) -> GridSelection:
+def _priced(grid: GridScores, values: Floats, price: float) -> SelectedPoint:
     return _largest(values - price * grid.standard_error * grid.steps[:, None])
 
 
-def _centre(grid: GridScores, share: float) -> GridSelection:
+def _centre(grid: GridScores, share: float) -> SelectedPoint:
     """The middle of the best points and dimensions: the nearest point, the median dimension."""
     means = grid.means
     points, places = np.nonzero(means >= np.quantile(means, 1.0 - share))
     shape = [axis.size for axis in grid.axes[0]]
     where = np.array(np.unravel_index(np.arange(len(means)), shape)).T
     gaps = ((where - where[points].mean(axis=0)) ** 2).sum(axis=1)
-    return GridSelection(int(np.argmin(gaps)), int(np.median(places)))
+    return SelectedPoint(int(np.argmin(gaps)), int(np.median(places)))
 
 
-def _shrunken(grid: GridScores) -> GridSelection:
+def _shrunken(grid: GridScores) -> SelectedPoint:
     """Components of the score surface (which parameters, which band of frequencies over the
     dimensions) shrunk by what their variance over folds says of their noise."""
     scores = grid.scores[:, :, np.isfinite(grid.scores).all(axis=(0, 1))]
@@ -100,7 +101,7 @@ def _shrunken(grid: GridScores) -> GridSelection:
     return _largest(smooth.reshape(scores.shape[1], -1))
 
 
-ATTEMPTS: dict[str, Callable[[GridScores], GridSelection]] = {
+ATTEMPTS: dict[str, Callable[[GridScores], SelectedPoint]] = {
     "price 0.3 without pooling": lambda g: _priced(g, g.means, 0.3),
     "price 0.1 with pooling": lambda g: select_robust(g, 0.1),
     "price 0.5 with pooling": lambda g: select_robust(g, 0.5),
@@ -365,7 +366,8 @@ def main() -> None:
     parser.add_argument("action", choices=("collect", "report"))
     data_argument(parser)
     parser.add_argument("--store", type=Path, required=True, help="directory of the scores")
-    parser.add_argument("--method", default="MPDA", choices=[m.name for m in METHODS if m.is_ours])
+    own = [entry.name for entry in METHODS if issubclass(entry.estimator, LinearMap)]
+    parser.add_argument("--method", default="MPDA", choices=own)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=1, help="how often folds are drawn")
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)

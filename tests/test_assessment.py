@@ -32,10 +32,9 @@ from mpda.assessment import (
     make_contender,
     select_model,
 )
-from mpda.assessment.parameter_scores import ScoreTable
 from mpda.assessment.preparation import decide_preparation
+from mpda.estimators.methods import method
 from mpda.io import load, save
-from mpda.model_selection.methods import method
 
 NAMES = ("1-NN", "LDA", "MPDA")
 
@@ -188,7 +187,7 @@ def test_number_of_components_can_be_fixed(wine):
     contenders = {name: make_contender(name, search=False) for name in NAMES}
     rows = assess_methods(*wine, list(contenders.values()), protocol).rows
     assert {row["method"]: row["cv_dimension"] for row in rows} == {"1-NN": 13, "LDA": 2, "MPDA": 4}
-    assert select_model(*wine, contenders["MPDA"], protocol).selection.n_components == 4
+    assert select_model(*wine, contenders["MPDA"], protocol).selected.n_components == 4
     with pytest.raises(ValueError, match="LDA has at most 2 components here, not 4"):
         select_model(*wine, contenders["LDA"], protocol)
     # Principal components are the features of the method.
@@ -210,16 +209,9 @@ def test_search_opens_the_parameter_grid():
     contender = Contender("LFDA", method("LFDA"), {"n_neighbors": 5}, {"alpha": (0.0, 0.1)})
     X, y = load_iris(return_X_y=True)
     selected = select_model(X, y, contender, AssessmentProtocol(scaled=False))
-    parameters = {**selected.selection.parameters, "n_neighbors": 5}
-    parameters["n_components"] = selected.selection.n_components
+    parameters = {**selected.selected.parameters, "n_neighbors": 5}
+    parameters["n_components"] = selected.selected.n_components
     assert parameters.items() <= selected.model["lfda"].get_params().items()
-
-
-def test_fewest_components_within_one_standard_error():
-    table = ScoreTable([{}], np.arange(1, 5), np.array([[0.80, 0.88, 0.91, 0.93]]), 0.03)
-    assert table.select_best().n_components == 4
-    chosen = table.select_best(fewest=True)
-    assert (chosen.n_components, chosen.score) == (3, 0.91)
 
 
 @pytest.mark.parametrize("name", ["MPDA", "PCA"])
@@ -228,17 +220,9 @@ def test_rule_for_the_number_of_components(wine, name):
     numbers = {}
     for fewest in (True, False):
         selected = select_model(*wine, contender, AssessmentProtocol(fewest=fewest))
-        numbers[fewest] = selected.selection
+        numbers[fewest] = selected.selected
     assert numbers[True].n_components < numbers[False].n_components
     assert 0.9 < numbers[True].score < 1.0
-
-
-def test_fewer_components_win_a_tie():
-    scores = np.array([[0.5, 0.9, np.nan], [0.7, 0.8, 0.9]])
-    table = ScoreTable([{"alpha": 0.1}, {"alpha": 1.0}], np.array([1, 2, 5]), scores)
-    best, restricted = table.select_best(), table.select_best(1)
-    assert (best.parameters, best.n_components) == ({"alpha": 0.1}, 2)
-    assert (restricted.parameters, restricted.n_components) == ({"alpha": 1.0}, 1)
 
 
 def test_automatic_choice_has_the_best_score(wine):
@@ -249,17 +233,17 @@ def test_automatic_choice_has_the_best_score(wine):
         AssessmentProtocol(2, 2, scaled=True),
     )
     selected = select_model(X, y, contender, protocol)
-    scores = [choice.selection.score for choice in selected.choices]
+    scores = [choice.selected.score for choice in selected.ranking.ranked]
     assert scores == sorted(scores, reverse=True)
-    names = [choice.contender.name for choice in selected.choices]
+    names = [choice.contender.name for choice in selected.ranking.ranked]
     assert sorted(names) == ["LFDA refined", "MPDA refined", "PCA refined", "shrinkage LDA refined"]
-    assert (selected.method, selected.selection) == (names[0], selected.choices[0].selection)
-    for choice in selected.choices:
-        both = choice.selection.unrefined_score, choice.selection.refined_score
-        assert choice.selection.score in both
+    assert (selected.method, selected.selected) == (names[0], selected.ranking.ranked[0].selected)
+    for choice in selected.ranking.ranked:
+        both = choice.selected.unrefined_score, choice.selected.refined_score
+        assert choice.selected.score in both
         alone = make_contender(choice.contender.name, search=False)
         model = select_model(X, y, alone, protocol)
-        assert model.selection == choice.selection
+        assert model.selected == choice.selected
     rows = assess_methods(X, y, [contender], protocol).rows
     assert [row["method"] for row in rows] == ["auto", "auto"]
     assert {row["chosen"] for row in rows} <= set(names)
@@ -276,7 +260,7 @@ def test_refinement_is_judged_by_its_start(wine):
 def test_automatic_choice_leaves_out_what_has_too_few_components(wine):
     protocol = AssessmentProtocol(2, 2, n_components=4)
     selected = select_model(*wine, make_contender("auto", search=False), protocol)
-    names = {choice.contender.name for choice in selected.choices}
+    names = {choice.contender.name for choice in selected.ranking.ranked}
     assert names == {"LFDA refined", "MPDA refined", "PCA refined"}  # LDA has two components
     assert len(selected.model[-2].components_) == 4
 
@@ -287,7 +271,7 @@ def test_automatic_choice_says_why_a_method_has_no_result():
     X[:, 0] += 3.0 * y
     protocol = AssessmentProtocol(2, 2, scaled=False)
     selected = select_model(X, y, make_contender("auto", search=False), protocol)
-    (reason,) = selected.left_out
+    (reason,) = selected.ranking.left_out
     assert reason.startswith("LFDA refined: The within-class form is singular")
     assert "alpha" not in reason  # advice for a fit of LFDA
 
@@ -296,8 +280,8 @@ def test_start_alone_is_kept_where_the_refinement_changes_nothing(wine):
     contender = make_contender("LFDA refined", search=False)
     contender = replace(contender, fixed={"penalty": 1e12})
     selected = select_model(*wine, contender, AssessmentProtocol(2, 2))
-    assert selected.selection.parameters["n_rounds"] == 0
-    assert selected.selection.unrefined_score == selected.selection.refined_score
+    assert selected.selected.parameters["n_rounds"] == 0
+    assert selected.selected.unrefined_score == selected.selected.refined_score
     assert isinstance(selected.model[-2], LFDA)
 
 

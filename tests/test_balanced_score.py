@@ -55,7 +55,7 @@ def test_settings_are_chosen_by_the_score_of_the_protocol(method):
     scores = {}
     for scoring in ("accuracy", "balanced_accuracy"):
         protocol = AssessmentProtocol(scoring=scoring, scaled=False, energy=None)
-        scores[scoring] = select_model(X, y, contender, protocol).selection.score
+        scores[scoring] = select_model(X, y, contender, protocol).selected.score
     # Guessing the largest class has an accuracy of 0.78, and a balanced accuracy of 0.33.
     assert scores["accuracy"] > 0.7
     assert 0.33 < scores["balanced_accuracy"] < 0.65

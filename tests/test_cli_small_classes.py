@@ -82,9 +82,9 @@ def test_folds_adapt_to_groups(capsys):
 
 def test_method_without_a_result_leaves_no_comparison(capsys):
     rng = np.random.default_rng(1)
-    # One fold has all but one sample of each class in its test part.
+    # One fold has all samples of a class in its test part.
     frame = pd.DataFrame(rng.normal(size=(12, 2)), columns=["a", "b"])
-    frame.assign(y=np.repeat(["u", "v"], 6), group=[0] + [1] * 5 + [0] + [2] * 5).to_csv(
+    frame.assign(y=np.repeat(["u", "v"], 6), group=[0] * 6 + [1] * 3 + [2] * 3).to_csv(
         "t.csv", index=False
     )
     words = ("--groups", "group", "--folds", "3", "--results", "r.json", "--report", "r.html")

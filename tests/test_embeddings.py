@@ -73,13 +73,13 @@ def test_halves_are_stratified_and_differ(directory):
 
 def test_tuned_method_selects_on_the_training_part(directory, monkeypatch):
     seen = []
-    select = "mpda.experiments.embeddings.select_minimum"
+    select = "mpda.experiments.embeddings.select_least_error"
 
     def record(contender, X, *rest):
         seen.append((contender.dimensions, len(X)))
-        from mpda.assessment.parameter_scores import Selection
+        from mpda.assessment.parameter_choice import SelectedParameters
 
-        return Selection({"alpha": 0.1}, contender.dimensions[0])
+        return SelectedParameters({"alpha": 0.1}, contender.dimensions[0])
 
     monkeypatch.setattr(select, record)
     options = ExperimentOptions(

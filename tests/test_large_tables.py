@@ -171,5 +171,5 @@ def test_time_budget_leaves_samples_of_many_classes(monkeypatch):
     protocol = AssessmentProtocol(n_components=2)
     options = MeasurementOptions(time_budget=1.0)
     monkeypatch.setattr("mpda.assessment.time_selection", lambda *_, **__: 100.0)
-    reduced = fitting.spend_budget(table, make_contender("LDA", search=False), protocol, options)
+    reduced = fitting.spend_budget(table, [make_contender("LDA", search=False)], protocol, options)
     assert reduced.max_samples == 2000

@@ -135,12 +135,11 @@ def test_inner_folds_have_their_own_pca_unless_marked(monkeypatch, tmp_path, sha
         return fit_transform(pca, X, y)
 
     monkeypatch.setattr(PCA, "fit_transform", record)
-    contender = replace(CONTENDERS["LDA"], shares_pca=shares_pca)
-    task = Task(PROBLEMS["semeion"], contender, 1, "")
+    task = Task(PROBLEMS["semeion"], CONTENDERS["LDA"], 1, "", shares_pca)
     row = measure_errors(task, tmp_path)
     assert set(sizes) == ({50} if shares_pca else {50, 38, 37})
     assert row["test_share"] == 3.0
-    other = replace(task, contender=replace(contender, shares_pca=not shares_pca))
+    other = replace(task, shares_pca=not shares_pca)
     assert task.fingerprint != other.fingerprint
 
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import KMeans
-from sklearn.decomposition import PCA
+from sklearn.decomposition import PCA, KernelPCA
 from sklearn.exceptions import FitFailedWarning, NotFittedError
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
 from sklearn.model_selection import (
@@ -43,7 +43,7 @@ from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.model_selection.folds import split_groups
 from mpda.model_selection.grid import build_grid
-from mpda.model_selection.selection_rules import RULES, GridSelection
+from mpda.model_selection.selection_rules import RULES, SelectedPoint
 
 # Folds of small data have small classes, and LSDR has five iterations; both warnings are tested
 # elsewhere.
@@ -293,7 +293,10 @@ def test_default_grid_does_not_warn():
         ({"scoring": "speed"}, "scoring must be one of 'accuracy'"),
         ({"scoring": lambda y, p: np.nan}, r"No grid point has a score in fold \d"),
         ({"n_jobs": 0}, "n_jobs must be None or an int"),
-        ({"estimator": PCA()}, "estimator must be a method of mpda, or a Pipeline"),
+        (
+            {"estimator": KernelPCA()},
+            "estimator must be a linear method, or a Pipeline that ends in",
+        ),
     ],
 )
 def test_invalid_parameters_are_rejected(options, message):
@@ -434,7 +437,7 @@ def test_selection_does_not_depend_on_the_form_of_the_folds():
 
 
 def test_selection_may_be_a_callable():
-    fitted = search({"alpha": [0.1, 1.0]}, selection=lambda table: GridSelection(1, 2))
+    fitted = search({"alpha": [0.1, 1.0]}, selection=lambda table: SelectedPoint(1, 2))
     assert fitted.best_params_ == {"alpha": 1.0, "n_components": 3}
 
 

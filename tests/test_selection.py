@@ -7,7 +7,7 @@ import pytest
 
 from mpda.model_selection.selection_rules import (
     GridScores,
-    GridSelection,
+    SelectedPoint,
     pooled_means,
     select_minimum,
     select_one_standard_error,
@@ -28,18 +28,18 @@ def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=N
 
 def test_minimum_selects_the_best_score_and_breaks_ties_by_simplicity():
     grid = grid_scores([[0.5, 0.9, 0.9], [0.5, 0.9, 0.8]], [(2,)], ridges=[0.1, 1.0])
-    assert select_minimum(grid) == GridSelection(1, 1)
+    assert select_minimum(grid) == SelectedPoint(1, 1)
     grid = grid_scores([[0.5, 0.9, 0.91], [0.5, 0.9, 0.8]], [(2,)])
-    assert select_minimum(grid) == GridSelection(0, 2)
+    assert select_minimum(grid) == SelectedPoint(0, 2)
     grid = grid_scores([[0.5, np.nan, 0.6]], [(1,)])
-    assert select_minimum(grid) == GridSelection(0, 2)
+    assert select_minimum(grid) == SelectedPoint(0, 2)
 
 
 def test_one_standard_error_selects_the_simplest_within_the_error():
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.03)
-    assert select_one_standard_error(grid) == GridSelection(0, 1)
+    assert select_one_standard_error(grid) == SelectedPoint(0, 1)
     grid = grid_scores([[0.5, 0.88, 0.9]], [(1,)], spread=0.01)
-    assert select_one_standard_error(grid) == GridSelection(0, 2)
+    assert select_one_standard_error(grid) == SelectedPoint(0, 2)
 
 
 def test_standard_error_does_not_shrink_with_repeats():

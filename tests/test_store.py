@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from mpda.estimators.methods import method
 from mpda.exceptions import DatasetError, ReproductionError
 from mpda.experiments import (
     CONTENDERS,
@@ -22,7 +23,6 @@ from mpda.experiments import (
 from mpda.experiments.row_store import append_row
 from mpda.experiments.runner import run_tasks
 from mpda.experiments.task import Task
-from mpda.model_selection.methods import method
 
 DIGITS = PROBLEMS["digits"]
 CLOCK = {"seconds", "search_seconds", "fit_seconds", "fit_mib", "at"}

@@ -4,7 +4,7 @@ A `Contender` is a method with its parameter grid. `assess_methods` measures the
 contenders by nested cross-validation. `estimate_errors`, `compare_errors` and `compare_ranks` turn
 them into means, intervals and significance. `select_model` fits the model to keep, and
 `evaluate_model` measures it on other samples. The parts of one fold are in
-`mpda.assessment.parameter_scores`. `score_queries` measures how well vectors are retrieved.
+`mpda.assessment.outer_fold`. `score_queries` measures how well vectors are retrieved.
 """
 
 from mpda.assessment.assessment_protocol import AssessmentProtocol
@@ -28,7 +28,7 @@ from mpda.assessment.error_statistics import (
 from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
 from mpda.assessment.model_choice import SelectedModel, select_model, time_selection
 from mpda.assessment.nested_cv import Assessment, assess_methods
-from mpda.assessment.parameter_scores import FoldResult
+from mpda.assessment.outer_fold import FoldResult
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
 from mpda.model_selection.retrieval import (

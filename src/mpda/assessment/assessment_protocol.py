@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-
-from mpda._lib.array_types import Floats, Labels
 from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split
@@ -29,8 +26,8 @@ class AssessmentProtocol:
         Share of the variance that PCA keeps before the method; None is no PCA. ``"auto"`` decides
         above 100 features, on the training samples, between 0.95 and no PCA.
     n_components : int or None, default=None
-        Number of components. None lets the inner folds choose. A method of scikit-learn that has
-        fewer components uses all it has.
+        Number of components. None lets the inner folds choose. A method that has fewer components
+        uses all it has.
     seed : int, default=0
         Seed of all folds.
     fewest : bool, default=True
@@ -73,32 +70,6 @@ class AssessmentProtocol:
             At most ``max_samples``.
         """
         return n_samples if self.max_samples is None else min(n_samples, self.max_samples)
-
-    def limit_components(self, contender: Contender, X: Floats, y: Labels) -> AssessmentProtocol:
-        """Return the protocol with no more components than a map of scikit-learn has.
-
-        Parameters
-        ----------
-        contender : Contender
-            Method.
-        X : array of shape (n_samples, n_features)
-            Preprocessed training samples.
-        y : array of shape (n_samples,)
-            Labels.
-
-        Returns
-        -------
-        AssessmentProtocol
-            Unchanged for the methods of mpda, which raise an error of their own, unless they refine
-            a map of scikit-learn.
-        """
-        entry = contender.method
-        if self.n_components is None or entry is None or (entry.is_ours and not entry.start):
-            return self
-        limit = X.shape[1]
-        if "LDA" in contender.name:  # the means of c classes span c - 1 dimensions
-            limit = min(limit, len(np.unique(y)) - 1)
-        return replace(self, n_components=min(self.n_components, limit))
 
     def prepare(self, contender: Contender, samples: Split) -> Preparation:
         """Decide what happens to the features before a method.

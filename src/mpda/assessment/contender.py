@@ -1,17 +1,19 @@
 """Contenders: methods as they enter a comparison.
 
-A contender is a method of `mpda.model_selection.methods` with its fixed parameters and the grid
-that cross-validation searches. Plain 1-NN on the features is the contender without a method.
+A contender is a method of `mpda.estimators.methods` with its fixed parameters and the grid that
+cross-validation searches. Plain 1-NN on the features is the contender without a method.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from mpda.model_selection.methods import START_PREFIX, Method, method
+from mpda._lib.array_types import Labels
+from mpda.estimators.methods import Method, method
 
 Step = tuple[str, Any]  # name and transformer
 _METHOD_STEP = "method"
@@ -20,16 +22,9 @@ BASELINE = "1-NN"
 # The choice among refined methods, each of which may stay without refinement.
 AUTOMATIC = "auto"
 _CHOICES = ("PCA refined", "shrinkage LDA refined", "LFDA refined", "MPDA refined")
-# Numbers of components for methods that need one fit for each number (NCA, LSDR and refined maps
-# are not nested). Seven fits, denser at the low end, where the error changes most.
+# Numbers of components for methods that need one fit for each number. Seven fits, denser at the low
+# end, where the error changes most.
 SPARSE_DIMENSIONS = (1, 2, 3, 5, 10, 20, 40)
-_NOT_NESTED = ("NCA", "LSDR")
-# Settings beyond the defaults of the scikit-learn classes: reproducible NCA, and a shrinkage for
-# the method that is named after it.
-_SETTINGS: dict[str, dict[str, Any]] = {
-    "NCA": {"random_state": 0},
-    "shrinkage LDA": {"shrinkage": "auto"},
-}
 
 
 @dataclass(frozen=True)
@@ -56,13 +51,8 @@ class Contender:
         True if the contender is a row of the paper's table.
     note : str, default=""
         Remark below a table.
-    steps : tuple of (str, transformer), default=()
-        Preprocessing, not fitted. It is fitted together with the method, so inside every fold.
     choices : tuple of Contender, default=()
         Contenders among which cross-validation on the training samples chooses.
-    shares_pca : bool, default=False
-        True if inner folds share the PCA of all training samples, as experiments did at first.
-        Results of slow methods are kept in this form.
     n_neighbors : int, default=1
         Number of neighbours of the classifier whose score selects the parameters.
     """
@@ -76,26 +66,36 @@ class Contender:
     skipped: tuple[str, ...] = ()
     published: bool = True
     note: str = ""
-    steps: tuple[Step, ...] = ()
     choices: tuple["Contender", ...] = ()
-    shares_pca: bool = False
     n_neighbors: int = 1
 
-    @property
-    def work(self) -> float:
-        """Work of a fold, roughly, as a multiple of that of 1-NN on the features."""
+    def count_components(self, n_features: int, y: Labels) -> int:
+        """Return the largest number of components that a fit to such samples can have.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of features, after the steps before the method.
+        y : array of shape (n_samples,)
+            Labels of the training samples.
+
+        Returns
+        -------
+        int
+            A fit may have fewer, for example where samples repeat.
+        """
         if self.choices:
-            return sum(choice.work for choice in self.choices)
+            return max(choice.count_components(n_features, y) for choice in self.choices)
         if self.method is None:
-            return 1.0
-        return (30.0 if self.method.start else 10.0) if self.method.is_ours else 3.0
+            return n_features
+        return self.method.count_components(len(y), n_features, len(np.unique(y)))
 
-    @property
-    def prefix(self) -> str:
-        """Prefix of the names of parameters in the results of a search."""
-        return f"{_METHOD_STEP}__" if self.steps else ""
-
-    def estimator(self, parameters: Mapping[str, Any], n_components: int | None = None) -> Any:
+    def estimator(
+        self,
+        parameters: Mapping[str, Any],
+        n_components: int | None = None,
+        steps: Sequence[Step] = (),
+    ) -> Any:
         """Return an unfitted estimator with the parameters of a grid point.
 
         Parameters
@@ -104,6 +104,8 @@ class Contender:
             Grid point. It is added to the fixed parameters.
         n_components : int or None, default=None
             Number of components. None leaves the default of the method.
+        steps : sequence of (str, transformer), default=()
+            Preprocessing. It is fitted together with the method, so inside every fold.
 
         Returns
         -------
@@ -114,10 +116,9 @@ class Contender:
         estimator = self.method.make(**{**self.fixed, **parameters})
         if n_components is not None:
             estimator.set_params(n_components=n_components)
-        if not self.steps:
+        if not steps:
             return estimator
-        steps = [(name, clone(step)) for name, step in self.steps]
-        return Pipeline([*steps, (_METHOD_STEP, estimator)])
+        return Pipeline([*((name, clone(step)) for name, step in steps), (_METHOD_STEP, estimator)])
 
 
 def make_contender(name: str, *, search: bool) -> Contender:
@@ -144,9 +145,7 @@ def make_contender(name: str, *, search: bool) -> Contender:
         return Contender(name, choices=choices)
     entry = method(name)
     grid = entry.grid if search else {}
-    settings = _SETTINGS.get(name, {})
-    if entry.start:
-        settings = {f"{START_PREFIX}{k}": v for k, v in _SETTINGS.get(entry.start, {}).items()}
-    settings = {key: value for key, value in settings.items() if key not in grid}
-    dimensions = SPARSE_DIMENSIONS if name in _NOT_NESTED else None
+    settings = {key: value for key, value in entry.settings.items() if key not in grid}
+    # The search over a refinement selects numbers of components of its own.
+    dimensions = None if entry.is_nested or entry.start else SPARSE_DIMENSIONS
     return Contender(name, entry, {**entry.always, **settings}, grid, dimensions=dimensions)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda.assessment.parameter_scores import FoldResult
+from mpda.assessment.outer_fold import FoldResult
 
 
 @dataclass(frozen=True)

@@ -21,11 +21,10 @@ from mpda.assessment.contender import SPARSE_DIMENSIONS, Contender
 from mpda.assessment.data_split import Split
 from mpda.assessment.model_choice import (
     ignore_fit_warnings,
-    rank_choices,
-    select_parameters,
+    rank_contenders,
     stratified_folds,
 )
-from mpda.assessment.parameter_scores import FoldResult, assess_features, assess_selection
+from mpda.assessment.outer_fold import FoldResult, assess_features, assess_selected
 from mpda.model_selection.folds import stratified_order
 from mpda.parallel import map_ordered
 
@@ -149,26 +148,23 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
     if contender.method is None:  # PCA belongs to the methods
         steps = [step for step in steps if step[0] != "pca"]
     raw, split = split, data_split.preprocess(split, steps)
-    selection = None
-    if contender.choices:
-        best = rank_choices(contender, steps, raw, split.X, protocol)[0][0]
-        contender, selection = best.contender, best.selection
-    protocol = protocol.limit_components(contender, split.X, split.y)
-    # The number that the user asked for may be missing from the sparse list of such a method.
-    if contender.dimensions is not None and protocol.n_components is not None:
-        dimensions = sorted({*contender.dimensions, protocol.n_components})
-        contender = replace(contender, dimensions=tuple(dimensions))
-    # The choice of parameters sees the raw samples: inner test samples take no part in the scaler
-    # and the PCA either.
-    inner = replace(contender, steps=tuple(steps))
-    start = time.perf_counter()
-    if contender.method is not None and selection is None:
-        selection = select_parameters(inner, raw, split.X.shape[1], protocol)
-    seconds = time.perf_counter() - start
-    if selection is None:
+    if contender.method is None and not contender.choices:
         row, Z, Z_test = assess_features(split), split.X, split.X_test
     else:
-        row, Z, Z_test = assess_selection(contender, split, selection, SPARSE_DIMENSIONS)
+        if protocol.n_components is not None:
+            most = contender.count_components(split.X.shape[1], split.y)
+            protocol = replace(protocol, n_components=min(protocol.n_components, most))
+        # The number that the user asked for may be missing from the sparse list of such a method.
+        if contender.dimensions is not None and protocol.n_components is not None:
+            dimensions = sorted({*contender.dimensions, protocol.n_components})
+            contender = replace(contender, dimensions=tuple(dimensions))
+        start = time.perf_counter()
+        # The choice of parameters sees the raw samples: inner test samples take no part in the
+        # scaler and the PCA either.
+        best = rank_contenders(contender, steps, raw, split.X, protocol).ranked[0]
+        seconds = time.perf_counter() - start
+        contender = best.contender
+        row, Z, Z_test = assess_selected(contender, split, best.selected, SPARSE_DIMENSIONS)
         row["search_seconds"] = round(seconds, 3)
     row["chosen"] = contender.name
     row["predicted"] = data_split.classify_test_samples(Split(Z, split.y, Z_test, split.y_test))

@@ -16,8 +16,8 @@ from mpda.assessment import data_split
 from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
 from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
-from mpda.assessment.parameter_scores import compute_scores
 from mpda.estimators._base import sparse_numbers
+from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.folds import Folds, split_groups, stratified_order
 
 # Samples and folds that decide about PCA: it is one of several choices, and must take seconds.
@@ -202,7 +202,7 @@ def _choose_judge(contender: Contender) -> Contender:
     method = contender.method
     if method is not None and method.start:
         return make_contender(method.start, search=False)
-    if method is None or contender.dimensions is not None:
+    if method is None or not method.is_nested:
         return make_contender("MPDA", search=False)
     return replace(contender, grid={})
 
@@ -222,12 +222,16 @@ def _measure_error(
     if preparation.encoding is NUMBERS:
         # By a power of two, which rounds nothing, so that no square overflows.
         X = np.ldexp(X, -scale_exponent(*feature_range(X)))
-    contender = replace(contender, steps=tuple(preparation.make_steps()))
-    assert contender.method is not None
-    if contender.method.is_ours:  # a few numbers are enough to compare
-        contender = replace(contender, dimensions=tuple(sparse_numbers(n_features).tolist()))
-    table = compute_scores(contender, {}, X, y, folds, scoring)
-    return 100.0 * (1.0 - float(np.nanmax(table.scores)))
+    search = DiscriminantSearchCV(
+        contender.estimator({}, steps=preparation.make_steps()),
+        {},
+        cv=folds,
+        n_components=sparse_numbers(n_features),  # a few numbers are enough to compare
+        halving=False,
+        scoring=scoring,
+        refit=False,
+    ).fit(X, y)
+    return 100.0 * (1.0 - float(np.nanmax(search.cv_results_["mean_test_score"])))
 
 
 def _draw_folds(y: Labels, groups: Ints | Labels | None, seed: int) -> Folds:

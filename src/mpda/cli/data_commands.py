@@ -55,7 +55,7 @@ def compare(
         Directory for results.json and report.html.
     """
     from mpda import assessment
-    from mpda.model_selection.methods import BY_NAME
+    from mpda.estimators.methods import BY_NAME
     from mpda.report.verdict import recommend_method
 
     if measurement.n_folds < 2:
@@ -74,11 +74,8 @@ def compare(
     n_printed = len(notes)
     asked, measurement = measurement, replace(measurement, folds=n_folds)
     protocol = replace(protocol, n_folds=n_folds, encoding=features.find_encoding(table))
-    total = (n_folds + 1) * sum(entry.work for entry in contenders)
-    with terminal.progress(total, "measuring the error") as progress:
-        slowest = max(contenders, key=lambda entry: entry.work)
-        if slowest.method is not None:
-            protocol = fitting.spend_budget(table, slowest, protocol, measurement)
+    with terminal.progress(n_folds, "measuring the error") as progress:
+        protocol = fitting.spend_budget(table, contenders, protocol, measurement)
         measured = fitting.measure_errors(table, contenders, protocol, measurement, progress)
     notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]

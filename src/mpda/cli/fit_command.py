@@ -142,10 +142,9 @@ def fit(
     names = [name for name in (BASELINE, "LDA") if name != contender.name]
     others = [make_contender(name, search=False) for name in names]
     compared = [*others, contender] if n_folds else []
-    total = contender.work + n_folds * sum(entry.work for entry in compared)
     measured = Assessment([], {})
-    with terminal.progress(total, f"fitting {contender.name}") as progress:
-        protocol = fitting.spend_budget(table, contender, protocol, measurement)
+    with terminal.progress(1.0 + n_folds, f"fitting {contender.name}") as progress:
+        protocol = fitting.spend_budget(table, [contender], protocol, measurement)
         # The fit comes first: if it fails, the user learns that before the measurement.
         selected = fitting.fit_model(
             table, contender, protocol, progress, keep_samples=keep_samples
@@ -281,7 +280,7 @@ def _evaluate(table: Table, selected: SelectedModel) -> tuple[str, list[str]]:
 def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:
     """Return the method with the parameters that the user set; these are not searched."""
     from mpda.assessment import AUTOMATIC, make_contender
-    from mpda.model_selection.methods import BY_NAME
+    from mpda.estimators.methods import BY_NAME
 
     names = options.parse_names([method], [*BY_NAME, AUTOMATIC], "--method")
     if len(names) > 1:
@@ -319,7 +318,7 @@ def _describe_no_error(table: Table, method: str, n_folds: int) -> list[str]:
 
 def _describe(measured: MeasuredModel, verdict: list[str]) -> list[str]:
     """Return the lines that a fit prints."""
-    table, rows, selection = measured.table, measured.rows, measured.selected.selection
+    table, rows, selection = measured.table, measured.rows, measured.selected.selected
     model = measured.selected.model
     steps = model_results.remove_neighbors(model).steps
     lines = [

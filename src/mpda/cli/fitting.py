@@ -71,7 +71,7 @@ def measure_errors(
     settings : MeasurementOptions
         Parallel work.
     progress : Progress
-        Shows the progress.
+        Shows the progress, one step for each fold.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def measure_errors(
             protocol,
             groups=table.groups,
             n_jobs=settings.count_jobs(table.X.size),
-            progress=lambda contender: progress.finish_step(contender.work, text),
+            progress=lambda contender: progress.finish_step(1.0 / len(contenders), text),
             deadline=settings.deadline(progress),
         )
 
@@ -134,15 +134,15 @@ def fit_model(
             protocol,
             groups=table.groups,
             neighbors=keep_samples,
-            progress=lambda share: progress.update(_CHOICE_SHARE * share * contender.work),
+            progress=lambda share: progress.update(_CHOICE_SHARE * share),
         )
-    progress.finish_step(contender.work)
+    progress.finish_step(1.0)
     return selected
 
 
 def spend_budget(
     table: Table,
-    contender: Contender,
+    contenders: Sequence[Contender],
     protocol: AssessmentProtocol,
     settings: MeasurementOptions,
 ) -> AssessmentProtocol:
@@ -152,8 +152,8 @@ def spend_budget(
     ----------
     table : Table
         The samples.
-    contender : Contender
-        The method.
+    contenders : sequence of Contender
+        The methods.
     protocol : AssessmentProtocol
         Folds and preparation of the features.
     settings : MeasurementOptions
@@ -172,7 +172,11 @@ def spend_budget(
         return protocol
     trial = replace(protocol, max_samples=n_least)
     with redirect_stdout(sys.stderr):
-        seconds = time_selection(table.X, table.labels, contender, trial, groups=table.groups)
+        seconds = sum(
+            time_selection(table.X, table.labels, contender, trial, groups=table.groups)
+            for contender in contenders
+            if contender.method is not None or contender.choices
+        )
     # Half of the time is for choices: one for the model and one for each fold.
     available = settings.time_budget / 2 / (settings.n_folds + 1)
     n_samples = max(n_least, int(n_least * available / max(seconds, 1e-3)))

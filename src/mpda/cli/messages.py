@@ -241,24 +241,24 @@ def describe_choices(selected: SelectedModel) -> list[str]:
     list of str
         A heading, a table and the methods without a result; nothing if there was no choice.
     """
-    if not selected.choices:
+    if not selected.has_choices:
         return []
     rows = [
         {
             "start": choice.contender.name.removesuffix(_REFINED),
-            "alone": 100.0 * (1.0 - choice.selection.unrefined_score),
-            "refined": 100.0 * (1.0 - choice.selection.refined_score),
-            "compared": "alone" if _is_alone(choice.selection.parameters) else "refined",
-            "components": choice.selection.n_components,
+            "alone": 100.0 * (1.0 - choice.selected.unrefined_score),
+            "refined": 100.0 * (1.0 - choice.selected.refined_score),
+            "compared": "alone" if _is_alone(choice.selected.parameters) else "refined",
+            "components": choice.selected.n_components,
         }
-        for choice in selected.choices
+        for choice in selected.ranking.ranked
     ]
     heading = (
         "errors in % by which cross-validation chose, for each start alone or refined, whichever "
         "the rule of the search selected (compared); the lowest of several is optimistic:"
     )
     lines = [wrap(heading, "    "), *(f"    {line}" for line in format_table(rows))]
-    return [*lines, *(wrap(f"left out: {line}", "    ") for line in selected.left_out)]
+    return [*lines, *(wrap(f"left out: {line}", "    ") for line in selected.ranking.left_out)]
 
 
 def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method: str) -> list[str]:
@@ -280,10 +280,11 @@ def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method:
     """
     from mpda.io.error_text import join_names
 
-    if not selected.choices:
+    if not selected.has_choices:
         return []
-    starts = sorted(choice.contender.name.removesuffix(_REFINED) for choice in selected.choices)
-    winner = _name_choice(selected.method, selected.selection.parameters)
+    ranked = selected.ranking.ranked
+    starts = sorted(choice.contender.name.removesuffix(_REFINED) for choice in ranked)
+    winner = _name_choice(selected.method, selected.selected.parameters)
     among = f"{join_names(starts, quoted=False)}, each refined or not"
     sentences = [f"Cross-validation on all samples chose {winner}, among {among}."]
     chosen = [row for row in rows if row["method"] == method]

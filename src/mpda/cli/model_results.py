@@ -71,7 +71,7 @@ class MeasuredModel:
 
         if not any(row["method"] == self.method for row in self.rows):
             return []
-        n_components = self.selected.selection.n_components
+        n_components = self.selected.selected.n_components
         d = count_features(self.selected.model)
         summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates)
         errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
@@ -157,7 +157,7 @@ class MeasuredModel:
 
     def _describe_choice(self) -> list[str]:
         """Say what error the saved settings have, and whether the folds chose other ones."""
-        selection, sentences = self.selected.selection, []
+        selection, sentences = self.selected.selected, []
         if not math.isnan(selection.score):
             name = "a balanced error" if self.balanced else "an error"
             text = f"With the settings that are saved, the folds that chose them have {name} of "

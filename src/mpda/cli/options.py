@@ -264,7 +264,7 @@ def list_method_names() -> list[str]:
         Lower case, with hyphens instead of spaces; used for shell completion.
     """
     from mpda.assessment import AUTOMATIC
-    from mpda.model_selection.methods import BY_NAME
+    from mpda.estimators.methods import BY_NAME
 
     return [name.lower().replace(" ", "-") for name in (*BY_NAME, AUTOMATIC)]
 

@@ -37,13 +37,19 @@ from mpda._lib.validation import (
 )
 from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
-from mpda.estimators._base import ComponentPath, LinearMap, apply_map, split_by_class_weight
+from mpda.estimators._base import (
+    ComponentPath,
+    LinearMap,
+    apply_map,
+    sparse_numbers,
+    split_by_class_weight,
+)
+from mpda.estimators._linear_methods import read_map
 from mpda.estimators._mpda import MPDA
 from mpda.estimators._refinement_start import (
     check_features,
     fit_start,
     fit_starts,
-    read_map,
     refuse_nonlinear_start,
     refuse_start_in_memory,
     split_pipeline,
@@ -265,7 +271,8 @@ class NeighborhoodRefinement(LinearMap):
         parameter_sets : sequence of dict
             Parameters and their values. Those of the estimator begin with ``estimator__``.
         n_components : sequence of int, default=None
-            Numbers of components that are needed. None stands for all.
+            Numbers of components that are needed. None stands for some, because each is a
+            refinement: 1, 2, .. in steps of a quarter, and all.
 
         Yields
         ------
@@ -310,7 +317,7 @@ class NeighborhoodRefinement(LinearMap):
             yield path
             return
         matrix = np.asarray(path.components, dtype=np.float64)
-        for r in n_components or range(path.first, len(matrix) + 1):
+        for r in sparse_numbers(len(matrix)) if n_components is None else n_components:
             if path.first <= r <= len(matrix):
                 components, _ = self._refine(samples, matrix[:r], settings)
                 yield ComponentPath(path.index, components, first=r)

@@ -1,7 +1,7 @@
 """The first map of a refinement: methods, pipelines and frozen models that it may start from.
 
 A refinement starts from the components of a fitted linear method, which may be the last step of a
-pipeline. Depends on the affine maps of ``io``, which read the matrix of each method.
+pipeline. Depends on ``_linear_methods``, which fits methods and reads their matrices.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils.validation import has_fit_parameter, validate_data
 
-from mpda._lib.array_types import ArrayLike, Floats
-from mpda.estimators._base import ComponentPath, LinearMap, sparse_numbers
+from mpda._lib.array_types import ArrayLike
+from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._linear_methods import fit_paths, read_map
 
 
 class MethodSteps(NamedTuple):
@@ -87,14 +86,6 @@ def refuse_start_in_memory(start: Any) -> None:
         )
 
 
-def read_map(model: Any) -> tuple[Floats, Floats]:
-    """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision."""
-    from mpda.io.affine_maps import affine_map
-
-    linear = affine_map(model)
-    return linear.matrix, linear.mean
-
-
 def fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Any:
     """Return the first method, fitted; the last step of a pipeline gets the weights, if it can."""
     earlier, last, is_frozen = split_pipeline(start)
@@ -130,7 +121,6 @@ def fit_starts(
     n_components: Sequence[int] | None,
 ) -> Iterator[ComponentPath]:
     """Yield the first maps, shared between parameter sets where the method can share work."""
-    from sklearn.decomposition import TruncatedSVD
     from sklearn.pipeline import Pipeline
 
     earlier, last, is_frozen = split_pipeline(start)
@@ -144,22 +134,4 @@ def fit_starts(
         for index in range(len(parameter_sets)):
             yield ComponentPath(index, read_map(last)[0])
         return
-    if isinstance(start, LinearMap):
-        start.set_params(n_components=None)
-        yield from start.fit_many(X, y, parameter_sets, n_components)
-        return
-    for index, parameters in enumerate(parameter_sets):
-        method = clone(start).set_params(**parameters)
-        # The leading components of the others do not depend on the number of components.
-        depends = isinstance(method, NeighborhoodComponentsAnalysis | TruncatedSVD)
-        numbers = n_components if depends else None
-        if isinstance(method, NeighborhoodComponentsAnalysis) and numbers is None:
-            numbers = sparse_numbers(np.shape(X)[1]).tolist()  # each is a fit
-        if isinstance(method, TruncatedSVD):  # it refuses None and more than there are
-            most = np.shape(X)[1]
-            if method.algorithm == "arpack":
-                most = min(np.shape(X)) - 1
-            numbers = [r for r in numbers or [most] if r <= most] or [most]
-        for r in numbers or (None,):
-            fitted = method.set_params(n_components=r).fit(X, y)
-            yield ComponentPath(index, read_map(fitted)[0], first=r or 1)
+    yield from fit_paths(start, X, y, parameter_sets, n_components)

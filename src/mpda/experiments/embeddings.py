@@ -22,13 +22,13 @@ from mpda._lib.array_types import Floats, Labels
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, Split, make_contender
 from mpda.assessment.data_split import make_preprocessing, preprocess
-from mpda.assessment.parameter_scores import select_minimum
 from mpda.exceptions import DatasetError
 from mpda.experiments import experiment
 from mpda.experiments.contender_task import ContenderTask, load_available
 from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
+from mpda.experiments.least_error import select_least_error
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
@@ -186,13 +186,11 @@ def _measure(task: ContenderTask, split: Split) -> dict[str, list[float]]:
 def _fit(contender: Contender, split: Split, r: int, seed: int) -> tuple[Floats, Floats]:
     """Return the training and test samples, mapped to at most r components."""
     assert contender.method is not None
-    limit = split.X.shape[1]
-    if "LDA" in contender.name:  # the means of c classes span c - 1 dimensions
-        limit = min(limit, len(np.unique(split.y)) - 1)
-    r, parameters = min(r, limit), {}
+    r = min(r, contender.count_components(split.X.shape[1], split.y))
+    parameters: dict[str, Any] = {}
     if contender.grid:
         candidates = replace(contender, dimensions=(r,), max_components=None)
-        parameters = select_minimum(candidates, split.X, split.y, N_FOLDS, seed).parameters
+        parameters = select_least_error(candidates, split.X, split.y, N_FOLDS, seed).parameters
     fitted = contender.estimator(parameters, r).fit(split.X, split.y)
     return np.asarray(fitted.transform(split.X)), np.asarray(fitted.transform(split.X_test))
 

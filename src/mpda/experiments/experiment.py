@@ -15,7 +15,7 @@ from mpda._lib.provenance import machine, versions
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender
 from mpda.exceptions import DatasetError
-from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.paper_methods import CONTENDERS, SHARED_PCA
 from mpda.experiments.protocol import PROBLEMS, SEEDS, compute_fingerprint
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
@@ -141,7 +141,7 @@ def run_contenders(
                 print(f"left out: {error}", file=options.progress)
     # Splits in the outer loop: the rows of a run that was stopped cover all problems and methods.
     tasks = [
-        Task(PROBLEMS[problem], contender, seed, fingerprint)
+        Task(PROBLEMS[problem], contender, seed, fingerprint, contender.name in SHARED_PCA)
         for seed in SEEDS[: options.n_splits]
         for problem, fingerprint in data.items()
         for contender in contenders

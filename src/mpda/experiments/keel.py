@@ -28,19 +28,19 @@ from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender
 from mpda.assessment.contender import SPARSE_DIMENSIONS
-from mpda.assessment.parameter_scores import select_minimum
 from mpda.assessment.significance import RankComparison, compare_ranks
+from mpda.estimators.methods import method
 from mpda.exceptions import DatasetError, ReproductionError
 from mpda.experiments import experiment
 from mpda.experiments.contender_task import ContenderTask, load_available
 from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
+from mpda.experiments.least_error import select_least_error
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
-from mpda.model_selection.methods import method
 
 N_NEIGHBORS = 3
 N_TEST_FOLDS = 10
@@ -175,7 +175,7 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> floa
                 d = X.shape[1]
                 numbers = tuple(r for r in contender.dimensions if r < d)
                 contender = replace(contender, dimensions=(*numbers, d))
-            selection = select_minimum(contender, X, y, N_FOLDS, fold)
+            selection = select_least_error(contender, X, y, N_FOLDS, fold)
             estimator = contender.estimator(selection.parameters, selection.n_components)
         estimator.fit(X, y)
         X, X_test = estimator.transform(X), estimator.transform(X_test)

@@ -16,6 +16,7 @@ from mpda._lib.validation import check_option
 from mpda.assessment import Contender, estimate_errors
 from mpda.assessment.data_split import reduce_by_pca
 from mpda.assessment.significance import SPLITS_TEST
+from mpda.estimators.methods import method
 from mpda.exceptions import ReproductionError
 from mpda.experiments import error_tables, experiment, paper_figures
 from mpda.experiments.claims import CLAIM_SETS, run_claims
@@ -39,7 +40,6 @@ from mpda.experiments.protocol import (
 )
 from mpda.experiments.published import find_published, read_published
 from mpda.experiments.tangent_curve import draw_curve
-from mpda.model_selection.methods import method
 
 # Figure "parameter sensitivity": MPDA on Semeion with these parameters, one of them varied at a
 # time. The paper gives no alpha; 1000, in the units of its objective, is near the best on other

@@ -5,24 +5,23 @@ the ridge, the scale of components and the numbers of components of the other tu
 objectives are compared and not searches. They are rows of tables, not public estimators.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
+from mpda.estimators._base import ComponentPath, LinearMap
 from mpda.estimators._mpda import MPDA
 
 
-class _Rival(TransformerMixin, BaseEstimator):
-    """A linear map; subclasses set ``components_`` (r, d), most important first, and ``mean_``."""
-
-    components_: Floats
-    mean_: Floats
+class _Rival(LinearMap):
+    """A linear map; subclasses solve for ``components_`` (r, d), most important first."""
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the map from samples X (n, d) and labels y (n,)."""
@@ -32,10 +31,17 @@ class _Rival(TransformerMixin, BaseEstimator):
         self.components_ = components[: self.get_params()["n_components"]]
         return self
 
-    def transform(self, X: ArrayLike) -> Floats:
-        """Map samples (n, d) to (n, r)."""
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray((X - self.mean_) @ self.components_.T)
+    def fit_many(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None = None,
+    ) -> Iterator[ComponentPath]:
+        """Fit each parameter set once: the components are nested."""
+        for index, parameters in enumerate(parameter_sets):
+            method = clone(self).set_params(**parameters, n_components=None)
+            yield ComponentPath(index, method.fit(X, y).components_)
 
     def _solve(self, X: Floats, codes: Ints) -> Floats:
         raise NotImplementedError
@@ -103,6 +109,8 @@ class StartedNCA(_Rival):
     J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov, "Neighbourhood Components Analysis",
     Advances in Neural Information Processing Systems 17, 2005.
     """
+
+    fit_many = LinearMap.fit_many  # a fit for each number
 
     def __init__(self, n_components: int | None = None) -> None:
         self.n_components = n_components

@@ -26,8 +26,9 @@ from mpda.assessment.data_split import (
     make_preprocessing,
     preprocess,
 )
-from mpda.assessment.parameter_scores import assess_split, select_minimum
+from mpda.assessment.outer_fold import assess_features, measure_curve
 from mpda.exceptions import DatasetError, SmallClassWarning
+from mpda.experiments.least_error import select_least_error
 from mpda.experiments.protocol import N_FOLDS, Problem, split
 from mpda.experiments.row_store import Row
 
@@ -50,12 +51,16 @@ class Task:
         Seed of the split.
     data : str
         Fingerprint of the samples; see :func:`.protocol.compute_fingerprint`.
+    shares_pca : bool, default=False
+        True if inner folds share the PCA of all training samples, as they did at first. Results of
+        slow methods are kept in this form.
     """
 
     problem: Problem
     contender: Contender
     seed: int
     data: str
+    shares_pca: bool = False
 
     @property
     def title(self) -> str:
@@ -86,7 +91,7 @@ class Task:
             "most features": PCA_MIN_FEATURES,
             "versions": results_versions(),
         }
-        if not self.contender.shares_pca:  # the first protocol had no number
+        if not self.shares_pca:  # the first protocol had no number
             content["protocol"] = _PROTOCOL
         return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -164,19 +169,19 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         steps = make_preprocessing(scaled=False, energy=energy)
         if contender.method is not None:
             samples = preprocess(raw, steps)
-        # The folds see the raw samples and have a PCA of their own.
-        inner, X = replace(contender, steps=tuple(steps)), raw.X
-        if contender.shares_pca:
-            inner, X = contender, samples.X
-        n_features = samples.X.shape[1]
-        row = assess_split(
-            contender,
-            samples,
-            lambda *_: select_minimum(inner, X, raw.y, N_FOLDS, task.seed).limit(n_features),
-        )
-        row["test_share"] = len(samples.y_test) / len(samples.y)
+        test_share = len(samples.y_test) / len(samples.y)
         if contender.method is None:
-            return {**row}
+            return {**assess_features(samples), "test_share": test_share}
+        start = time.perf_counter()
+        # The folds see the raw samples and have a PCA of their own.
+        X, inner_steps = (samples.X, []) if task.shares_pca else (raw.X, steps)
+        selected = select_least_error(contender, X, raw.y, N_FOLDS, task.seed, inner_steps)
+        # PCA in a fold may keep more than PCA of all training samples.
+        n_components = min(selected.n_components, samples.X.shape[1])
+        selected = replace(selected, n_components=n_components)
+        seconds = time.perf_counter() - start
+        row = measure_curve(contender, samples, selected)
+        row |= {"search_seconds": round(seconds, 3), "test_share": test_share}
         # The times of the search do not compare: it shares work between grid points for some
         # methods only. One more fit, with the selected parameters, is timed for all alike.
         estimator = contender.estimator(row["parameters"], row["cv_dimension"])

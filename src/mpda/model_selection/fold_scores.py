@@ -1,7 +1,7 @@
 """Scores of one fold: every parameter set of a grid and every number of components.
 
-The estimator fits all parameter sets through ``LinearMap.fit_many``. One sweep over the components
-then gives the predictions of nearest neighbours for every number of them.
+All parameter sets are fitted through ``fit_paths``, which shares their work. A scorer then scores
+the mapped samples with every number of components (``scoring``).
 """
 
 import time
@@ -12,19 +12,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import SMALL, is_sparse, one_blas_thread
-from mpda.estimators._base import LinearMap, sparse_numbers
+from mpda.estimators._base import sparse_numbers
+from mpda.estimators._linear_methods import fit_paths
+from mpda.estimators.methods import START_PREFIX
 from mpda.model_selection.grid import last_step
-from mpda.model_selection.methods import START_PREFIX
-from mpda.model_selection.nearest_by_dimension import classify_by_numbers
-
-Scorer = Callable[[Labels, Labels], float]
-"""A function of true and predicted labels; larger is better."""
-
+from mpda.model_selection.scoring import FoldScorer
 
 # Parameters that are cut to the number of other samples in a class.
 NEIGHBOR_NAMES = ("n_neighbors", f"{START_PREFIX}n_neighbors")
@@ -50,15 +47,13 @@ class FoldTask:
         Parameter sets to fit, as `SearchGrid` has them.
     n_components : tuple of int or None
         Numbers of components; None stands for all.
-    scorer : callable or None
-        None is accuracy.
+    scorer : FoldScorer
+        Scores the mapped samples.
     report : callable or None
         Called with the number of the fold, the number of grid points that are done, and the number
         of all.
     sparse : bool, default=False
         True if some numbers of components are left out, see `sparse_numbers`.
-    n_neighbors : int, default=1
-        Number of neighbours of the classifier.
     """
 
     estimator: Any
@@ -69,10 +64,9 @@ class FoldTask:
     number: int
     points: list[dict[str, Any]]
     n_components: tuple[int, ...] | None
-    scorer: Scorer | None
-    report: Callable[[int, int, int], None] | None
+    scorer: FoldScorer
+    report: Callable[[int, int, int], None] | None = None
     sparse: bool = False
-    n_neighbors: int = 1
 
 
 @dataclass(frozen=True)
@@ -99,28 +93,22 @@ class FoldScores:
 
 def score_fold(task: FoldTask) -> FoldScores:
     """Fit every grid point to the training part of a fold and score it on the test part."""
-    if task.n_neighbors > len(task.train):
-        raise ValueError(
-            f"classifier_neighbors={task.n_neighbors} is larger than the training part of fold "
-            f"{task.number} ({len(task.train)} samples). Use fewer neighbours or more folds."
-        )
     X_train, X_test = _safe_indexing(task.X, task.train), _safe_indexing(task.X, task.test)
     y_train, y_test = task.y[task.train], task.y[task.test]
     if isinstance(task.estimator, Pipeline) and len(task.estimator.steps) > 1:
         earlier_steps = clone(Pipeline(task.estimator.steps[:-1]))
         X_train = earlier_steps.fit_transform(X_train, y_train)
         X_test = earlier_steps.transform(X_test)
-    # All components that exist; the sweep below cuts them to every smaller number.
-    method = clone(last_step(task.estimator)).set_params(n_components=None)
-    points = task.points
+    method, points = last_step(task.estimator), task.points
     X_train, y_train = check_X_y(
         X_train,
         y_train,
-        accept_sparse="csr" if method.__sklearn_tags__().input_tags.sparse else False,
+        accept_sparse="csr" if get_tags(method).input_tags.sparse else False,
         dtype=[np.float64, np.float32],
         estimator=method,
     )
-    paths = method.fit_many(X_train, y_train, points, task.n_components)
+    # All components that exist; the scorer cuts them to every smaller number.
+    paths = fit_paths(method, X_train, y_train, points, task.n_components)
     if not is_sparse(X_train):
         X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
         # Distances do not depend on the mean, but their rounding does.
@@ -143,8 +131,7 @@ def score_fold(task: FoldTask) -> FoldScores:
                 # More threads gain little in small products, and wait for each other on busy
                 # machines.
                 with one_blas_thread():
-                    predicted = classify_by_numbers(Z, y_train, Z_test, numbers, task.n_neighbors)
-                scores = score_predictions(y_test, predicted, task.scorer)
+                    scores = task.scorer(Z, y_train, Z_test, y_test, numbers)
                 curves.append((path.index, numbers, scores))
             now = time.perf_counter()
             seconds[path.index] += now - start
@@ -169,35 +156,13 @@ def _numbers_to_score(task: FoldTask, first: int, r: int) -> Ints:
     return numbers[numbers >= first]
 
 
-def score_predictions(y: Labels, predictions: Labels, scorer: Scorer | None) -> Floats:
-    """Score the predictions of several classifiers.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n,)
-        True labels.
-    predictions : ndarray of shape (r, n)
-        Predicted labels.
-    scorer : callable or None
-        None is the accuracy.
-
-    Returns
-    -------
-    ndarray of shape (r,)
-        One score a row.
-    """
-    if scorer is None:
-        return np.asarray(np.mean(predictions == y, axis=1))
-    return np.array([scorer(y, labels) for labels in predictions], dtype=float)
-
-
-def largest_class_neighbors(method: LinearMap, points: list[dict[str, Any]]) -> int | None:
+def largest_class_neighbors(method: Any, points: list[dict[str, Any]]) -> int | None:
     """Return the largest number of neighbours inside a class that grid points ask for.
 
     Parameters
     ----------
-    method : method of this package
-        With the parameters that the points do not have.
+    method : estimator
+        Linear method, with the parameters that the points do not have.
     points : list of dict
         Grid points.
 
@@ -206,16 +171,14 @@ def largest_class_neighbors(method: LinearMap, points: list[dict[str, Any]]) -> 
     int or None
         None for methods without such neighbours.
     """
-    usual = method.class_neighbors
+    usual = getattr(method, "class_neighbors", None)
     if usual is None:
         return None
     own, of_start = NEIGHBOR_NAMES
     return max(point.get(own, point.get(of_start, usual)) for point in points)
 
 
-def _small_classes(
-    y: Labels, points: list[dict[str, Any]], method: LinearMap, number: int
-) -> list[str]:
+def _small_classes(y: Labels, points: list[dict[str, Any]], method: Any, number: int) -> list[str]:
     """Describe the classes with too few samples for the largest number of neighbours."""
     k = largest_class_neighbors(method, points)
     if k is None:

@@ -1,7 +1,8 @@
 """The points of a parameter grid and the numbers of components of a search.
 
 Besides the points, a grid has the facts that the selection rules need: which points are neighbours,
-how strong their ridge is, and how far they are from the usual parameters. Depends on ``methods``.
+how strong their ridge is, and how far they are from the usual parameters. Depends on
+``estimators.methods``, which has the default grid of each method.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +17,8 @@ from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Floats, Ints
 from mpda._lib.validation import check_count, check_option
-from mpda.estimators._base import LinearMap
 from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
-from mpda.model_selection.methods import (
-    METHODS,
-    REFINEMENT_GRID,
-    REFINEMENT_USUAL,
-    START_PREFIX,
-)
+from mpda.estimators.methods import START_PREFIX, Method, find_method
 
 
 @dataclass(frozen=True)
@@ -58,16 +53,15 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
 
     Parameters
     ----------
-    estimator : method of this package, or a Pipeline that ends in one
+    estimator : linear method, or a Pipeline that ends in one
         Method that is searched over.
     param_grid : dict, list of dict or None
         None is the default grid of the method.
     """
-    method = last_step(estimator)
-    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-    default_grid, usual = _find_defaults(method)
+    method, entry = last_step(estimator), describe_method(estimator)
+    prefix, usual = find_prefix(estimator), entry.usual
     if param_grid is None:
-        param_grid = default_grid
+        param_grid = dict(entry.grid)
     grid_list = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
     if not grid_list:
         raise ValueError("param_grid must have at least one grid, got an empty list.")
@@ -91,21 +85,6 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     # Only for ties, so a wrong alpha is no error here: the fit refuses it with a better message.
     ridges = [float(alpha) if _is_number(alpha) else 0.0 for alpha in alphas]
     return SearchGrid(points, prefix, axes, np.array(ridges), np.concatenate(steps))
-
-
-def _find_defaults(method: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the default grid of a method and its usual parameters."""
-    if isinstance(method, NeighborhoodRefinement):
-        grids = [
-            {f"{START_PREFIX}{name}": values for name, values in found.items()}
-            for found in _find_defaults(method.estimator)
-        ]
-        return {**grids[0], **REFINEMENT_GRID}, {**grids[1], **REFINEMENT_USUAL}
-    entry = next((m for m in METHODS if m.is_ours and isinstance(method, m.estimator)), None)
-    if entry is not None:
-        return dict(entry.grid), dict(entry.usual)
-    has_ridge = isinstance(method, LinearMap) and "alpha" in method.get_params()
-    return ({"alpha": [0.0, 1e-3, 1e-2, 1e-1, 1.0]} if has_ridge else {}), {}
 
 
 @dataclass(frozen=True)
@@ -173,23 +152,25 @@ def build_stages(estimator: Any, param_grid: Any) -> StagedGrid | None:
 
     Parameters
     ----------
-    estimator : method of this package, or a Pipeline that ends in one
+    estimator : linear method, or a Pipeline that ends in one
     param_grid : dict, list of dict or None
         None is the default grid.
 
     Returns
     -------
     StagedGrid or None
-        None if the method is no refinement; its search has one stage.
+        None if the search has one stage: the method is no refinement, or a grid says itself by
+        ``n_rounds`` whether "no refinement" is among the choices.
     """
-    method = last_step(estimator)
+    method, prefix = last_step(estimator), find_prefix(estimator)
     if not isinstance(method, NeighborhoodRefinement):
         return None
-    prefix = f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
-    grids = _find_defaults(method)[0] if param_grid is None else param_grid
+    grids = dict(describe_method(estimator).grid) if param_grid is None else param_grid
     start, refined = [], []
     for grid in grids if isinstance(grids, list | tuple) else [grids]:
         values = _check_values(grid, method, prefix)
+        if "n_rounds" in values:
+            return None
         of_start = {k: v for k, v in values.items() if k.startswith(START_PREFIX)}
         of_refinement = {k: v for k, v in values.items() if k not in of_start}
         start.append({**of_start, "n_rounds": [0]})
@@ -197,18 +178,37 @@ def build_stages(estimator: Any, param_grid: Any) -> StagedGrid | None:
     return StagedGrid(start, refined, prefix)
 
 
-def last_step(estimator: Any) -> LinearMap:
+def last_step(estimator: Any) -> Any:
     """Return the method that a search varies: the estimator, or the last step of a pipeline."""
-    method = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    if not isinstance(method, LinearMap):
+    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+
+
+def find_prefix(estimator: Any) -> str:
+    """Return the prefix of the method's parameters in a pipeline, such as "mpda__"; else ""."""
+    return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
+
+
+def describe_method(estimator: Any) -> Method:
+    """Return the facts about the method that a search varies.
+
+    Raises
+    ------
+    TypeError
+        If it is not linear.
+    """
+    entry = find_method(last_step(estimator))
+    if entry is None:
         raise TypeError(
-            "estimator must be a method of mpda, or a Pipeline that ends in one, got "
-            f"{type(method).__name__}. GridSearchCV searches other estimators."
+            "estimator must be a linear method, or a Pipeline that ends in one, got "
+            f"{type(last_step(estimator)).__name__}. Linear methods are those of mpda, a "
+            "NeighborhoodRefinement of one, PCA, TruncatedSVD, LinearDiscriminantAnalysis (with "
+            'solver "svd" or "eigen") and NeighborhoodComponentsAnalysis of scikit-learn, and '
+            '"passthrough" for the features as they are. GridSearchCV searches other estimators.'
         )
-    return method
+    return entry
 
 
-def _check_values(grid: Any, method: LinearMap, prefix: str) -> dict[str, list[Any]]:
+def _check_values(grid: Any, method: Any, prefix: str) -> dict[str, list[Any]]:
     """Return the values of each parameter, by the method's own names.
 
     In a pipeline a name may come with or without the name of the last step.
@@ -262,7 +262,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _refuse_unknown(values: Mapping[str, Any], method: LinearMap, prefix: str) -> None:
+def _refuse_unknown(values: Mapping[str, Any], method: Any, prefix: str) -> None:
     """Raise an error for names that are no parameters of the method."""
     # Only a refinement has an estimator inside, whose parameters may be searched too.
     names = set(method.get_params()) - {"n_components", f"{START_PREFIX}n_components"}

@@ -19,8 +19,9 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Ints, Labels
+from mpda.estimators.methods import START_PREFIX
 from mpda.exceptions import SmallClassWarning
-from mpda.model_selection.fold_scores import FoldScores, FoldTask, Scorer, score_fold
+from mpda.model_selection.fold_scores import FoldScores, FoldTask, score_fold
 from mpda.model_selection.folds import Folds
 from mpda.model_selection.grid import SearchGrid, last_step
 from mpda.model_selection.halving import (
@@ -32,9 +33,10 @@ from mpda.model_selection.halving import (
     nearby_dimensions,
     plan_rounds,
 )
-from mpda.model_selection.methods import START_PREFIX
 from mpda.model_selection.results_table import align_scores, concatenate_tables, results_table
+from mpda.model_selection.scoring import FoldScorer
 from mpda.model_selection.selection_rules import GridScores, SelectionRule
+from mpda.model_selection.unseen_classes import is_unseen
 from mpda.parallel import map_ordered
 
 Numbers = tuple[int, ...] | int | None
@@ -80,8 +82,8 @@ class GridSearch:
         Samples.
     y : ndarray of shape (n_samples,)
         Their class labels.
-    scorer : callable or None
-        None is accuracy.
+    scorer : FoldScorer
+        Scores the mapped samples of a fold.
     n_neighbors : int
         Number of neighbours of the classifier.
     rule : callable
@@ -103,7 +105,7 @@ class GridSearch:
     estimator: Any
     X: Any
     y: Labels
-    scorer: Scorer | None
+    scorer: FoldScorer
     n_neighbors: int
     rule: SelectionRule
     halving: Any
@@ -136,8 +138,10 @@ class GridSearch:
         points = np.arange(len(grid.points))
         least = self._count_needed(folds, grid, n_components)
         rounds = plan_rounds(self.y, points.size, self.halving, self.max_samples, least)
-        # Few tests are enough for an accuracy. Other scores depend on the tests of rare classes.
-        max_tests = MAX_TESTS if self.scorer is None else None
+        # Few tests are enough for a mean over them. Other scores depend on the tests of rare
+        # classes, and tests that are searched among themselves on the number of all tests.
+        unseen = any(is_unseen(self.y[train], self.y[test]) for train, test in folds)
+        max_tests = MAX_TESTS if self.scorer.is_sample_mean and not unseen else None
         subsets = FoldSubsets(folds, self.y, self.seed, max_tests) if rounds else None
         plans = rounds or [Round(len(self.y), points.size)]
         ends = np.linspace(*shares, len(plans) + 1).tolist()
@@ -145,7 +149,8 @@ class GridSearch:
         for number, plan in enumerate(plans):
             part = folds if subsets is None else subsets.take(plan.n_samples)
             done = _Share(self.progress, ends[number], ends[number + 1], len(part))
-            sparse = subsets is not None and not isinstance(numbers, tuple)
+            some = subsets is not None or self.scorer.needs_each_number
+            sparse = some and not isinstance(numbers, tuple)
             results = self._score_folds(part, grid, points, numbers, done, sparse=sparse)
             self._report_failures(results, points.size, is_last=number + 1 == len(plans))
             table, scores = _join_folds(results, part, grid, points, n_components)
@@ -176,6 +181,12 @@ class GridSearch:
         sparse: bool,
     ) -> list[FoldScores]:
         """Score some points of a grid on every fold."""
+        for number, (train, _) in enumerate(folds):
+            if self.n_neighbors > len(train):
+                raise ValueError(
+                    f"classifier_neighbors={self.n_neighbors} is larger than the training part of "
+                    f"fold {number} ({len(train)} samples). Use fewer neighbours or more folds."
+                )
         numbers = n_components
         if isinstance(numbers, int):
             numbers = tuple(range(1, numbers + 1))
@@ -185,7 +196,7 @@ class GridSearch:
         report = done.make_report() if in_process else None
         make_task = partial(FoldTask, self.estimator, self.X, self.y)
         tasks = [
-            (make_task(*fold, i, chosen, numbers, self.scorer, report, sparse, self.n_neighbors),)
+            (make_task(*fold, i, chosen, numbers, self.scorer, report, sparse),)
             for i, fold in enumerate(folds)
         ]
         title = (
@@ -229,7 +240,7 @@ class GridSearch:
 
     def _group_points(self, folds: Folds, grid: SearchGrid) -> Ints | None:
         """Number the points so that those with the same fits on these folds have one number."""
-        if last_step(self.estimator).class_neighbors is None:
+        if getattr(last_step(self.estimator), "class_neighbors", None) is None:
             return None
         counts = [np.unique(self.y[train], return_counts=True)[1].max() for train, _ in folds]
         return group_equal_fits(grid.points, int(max(counts)))

@@ -1,8 +1,7 @@
 """The search over parameters and numbers of components by cross-validation.
 
-Grid points are fitted through ``LinearMap.fit_many``, which shares their work, and scored by a
-nearest-neighbour classifier for every number of components (``fold_scores``). ``selection_rules``
-selects one.
+Grid points are fitted through ``fit_paths``, which shares their work, and scored with every number
+of components (``fold_scores``, ``scoring``). ``selection_rules`` selects one.
 """
 
 import time
@@ -11,8 +10,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, TransformerMixin, clone
-from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils import (
     assert_all_finite,
     check_consistent_length,
@@ -34,45 +35,23 @@ from mpda._lib.validation import (
 )
 from mpda.estimators._mpda import MPDA
 from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
-from mpda.model_selection.fold_scores import Scorer
 from mpda.model_selection.folds import Folds, check_groups, draw_folds
 from mpda.model_selection.grid import (
     StagedGrid,
     build_grid,
     build_stages,
     check_n_components,
+    find_prefix,
     last_step,
 )
 from mpda.model_selection.grid_search import GridSearch, SearchResult
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 from mpda.model_selection.results_table import concatenate_tables
+from mpda.model_selection.scoring import find_scorer
 from mpda.model_selection.selection_rules import RULES, SelectionRule
 
 # Shares of the work of a refinement's search after its first and its second stage.
 _STAGE_SHARES = (0.3, 0.7)
-SCORERS: dict[str, Scorer | None] = {
-    "accuracy": None,  # computed for all numbers of components at once
-    "balanced_accuracy": balanced_accuracy_score,
-    "f1_macro": lambda y, predicted: float(f1_score(y, predicted, average="macro")),
-}
-
-
-def find_scorer(scoring: Any) -> Scorer | None:
-    """Return the function of true and predicted labels that ``scoring`` names.
-
-    Parameters
-    ----------
-    scoring : str or callable
-        As in `DiscriminantSearchCV`.
-
-    Returns
-    -------
-    callable or None
-        None is the accuracy.
-    """
-    if callable(scoring):
-        return scoring
-    return SCORERS[check_option("scoring", scoring, tuple(SCORERS), also=", or a callable")]
 
 
 def classification_curve(
@@ -132,7 +111,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     param_grid : dict or list of dicts, default=None
         Values to try for the parameters of the method; in a pipeline they may be named with or
         without the name of its last step. None takes the grid of the method in
-        ``mpda.model_selection.methods.METHODS``.
+        ``mpda.estimators.methods.METHODS``.
     cv : int, splitter or iterable, default=4
         A number makes stratified folds, shuffled by ``random_state``.
     n_repeats : int, default=1
@@ -143,11 +122,11 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         Rule that selects the grid point and the number of components from the scores. "minimum"
         takes the best mean. "pooled" takes the best mean over neighbouring dimensions and grid
         points. "robust" subtracts from that a penalty for each step of the grid away from the usual
-        parameters, so that noise alone changes nothing (``mpda.model_selection.methods`` lists the
+        parameters, so that noise alone changes nothing (``mpda.estimators.methods`` lists the
         usual parameters of MPDA and PMPDA; for other methods it equals "pooled").
         "one-standard-error" takes the fewest components, then the strongest ridge, within one
         standard error of the best mean. A callable takes ``GridScores`` and returns a
-        ``GridSelection`` of ``mpda.model_selection.selection_rules``.
+        ``SelectedPoint`` of ``mpda.model_selection.selection_rules``.
     scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
         A callable takes true and predicted labels and returns a number, larger is better.
     classifier_neighbors : int, default=1
@@ -285,7 +264,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                 "collections; give X.compute() and y.compute(). Its work goes to a cluster inside "
                 'joblib.parallel_config("dask").'
             )
-        estimator = _with_start(self.estimator)
+        estimator = _complete(self.estimator, self.param_grid)
         stages = build_stages(estimator, self.param_grid)
         grid = build_grid(estimator, stages.start if stages else self.param_grid)
         n_components = check_n_components(self.n_components)
@@ -299,7 +278,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             estimator,
             X,
             labels,
-            scorer=find_scorer(self.scoring),
+            scorer=find_scorer(self.scoring, n_neighbors),
             n_neighbors=n_neighbors,
             rule=self._rule(),
             halving=self.halving,
@@ -336,8 +315,14 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
         if self.refit:
             start = time.perf_counter()
-            self.best_estimator_ = clone(estimator).set_params(
-                **{name: clone(value, safe=False) for name, value in self.best_params_.items()}
+            self.best_estimator_ = clone(estimator)
+            parameters = self.best_estimator_.get_params()
+            self.best_estimator_.set_params(
+                **{
+                    name: clone(value, safe=False)
+                    for name, value in self.best_params_.items()
+                    if name in parameters  # the features as they are have no number to set
+                }
             )
             Z = np.asarray(self.best_estimator_.fit(X, labels).transform(X))
             self.classifier_ = KNeighborsClassifier(n_neighbors).fit(Z, labels)
@@ -346,7 +331,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = get_tags(self.estimator).input_tags.sparse
+        estimator = _complete(self.estimator, self.param_grid)
+        tags.input_tags.sparse = get_tags(estimator).input_tags.sparse
         return tags
 
     def _rule(self) -> SelectionRule:
@@ -464,8 +450,13 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         float
             The accuracy, unless ``scoring`` is something else.
         """
-        scorer = find_scorer(self.scoring) or accuracy_score
-        return float(scorer(np.asarray(y), self.predict(X)))
+        check_is_fitted(self, "classifier_")
+        Z = np.asarray(self.transform(X))
+        # scikit-learn has no public names for the samples of a classifier and their labels.
+        samples, codes = self.classifier_._fit_X, self.classifier_._y
+        scorer = find_scorer(self.scoring, self.classifier_neighbors)
+        scores = scorer(samples, self.classifier_.classes_[codes], Z, np.asarray(y), [Z.shape[1]])
+        return float(scores[0])
 
     def _folds(self, X: Any, y: Labels, groups: Labels | None, stage: int = 0) -> Folds:
         """Return the folds of a stage; those that are drawn here differ between stages."""
@@ -475,13 +466,27 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         return draw_folds(self.cv, X, y, groups, seed, self.n_repeats)
 
 
-def _with_start(estimator: Any) -> Any:
-    """Return the estimator; in a refinement without a start, MPDA takes its place."""
+def _complete(estimator: Any, param_grid: Any) -> Any:
+    """Return the estimator in the form in which it is fitted.
+
+    MPDA is the start of a refinement without one, "passthrough" becomes a transformer that changes
+    nothing, and a search over the shrinkage of LDA has a solver that can shrink.
+    """
+    if isinstance(estimator, str) and estimator == "passthrough":
+        return FunctionTransformer(feature_names_out="one-to-one")
     method = last_step(estimator)
-    if not isinstance(method, NeighborhoodRefinement) or method.estimator is not None:
-        return estimator
-    estimator = clone(estimator)
-    last_step(estimator).set_params(estimator=MPDA())
+    if isinstance(estimator, Pipeline) and method == "passthrough":
+        name = estimator.steps[-1][0]
+        return clone(estimator).set_params(**{name: _complete("passthrough", None)})
+    if isinstance(method, NeighborhoodRefinement) and method.estimator is None:
+        estimator = clone(estimator)
+        last_step(estimator).set_params(estimator=MPDA())
+    elif isinstance(method, LinearDiscriminantAnalysis) and method.solver == "svd":
+        grids = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
+        names = {str(name).removeprefix(find_prefix(estimator)) for g in grids for name in g or ()}
+        if "shrinkage" in names and "solver" not in names:
+            estimator = clone(estimator)
+            last_step(estimator).set_params(solver="eigen")
     return estimator
 
 
@@ -495,7 +500,7 @@ def _search_refinement(
     """
     name = f"{stages.prefix}n_components"
     best = first.best_params
-    numbers = nearby_numbers(best[name], _scored_numbers(first.table, name))
+    numbers = numbers_about(best[name], _scored_numbers(first.table, name))
     grid = build_grid(search.estimator, stages.second_stage(best))
     second = search.run(folds, grid, (best[name],), _STAGE_SHARES)
     if stages.is_start(second.best_params):
@@ -506,7 +511,7 @@ def _search_refinement(
     return [second, search.run(folds, grid, numbers, (_STAGE_SHARES[1], 1.0))]
 
 
-def nearby_numbers(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
+def numbers_about(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
     """Return a few numbers of components about one, by powers of two.
 
     Parameters

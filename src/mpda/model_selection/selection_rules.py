@@ -74,7 +74,7 @@ class GridScores:
 
 
 @dataclass(frozen=True)
-class GridSelection:
+class SelectedPoint:
     """The result of a rule.
 
     Attributes
@@ -89,22 +89,22 @@ class GridSelection:
     dimension: int
 
 
-def select_minimum(grid: GridScores) -> GridSelection:
+def select_minimum(grid: GridScores) -> SelectedPoint:
     """Select the best mean; at a tie fewer components, then the stronger ridge."""
     return _simplest(grid, grid.means)
 
 
-def select_one_standard_error(grid: GridScores) -> GridSelection:
+def select_one_standard_error(grid: GridScores) -> SelectedPoint:
     """Select the simplest of those within one standard error of the best mean."""
     return _simplest(grid, grid.means, grid.standard_error)
 
 
-def select_pooled(grid: GridScores) -> GridSelection:
+def select_pooled(grid: GridScores) -> SelectedPoint:
     """Select the best mean over near dimensions and grid points one step away."""
     return _simplest(grid, pooled_means(grid))
 
 
-def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> GridSelection:
+def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> SelectedPoint:
     """Select the best pooled mean after a penalty for each step from the usual parameters.
 
     A parameter leaves its usual value only where that gains more than the noise of the scores
@@ -122,7 +122,7 @@ def select_robust(grid: GridScores, penalty: float = _STEP_PENALTY) -> GridSelec
     return _simplest(grid, pooled_means(grid) - penalties)
 
 
-SelectionRule = Callable[[GridScores], GridSelection]
+SelectionRule = Callable[[GridScores], SelectedPoint]
 RULES: dict[str, SelectionRule] = {
     "robust": select_robust,
     "minimum": select_minimum,
@@ -139,7 +139,7 @@ def pooled_means(grid: GridScores) -> Floats:
     return np.where(np.isfinite(grid.means), smooth, -np.inf)
 
 
-def _simplest(grid: GridScores, values: Floats, tolerance: float = 0.0) -> GridSelection:
+def _simplest(grid: GridScores, values: Floats, tolerance: float = 0.0) -> SelectedPoint:
     """Select the simplest entry among those within a tolerance of the largest value.
 
     Simplest are the fewest components, then the strongest ridge, then the first grid point. The
@@ -148,7 +148,7 @@ def _simplest(grid: GridScores, values: Floats, tolerance: float = 0.0) -> GridS
     is_allowed = values >= values.max() - tolerance - _TIE
     dimension = int(np.flatnonzero(is_allowed.any(axis=0))[0])
     points = np.flatnonzero(is_allowed[:, dimension])
-    return GridSelection(int(points[np.argmax(grid.ridges[points])]), dimension)
+    return SelectedPoint(int(points[np.argmax(grid.ridges[points])]), dimension)
 
 
 def smooth_dimensions(means: Floats, dimensions: Ints) -> Floats:

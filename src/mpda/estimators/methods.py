@@ -1,6 +1,10 @@
-"""The list of methods that tests, studies and commands read, with their search grids."""
+"""The list of linear methods, and the facts about each that fits, searches and commands need.
 
-from collections.abc import Mapping
+A fact stands here and nowhere else: whether the components are nested, how many there can be, the
+grid of a search and the parameters that are usual.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
@@ -23,11 +27,22 @@ _TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}
 # Where a search has the least regret (benchmarks/regret.py, mean over seven data sets).
 _TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_power": 0.25}
 
+_REFINEMENT = "mpda:NeighborhoodRefinement"
 # Prefix of the parameters of the start, as in every meta-estimator of scikit-learn.
 START_PREFIX = "estimator__"
 # The refinement of a map: the values that a search tries, and those it leaves only for a gain.
 REFINEMENT_GRID = {"penalty": (None, 30.0, 300.0), "temperature": (1.0, 4.0)}
 REFINEMENT_USUAL = {"penalty": None, "temperature": 4.0}
+
+
+# The largest number of components of a fit to n samples of d features in c classes.
+_LIMITS: dict[str, Callable[[int, int, int], int]] = {
+    "rank": lambda n, d, c: min(n - 1, d),  # of the samples about their mean
+    "samples": lambda n, d, c: min(n, d),
+    "lanczos": lambda n, d, c: min(n, d) - 1,  # Lanczos vectors do not span all of the space
+    "features": lambda n, d, c: d,
+    "class means": lambda n, d, c: min(d, c - 1),
+}
 
 
 @dataclass(frozen=True)
@@ -55,6 +70,15 @@ class Method:
         a gain.
     start : str
         Name of the method that a refinement starts from; empty for other methods.
+    settings : mapping
+        Parameters of a run that does not search them, where they are not the defaults of the class.
+    is_nested : bool
+        True if the first r components of a fit are those of a fit with ``n_components=r``, so that
+        one fit serves every number of components.
+    limit : str
+        What limits the number of components, see `count_components`.
+    is_identity : bool
+        True for the features as they are.
     """
 
     name: str
@@ -65,6 +89,10 @@ class Method:
     always: Mapping[str, Any] = field(default_factory=dict)
     usual: Mapping[str, Any] = field(default_factory=dict)
     start: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    is_nested: bool = True
+    limit: str = "rank"
+    is_identity: bool = False
 
     def make(self, **parameters: Any) -> Any:
         """Return an estimator with the given parameters, not fitted.
@@ -94,10 +122,41 @@ class Method:
         module, name = self.path.split(":")
         return getattr(import_module(module), name)
 
-    @property
-    def is_ours(self) -> bool:
-        """True if the method is implemented in this package."""
-        return self.path.startswith("mpda:")
+    def count_components(self, n_samples: int, n_features: int, n_classes: int) -> int:
+        """Return the largest number of components that a fit can have.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of training samples.
+        n_features : int
+            Number of features.
+        n_classes : int
+            Number of classes.
+
+        Returns
+        -------
+        int
+            A fit may have fewer, for example where samples repeat.
+        """
+        return _LIMITS[self.limit](n_samples, n_features, n_classes)
+
+    def describes(self, estimator: Any) -> bool:
+        """Return True if an estimator is of the class, with the parameters of every run.
+
+        Parameters
+        ----------
+        estimator : estimator
+            An estimator, fitted or not.
+
+        Returns
+        -------
+        bool
+            A class may have several entries, which differ in these parameters.
+        """
+        return _is_of_class(estimator, self.path) and all(
+            getattr(estimator, name) == value for name, value in self.always.items()
+        )
 
     def published_grid(self) -> dict[str, tuple[Any, ...]]:
         """Return the grid without the parameters that the authors kept fixed.
@@ -111,16 +170,30 @@ class Method:
 
 
 _SINGLE_STAGE = (
-    Method("PCA", "sklearn.decomposition:PCA", "orthonormal"),
-    Method("LDA", "sklearn.discriminant_analysis:LinearDiscriminantAnalysis", "its own"),
+    Method("PCA", "sklearn.decomposition:PCA", "orthonormal", limit="samples"),
+    Method(
+        "LDA",
+        "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
+        "its own",
+        limit="class means",
+    ),
     Method(
         "shrinkage LDA",
         "sklearn.discriminant_analysis:LinearDiscriminantAnalysis",
         "its own",
         {"shrinkage": ("auto", 0.01, 0.1, 0.5)},
         always={"solver": "eigen"},  # the default solver refuses shrinkage, "lsqr" only classifies
+        settings={"shrinkage": "auto"},
+        limit="class means",
     ),
-    Method("NCA", "sklearn.neighbors:NeighborhoodComponentsAnalysis", "its own"),
+    Method(
+        "NCA",
+        "sklearn.neighbors:NeighborhoodComponentsAnalysis",
+        "its own",
+        settings={"random_state": 0},
+        is_nested=False,
+        limit="features",
+    ),
     Method(
         "MFA",
         "mpda:MFA",
@@ -149,7 +222,7 @@ _SINGLE_STAGE = (
         {"n_neighbors": (8, 12, 20, 30), "alpha": _RIDGES},
         {"alpha": 0.0},
     ),
-    Method("LSDR", "mpda:LSDR", "orthonormal"),
+    Method("LSDR", "mpda:LSDR", "orthonormal", is_nested=False),
     Method(
         "LPFE",
         "mpda:LPFE",
@@ -162,24 +235,69 @@ _SINGLE_STAGE = (
 )
 
 
-def _refine(entry: Method) -> Method:
-    """Return the refinement of a method, with the grids of both."""
+def refine_method(entry: Method) -> Method:
+    """Return the refinement of a method, with the grids of both.
+
+    Parameters
+    ----------
+    entry : Method
+        The start of the refinement.
+
+    Returns
+    -------
+    Method
+        Its components are not nested, and there are as many as of the start.
+    """
     grids = [
         {f"{START_PREFIX}{name}": value for name, value in found.items()}
-        for found in (entry.grid, entry.usual)
+        for found in (entry.grid, entry.usual, entry.settings)
     ]
     return Method(
         f"{entry.name} refined",
-        "mpda:NeighborhoodRefinement",
+        _REFINEMENT,
         entry.scale,
         {**grids[0], **REFINEMENT_GRID},
         usual={**grids[1], **REFINEMENT_USUAL},
         start=entry.name,
+        settings=grids[2],
+        is_nested=False,
+        limit=entry.limit,
     )
 
 
 _STARTS = ("PCA", "shrinkage LDA", "LFDA", "MPDA")
-METHODS = (*_SINGLE_STAGE, *(_refine(entry) for entry in _SINGLE_STAGE if entry.name in _STARTS))
+# Methods that a search takes, but that no list has.
+_UNLISTED = (
+    Method(
+        "truncated SVD",
+        "sklearn.decomposition:TruncatedSVD",
+        "orthonormal",
+        is_nested=False,  # its random projections depend on the number of components
+        limit="samples",
+    ),
+    Method(
+        "truncated SVD",
+        "sklearn.decomposition:TruncatedSVD",
+        "orthonormal",
+        always={"algorithm": "arpack"},
+        is_nested=False,
+        limit="lanczos",
+    ),
+    # The features as they are, for 1-NN without a map. A search writes it as "passthrough".
+    Method(
+        "1-NN",
+        "sklearn.preprocessing:FunctionTransformer",
+        "its own",
+        always={"func": None},
+        is_nested=False,
+        limit="features",
+        is_identity=True,
+    ),
+)
+METHODS = (
+    *_SINGLE_STAGE,
+    *(refine_method(entry) for entry in _SINGLE_STAGE if entry.name in _STARTS),
+)
 BY_NAME = MappingProxyType({method.name: method for method in METHODS})
 
 
@@ -199,3 +317,43 @@ def method(name: str) -> Method:
     if name not in BY_NAME:
         raise ValueError(f"method must be one of {', '.join(BY_NAME)}, got {name!r}.")
     return BY_NAME[name]
+
+
+def find_method(estimator: Any) -> Method | None:
+    """Return the facts about an estimator.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A linear method of mpda or scikit-learn, fitted or not.
+
+    Returns
+    -------
+    Method or None
+        None for other estimators. Of several entries that describe the estimator, the one with the
+        most parameters of every run. For classes of a user that are derived from those of mpda, an
+        entry without a name that has a grid for ``alpha`` only.
+    """
+    entries = [entry for entry in (*_SINGLE_STAGE, *_UNLISTED) if entry.describes(estimator)]
+    if entries:
+        return max(entries, key=lambda entry: len(entry.always))
+    if not hasattr(estimator, "fit_many"):
+        return None
+    if _is_of_class(estimator, _REFINEMENT):
+        start = BY_NAME["MPDA"] if estimator.estimator is None else find_method(estimator.estimator)
+        return refine_method(start or Method("", "", "its own"))
+    has_ridge = "alpha" in estimator.get_params()
+    grid = {"alpha": _RIDGES} if has_ridge else {}
+    return Method(type(estimator).__name__, "", "its own", grid, is_nested=False)
+
+
+def _is_of_class(estimator: Any, path: str) -> bool:
+    """Return True if an estimator is of the class at a path, without importing its module.
+
+    Classes that are derived from those of mpda count: they map by ``components_`` and ``mean_``
+    too. Those that are derived from scikit-learn's may transform in another way.
+    """
+    module, name = path.split(":")
+    package = module.partition(".")[0]
+    classes = type(estimator).__mro__ if package == "mpda" else type(estimator).__mro__[:1]
+    return any(c.__name__ == name and c.__module__.partition(".")[0] == package for c in classes)

@@ -1,0 +1,197 @@
+"""One contender on one split: errors on the test samples, with parameters selected before.
+
+Components are nested in most methods, so that one fit serves all their numbers. The others need a
+fit for each number of components.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+import numpy as np
+
+from mpda._lib.array_types import Bools, Floats, Ints, Labels
+from mpda.assessment.contender import Contender
+from mpda.assessment.data_split import Split, classify_test_samples
+from mpda.assessment.parameter_choice import SelectedParameters
+from mpda.estimators._base import sparse_numbers
+from mpda.model_selection.fold_scores import FoldTask, score_fold
+from mpda.model_selection.nearest_by_dimension import classify_by_numbers
+from mpda.model_selection.scoring import find_scorer
+from mpda.model_selection.search_cv import numbers_about
+
+# Pairs of training and test samples up to which errors are counted for every number of components.
+_MAX_PAIRS = 10_000_000
+
+
+class FoldResult(TypedDict, total=False):
+    """Result of one contender on one split, a row of a results file.
+
+    ``problem``, ``method`` and ``seed`` name the row. ``dimensions`` are the numbers of
+    components and ``wrong`` the numbers of misclassified test samples with each, out of
+    ``n_test``. ``parameters`` and ``cv_dimension`` are the choice of cross-validation on the
+    training samples. ``test_share`` is the ratio of test to training samples, for folds that
+    share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
+    labels at the chosen number of components; ``misclassified`` is True where they are wrong.
+    ``guess_wrong`` is True where the most frequent class of the training samples is wrong.
+    ``groups`` are the groups of the test samples, where samples come in groups.
+    ``projected`` are the mapped test samples, ``anchors`` the indices of some training samples and
+    ``anchor_points`` these mapped.
+    ``chosen`` is the method that a contender with several chose.
+    ``failure`` replaces all of it where a fit failed.
+    """
+
+    problem: str
+    method: str
+    seed: int
+    parameters: dict[str, Any]
+    dimensions: list[int]
+    wrong: list[int]
+    n_test: int
+    cv_dimension: int
+    test_share: float
+    tested: Ints
+    predicted: Labels
+    misclassified: Bools
+    projected: Floats
+    guess_wrong: Bools
+    groups: Ints
+    anchors: Ints
+    anchor_points: Floats
+    chosen: str
+    search_seconds: float
+    fit_seconds: float
+    fit_mib: float
+    failure: str
+
+
+def assess_features(split: Split) -> FoldResult:
+    """Measure 1-NN on the features.
+
+    Parameters
+    ----------
+    split : Split
+        Training and test samples.
+
+    Returns
+    -------
+    FoldResult
+        The only number of components is the number of features.
+    """
+    d, n_test = split.X.shape[1], len(split.y_test)
+    wrong = [int(np.count_nonzero(classify_test_samples(split) != split.y_test))]
+    return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
+
+
+def assess_selected(
+    contender: Contender, split: Split, selected: SelectedParameters, numbers: Sequence[int] = ()
+) -> tuple[FoldResult, Floats, Floats]:
+    """Measure a contender with selected parameters, and return its map of the samples.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method.
+    split : Split
+        Training and test samples.
+    selected : SelectedParameters
+        Parameters and number of components.
+    numbers : sequence of int, default=()
+        Numbers of components at which a refinement is measured in addition to a quarter, a half,
+        one and two times the selected number. Its maps are not nested, so each number needs a fit.
+
+    Returns
+    -------
+    row : FoldResult
+        Errors for many numbers of components; "fit_seconds" is the time of one fit.
+    Z : array of shape (n_training_samples, n_components)
+        Training samples in the selected number of components.
+    Z_test : array of shape (n_test_samples, n_components)
+        Test samples.
+    """
+    assert contender.method is not None
+    # One fit serves all numbers of components where they are nested.
+    is_nested = contender.dimensions is None and contender.method.is_nested
+    r = selected.n_components
+    start = time.perf_counter()
+    fitted = contender.estimator(selected.parameters, None if is_nested else r)
+    fitted.fit(split.X, split.y)
+    seconds = time.perf_counter() - start
+    Z, Z_test = (np.asarray(fitted.transform(values)) for values in (split.X, split.X_test))
+    if is_nested:
+        row = _curve_of_map(Split(Z, split.y, Z_test, split.y_test), selected)
+    else:
+        row = measure_curve(contender, split, selected, numbers)
+    row["fit_seconds"] = seconds
+    return row, Z[:, :r], Z_test[:, :r]
+
+
+def _curve_of_map(split: Split, selected: SelectedParameters) -> FoldResult:
+    """Count the errors with the first components of mapped samples, for many numbers of them."""
+    r = split.X.shape[1]
+    numbers = np.arange(1, r + 1)
+    # All numbers where it takes a second: then the curve has a value at each.
+    if len(split.X) * len(split.X_test) > _MAX_PAIRS:
+        numbers = np.union1d(sparse_numbers(r), [min(r, selected.n_components)])
+    predicted = classify_by_numbers(split.X, split.y, split.X_test, numbers)
+    return FoldResult(
+        parameters=selected.parameters,
+        dimensions=numbers.tolist(),
+        wrong=np.count_nonzero(predicted != split.y_test, axis=1).tolist(),
+        n_test=len(split.y_test),
+        cv_dimension=selected.n_components,
+    )
+
+
+def measure_curve(
+    contender: Contender,
+    split: Split,
+    selected: SelectedParameters,
+    numbers: Sequence[int] = (),
+) -> FoldResult:
+    """Count the errors of fits with selected parameters, for many numbers of components.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method. It is measured at its ``dimensions``; without them at all numbers of components, of
+        a refinement at a quarter, a half, one and two times the selected number.
+    split : Split
+        Training and test samples.
+    selected : SelectedParameters
+        Parameters and number of components.
+    numbers : sequence of int, default=()
+        Further numbers of components for a refinement.
+
+    Returns
+    -------
+    FoldResult
+        Errors by number of components.
+    """
+    assert contender.method is not None
+    wanted = contender.dimensions
+    if contender.max_components is not None:
+        wanted = wanted or tuple(range(1, contender.max_components + 1))
+    if contender.method.start and contender.dimensions is None:
+        nearby = numbers_about(selected.n_components, range(1, split.X.shape[1] + 1))
+        wanted = tuple(sorted({*nearby, *numbers}))
+    n_test = len(split.y_test)
+    # One fold of all samples: training samples first, then test samples.
+    X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
+    train, test = np.split(np.arange(len(y)), [len(split.y)])
+    # Errors are those of 1-NN; more neighbours only select the parameters.
+    scorer, estimator = find_scorer("accuracy"), contender.estimator(selected.parameters)
+    fold = score_fold(FoldTask(estimator, X, y, train, test, 0, [{}], wanted, scorer))
+    if fold.failures:
+        raise ValueError(fold.failures[0])
+    measured = np.isfinite(fold.scores[0])  # the fit may have had fewer components
+    return FoldResult(
+        parameters=selected.parameters,
+        dimensions=(np.flatnonzero(measured) + 1).tolist(),
+        # Scores are shares of n_test; rounding removes the error of the division.
+        wrong=np.rint((1.0 - fold.scores[0][measured]) * n_test).astype(int).tolist(),
+        n_test=n_test,
+        cv_dimension=selected.n_components,
+    )

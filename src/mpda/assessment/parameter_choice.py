@@ -1,0 +1,157 @@
+"""The choice of parameters and of the number of components by cross-validation.
+
+One search (`DiscriminantSearchCV`) serves every method. The same choice is made for the model that
+is kept (`model_choice`) and inside every outer fold (`nested_cv`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mpda.assessment.assessment_protocol import AssessmentProtocol
+from mpda.assessment.contender import Contender, Step
+from mpda.assessment.data_split import Split
+from mpda.estimators._base import sparse_numbers
+from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection.grid import find_prefix
+
+# Of more components only some numbers are tried, in steps of a quarter.
+_MANY_COMPONENTS = 100
+
+
+@dataclass(frozen=True)
+class SelectedParameters:
+    """Parameters and number of components that cross-validation selected.
+
+    Parameters
+    ----------
+    parameters : dict
+        Grid point.
+    n_components : int
+        Number of components.
+    score : float, default=nan
+        Mean accuracy over the folds that selected it.
+    unrefined_score : float, default=nan
+        Of a refinement: the mean accuracy of its start alone, with as many components, on the same
+        folds.
+    refined_score : float, default=nan
+        Of a refinement: the same with refinement, the best one if none was selected.
+    """
+
+    parameters: dict[str, Any]
+    n_components: int
+    score: float = math.nan
+    unrefined_score: float = math.nan
+    refined_score: float = math.nan
+
+
+def select_parameters(
+    contender: Contender,
+    steps: Sequence[Step],
+    samples: Split,
+    n_features: int,
+    protocol: AssessmentProtocol,
+    *,
+    scored: bool = False,
+    progress: Callable[[float], None] | None = None,
+) -> SelectedParameters:
+    """Choose parameters and the number of components by folds of the training samples.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method.
+    steps : sequence of (str, transformer)
+        Preprocessing, which is fitted inside every fold.
+    samples : Split
+        Training samples, before these steps.
+    n_features : int
+        Number of features after these steps.
+    protocol : AssessmentProtocol
+        Settings.
+    scored : bool, default=False
+        True if a score is needed even where there is nothing to choose.
+    progress : callable or None, default=None
+        Called with the share of the choice that is done.
+
+    Returns
+    -------
+    SelectedParameters
+        The choice and its score.
+    """
+    X, y, n_components = samples.X, samples.y, protocol.n_components
+    if n_components is not None and not contender.grid and not scored:
+        return SelectedParameters({}, n_components)
+    # Stratified folds cannot be more than the largest class has samples.
+    n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
+    if samples.groups is not None:
+        n_inner = min(n_inner, len(np.unique(samples.groups)))
+    if n_inner < 2:
+        raise ValueError(
+            "no class has two training samples, or there is one group of them, so the number of "
+            "components cannot be selected; use more folds, or more samples."
+        )
+    most = contender.count_components(n_features, y)
+    numbers = tuple(r for r in contender.dimensions or () if r <= most)
+    if contender.dimensions is None and most > _MANY_COMPONENTS:
+        numbers = tuple(sparse_numbers(most).tolist())
+    search = DiscriminantSearchCV(
+        contender.estimator({}, steps=steps),
+        {name: list(values) for name, values in contender.grid.items()},
+        cv=n_inner,
+        n_components=[n_components] if n_components is not None else numbers or "all",
+        selection="one-standard-error" if protocol.fewest else "robust",
+        max_samples=protocol.max_samples,
+        scoring=protocol.scoring,
+        refit=False,
+        random_state=protocol.seed,
+        verbose=progress or 0,
+    )
+    try:
+        search.fit(X, y, groups=samples.groups)
+    except ValueError:
+        # A fit to a fold may need more samples than there are, as LDA more than classes.
+        if contender.grid or scored or n_components is not None:
+            raise
+        return SelectedParameters({}, most)
+    selected = read_selection(search)
+    scores = search.best_score_, *_compare_with_start(search)
+    # PCA in a fold may keep more than PCA of all training samples.
+    n_components = min(selected.n_components, n_features)
+    return SelectedParameters(selected.parameters, n_components, *scores)
+
+
+def read_selection(search: DiscriminantSearchCV) -> SelectedParameters:
+    """Return what a search selected, with the parameters by the method's own names.
+
+    Parameters
+    ----------
+    search : DiscriminantSearchCV
+        A fitted search.
+    """
+    prefix = find_prefix(search.estimator)
+    parameters = {k.removeprefix(prefix): value for k, value in search.best_params_.items()}
+    n_components = parameters.pop("n_components")
+    return SelectedParameters(parameters, n_components, search.best_score_)
+
+
+def _compare_with_start(search: DiscriminantSearchCV) -> tuple[float, ...]:
+    """Return the scores without and with refinement at the selected number of components."""
+    table, best = search.cv_results_, search.best_params_
+    if "stage" not in table:
+        return ()
+    prefix = find_prefix(search.estimator)
+    number, rounds = f"{prefix}n_components", f"{prefix}n_rounds"
+    is_start = np.array([point.get(rounds) == 0 for point in table["params"]])
+    is_last = table["stage"] == table["stage"].max()
+    if "iter" in table:
+        is_last &= table["iter"] == table["iter"][search.best_index_]
+    has_number = is_last & (table[f"param_{number}"] == best[number])
+    scores = (table["mean_test_score"][has_number & rows] for rows in (is_start, ~is_start))
+    alone, refined = (float(np.nanmax(values)) for values in scores)
+    return alone, refined if best.get(rounds) == 0 else search.best_score_

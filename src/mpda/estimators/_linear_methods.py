@@ -1,0 +1,81 @@
+"""Fits of any linear method, of mpda or of scikit-learn, as a search and a refinement need them.
+
+The methods of mpda share work between parameter sets (``LinearMap.fit_many``). Those of
+scikit-learn are fitted once for each parameter set, and once for each number of components where
+their components are not nested. Depends on ``methods`` and on the affine maps of ``io``, which read
+the matrix of each method.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from mpda._lib.array_types import ArrayLike, Floats
+from mpda.estimators._base import ComponentPath, LinearMap, sparse_numbers
+from mpda.estimators.methods import find_method
+
+
+def read_map(model: Any) -> tuple[Floats, Floats]:
+    """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision."""
+    from mpda.io.affine_maps import affine_map
+
+    linear = affine_map(model)
+    return linear.matrix, linear.mean
+
+
+def fit_paths(
+    method: Any,
+    X: ArrayLike,
+    y: ArrayLike,
+    parameter_sets: Sequence[Mapping[str, Any]],
+    n_components: Sequence[int] | None = None,
+) -> Iterator[ComponentPath]:
+    """Fit a linear method with each of several parameter sets.
+
+    Parameters
+    ----------
+    method : estimator
+        Linear method that `find_method` knows. It is not changed.
+    X : array-like of shape (n_samples, n_features)
+        Training samples.
+    y : array-like of shape (n_samples,)
+        Class labels.
+    parameter_sets : sequence of dict
+        Parameters and their values. They must not contain ``n_components``.
+    n_components : sequence of int, default=None
+        Numbers of components that are needed. None stands for all; of methods that need a fit for
+        each number, for some of them (`sparse_numbers`).
+
+    Yields
+    ------
+    ComponentPath
+        One or several for each parameter set, in the order in which work is shared best.
+    """
+    if isinstance(method, LinearMap):
+        method = clone(method).set_params(n_components=None)
+        yield from method.fit_many(X, y, parameter_sets, n_components)
+        return
+    entry = find_method(method)
+    assert entry is not None
+    n_samples, n_features = np.shape(X)
+    if entry.is_identity:
+        yield ComponentPath(0, np.eye(n_features), first=n_features)
+        return
+    most = entry.count_components(n_samples, n_features, np.unique(y).size)
+    numbers: list[int | None] = [None]
+    if not entry.is_nested:
+        wanted = sparse_numbers(most).tolist() if n_components is None else n_components
+        # Without any of these numbers the largest one says how many there are.
+        numbers = [r for r in wanted if r <= most] or [most]
+    for index, parameters in enumerate(parameter_sets):
+        fitted = clone(method).set_params(**parameters)
+        for r in numbers:
+            try:
+                matrix, _ = read_map(fitted.set_params(n_components=r).fit(X, y))
+            # Singular matrices, too few samples, and solvers that refuse a parameter.
+            except (ValueError, NotImplementedError, np.linalg.LinAlgError) as error:
+                yield ComponentPath(index, None, failure=str(error))
+                break
+            yield ComponentPath(index, matrix, first=r or 1)
