@@ -337,7 +337,7 @@ def find_method(estimator: Any) -> Method | None:
     entries = [entry for entry in (*_SINGLE_STAGE, *_UNLISTED) if entry.describes(estimator)]
     if entries:
         return max(entries, key=lambda entry: len(entry.always))
-    if not hasattr(estimator, "fit_many"):
+    if isinstance(estimator, type) or not hasattr(estimator, "fit_many"):
         return None
     if _is_of_class(estimator, _REFINEMENT):
         start = BY_NAME["MPDA"] if estimator.estimator is None else find_method(estimator.estimator)

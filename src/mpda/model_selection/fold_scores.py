@@ -53,7 +53,7 @@ class FoldTask:
         Called with the number of the fold, the number of grid points that are done, and the number
         of all.
     sparse : bool, default=False
-        True if some numbers of components are left out, see `sparse_numbers`.
+        True if some of all numbers of components are left out, see `sparse_numbers`.
     """
 
     estimator: Any
@@ -148,11 +148,10 @@ def score_fold(task: FoldTask) -> FoldScores:
 
 def _numbers_to_score(task: FoldTask, first: int, r: int) -> Ints:
     """Return the numbers of components to score, of those from ``first`` to r."""
-    numbers = np.arange(1, r + 1)
-    if task.sparse:
-        numbers = sparse_numbers(r)
-    elif task.n_components is not None:
+    if task.n_components is not None:
         numbers = np.array([number for number in task.n_components if number <= r], dtype=int)
+    else:
+        numbers = sparse_numbers(r) if task.sparse else np.arange(1, r + 1)
     return numbers[numbers >= first]
 
 

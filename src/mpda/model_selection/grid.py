@@ -196,11 +196,14 @@ def describe_method(estimator: Any) -> Method:
     TypeError
         If it is not linear.
     """
-    entry = find_method(last_step(estimator))
+    method = last_step(estimator)
+    entry = find_method(method)
     if entry is None:
+        is_class = isinstance(method, type)
+        name = f"the class {method.__name__}" if is_class else type(method).__name__
         raise TypeError(
             "estimator must be a linear method, or a Pipeline that ends in one, got "
-            f"{type(last_step(estimator)).__name__}. Linear methods are those of mpda, a "
+            f"{name}. Linear methods are those of mpda, a "
             "NeighborhoodRefinement of one, PCA, TruncatedSVD, LinearDiscriminantAnalysis (with "
             'solver "svd" or "eigen") and NeighborhoodComponentsAnalysis of scikit-learn, and '
             '"passthrough" for the features as they are. GridSearchCV searches other estimators.'

@@ -19,6 +19,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Ints, Labels
+from mpda.estimators._base import sparse_numbers
 from mpda.estimators.methods import START_PREFIX
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection.fold_scores import FoldScores, FoldTask, score_fold
@@ -189,7 +190,7 @@ class GridSearch:
                 )
         numbers = n_components
         if isinstance(numbers, int):
-            numbers = tuple(range(1, numbers + 1))
+            numbers = tuple(sparse_numbers(numbers) if sparse else range(1, numbers + 1))
         chosen = [grid.points[i] for i in points]
         # A function of the caller cannot be called from other processes.
         in_process = effective_n_jobs(self.n_jobs) == 1 or not callable(self.progress)

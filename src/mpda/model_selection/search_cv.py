@@ -98,26 +98,32 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     """Search over the parameters and the number of components of a method, by cross-validation.
 
     Works like scikit-learn's ``GridSearchCV`` with a nearest-neighbour classifier behind the
-    method, and gives the same scores unless it halves, but does shared work only once:
-    neighbours, patches and tangent spaces, the forms of each k, one tridiagonal form for all ridges
-    of a gamma, one eigenproblem for every number of components, and one sweep for the errors of all
-    of them.
+    method, and gives the same scores unless it halves, but does shared work only once: one fit for
+    every number of components where they are nested, one sweep for the errors of all of them, and
+    for MPDA and PMPDA neighbours, patches and tangent spaces, the forms of each k, and one
+    tridiagonal form for all ridges of a gamma.
 
     Parameters
     ----------
-    estimator : MPDA, PMPDA, LFDA or another method of this package, or a Pipeline that ends in one
-        Earlier steps of a pipeline are fitted once per fold, on its training part. A frozen model
-        in a refinement is not: its scores are too good if it was fitted to the same samples.
+    estimator : linear method, "passthrough", or a Pipeline that ends in one of them
+        A method of this package, a `NeighborhoodRefinement` of any, or ``PCA``, ``TruncatedSVD``,
+        ``LinearDiscriminantAnalysis`` or ``NeighborhoodComponentsAnalysis`` of scikit-learn.
+        "passthrough" is 1-NN on the features. Earlier steps of a pipeline are fitted once per fold,
+        on its training part. A frozen model in a refinement is not: its scores are too good if it
+        was fitted to the same samples.
     param_grid : dict or list of dicts, default=None
         Values to try for the parameters of the method; in a pipeline they may be named with or
         without the name of its last step. None takes the grid of the method in
-        ``mpda.estimators.methods.METHODS``.
+        ``mpda.estimators.methods.METHODS``. Where the shrinkage of LDA is searched, its solver is
+        "eigen", since the default one cannot shrink.
     cv : int, splitter or iterable, default=4
         A number makes stratified folds, shuffled by ``random_state``.
     n_repeats : int, default=1
         How often folds are drawn where ``cv`` is a number.
     n_components : "all", int or sequence of int, default="all"
-        Numbers of components to try: all, all up to a number, or those given.
+        Numbers of components to try: all, all up to a number, or those given. "all" leaves out
+        numbers beyond 5, in steps of a quarter, where each takes a fit of scikit-learn, a
+        refinement or a search for neighbours (measures of retrieval).
     selection : {"robust", "minimum", "pooled", "one-standard-error"} or callable, default="robust"
         Rule that selects the grid point and the number of components from the scores. "minimum"
         takes the best mean. "pooled" takes the best mean over neighbouring dimensions and grid
@@ -127,19 +133,25 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         "one-standard-error" takes the fewest components, then the strongest ridge, within one
         standard error of the best mean. A callable takes ``GridScores`` and returns a
         ``SelectedPoint`` of ``mpda.model_selection.selection_rules``.
-    scoring : {"accuracy", "balanced_accuracy", "f1_macro"} or callable, default="accuracy"
-        A callable takes true and predicted labels and returns a number, larger is better.
+    scoring : str or callable, default="accuracy"
+        Score of a fold; larger is better. "accuracy", "balanced_accuracy" or "f1_macro" of a
+        nearest-neighbour classifier, or a measure of retrieval: "recall_at_<k>",
+        "precision_at_<k>", "r_precision" or "map_at_r" (`mpda.assessment.score_queries`). A
+        callable with two positional parameters takes true and predicted labels. One with four takes
+        the mapped training samples, their labels, the mapped test samples, and theirs. Where a test
+        part has only classes that the training part has not (`UnseenClassFolds`), its samples are
+        searched among themselves.
     classifier_neighbors : int, default=1
         Number of neighbours of the classifier, at most the training samples of a fold.
     halving : bool or "auto", default="auto"
         True searches by successive halving, as ``HalvingGridSearchCV`` does: all grid points on a
         stratified subset of the samples, then a quarter of the points on four times the samples,
-        and so on, the last round on all. For the accuracy a fold tests at most 500 samples. Each
+        and so on, the last round on all. For the accuracy and for measures of retrieval a fold
+        tests at most 500 samples, unless these are searched among themselves. Each
         point of a round has a best number of components: the next round tries numbers from half of
         the smallest to twice the largest of these. "auto" halves with more than 5000 samples.
     max_samples : int, default=None
-        Number of samples in the last round, a stratified subset of which a fold tests at most 500
-        for the accuracy. None takes all.
+        Number of samples in the last round, a stratified subset. None takes all.
     refit : bool, default=True
         If True, the method is fitted to all samples with the selected parameters.
     n_jobs : int, default=None
@@ -161,7 +173,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         component. With halving, rows of all rounds, which ``iter`` (from 0) and ``n_resources``
         (number of samples) tell apart. A refinement is searched in three stages (its start, its
         own parameters, the number of components), which ``stage`` (from 1) tells apart. Stages
-        have other folds: rows of the last stage are ranked first.
+        have other folds: rows of the last stage are ranked first. "No refinement" is among the
+        choices, unless the grid says by ``n_rounds`` what to try: then there is one stage.
     best_index_ : int
         Selected row of ``cv_results_``.
     best_params_ : dict
@@ -436,7 +449,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         return self.classifier_.predict(np.asarray(self.transform(X)))
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Score the predictions by ``scoring``, as ``GridSearchCV.score`` does.
+        """Score samples by ``scoring``, with the training samples as their neighbours.
 
         Parameters
         ----------
