@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -21,22 +20,18 @@ import numpy as np
 
 from mpda._lib.array_types import Array, ArrayLike, Ints
 from mpda._lib.arrays import (
-    BLAS_LIMITED,
-    SMALL,
-    THREAD_POOLS,
     add_segments,
     array_namespace,
     is_host,
     is_numpy,
     ldexp,
-    one_blas_thread,
     take,
     to_device,
     to_host,
     zeros,
 )
 from mpda._lib.samples import ClassSamples, LabelledSamples
-from mpda._lib.threads import count_threads, limit_openmp
+from mpda._lib.threads import SMALL, count_threads, limit_openmp, one_blas_thread
 from mpda._lib.validation import load_class
 from mpda.discriminant.class_contribution import ClassContribution, ClassSummary
 from mpda.discriminant.scatter import (
@@ -453,13 +448,8 @@ class LocalClasses:
 
     def _map_serial(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results one after the other."""
-        # One limit for all classes, by the rule of ``one_blas_thread``: changing it costs more than
-        # the work on a small class. It is written out here because a reader who follows a fit
-        # should reach the neighbour search through few modules (tests/measure_code.py).
-        with ExitStack() as limits:
-            if self._is_small and BLAS_LIMITED.acquire(blocking=False):
-                limits.callback(BLAS_LIMITED.release)
-                limits.enter_context(THREAD_POOLS.limit(limits=1, user_api="blas"))
+        # One limit for all classes: to change it takes longer than the work on a small class.
+        with one_blas_thread(self._is_small):
             for stages in self.stages:
                 yield work(stages)
 

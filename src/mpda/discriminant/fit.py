@@ -16,8 +16,9 @@ from functools import partial
 from itertools import groupby
 
 from mpda._lib.array_types import Array
-from mpda._lib.arrays import SMALL, eye, ldexp, one_blas_thread
+from mpda._lib.arrays import eye, ldexp
 from mpda._lib.samples import Coordinates, FitSamples
+from mpda._lib.threads import SMALL, one_blas_thread
 from mpda.discriminant.class_contribution import ClassSummary
 from mpda.discriminant.class_stages import (
     ClassPool,

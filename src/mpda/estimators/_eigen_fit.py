@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from mpda._lib.array_types import Array, ArrayLike
-from mpda._lib.arrays import SMALL, astype, numbers_to_device, one_blas_thread
+from mpda._lib.arrays import astype, numbers_to_device
+from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import (
     check_count,
     check_flag,
     check_jobs,
     check_number,
-    validate_labelled,
+    validate_samples,
     warn_small_classes,
 )
 from mpda.baselines.ridge_eigenproblem import Solution
@@ -134,7 +135,7 @@ def _fit_group(
     solve_path: PathSolver,
 ) -> Iterator[ComponentPath]:
     """Yield the paths of parameter sets with one class weight, that of the estimator."""
-    samples = validate_labelled(estimator, X, y)
+    samples = validate_samples(estimator, X, y)
     groups: dict[Any, list[tuple[int, Any]]] = {}
     for index, method in enumerate(vary(estimator, parameter_sets)):
         method.set_params(n_components=None).check_parameters()

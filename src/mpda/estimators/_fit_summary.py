@@ -20,7 +20,7 @@ from mpda._lib.samples import Coordinates, LabelledSamples
 from mpda._lib.validation import (
     feature_range,
     is_dask_collection,
-    validate_labelled,
+    validate_samples,
     warn_small_classes,
 )
 from mpda.discriminant.class_contribution import ClassSummary
@@ -204,7 +204,7 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
     if is_dask_collection(X):
         samples = gather_classes(helper, X, y, None, settings, single_class=True)
     else:
-        samples = validate_labelled(helper, X, y, single_class=True)
+        samples = validate_samples(helper, X, y, single_class=True)
     warn_small_classes(samples, settings.classes.n_neighbors)
     penalties, coordinates = settings.penalties, samples.coordinates
     strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)

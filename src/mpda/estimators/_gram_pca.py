@@ -19,7 +19,7 @@ from mpda._lib.validation import (
     is_dask_collection,
     refuse_cluster_weights,
     scale_exponent,
-    validate_unlabelled,
+    validate_samples,
 )
 from mpda.discriminant.eigenproblem import fix_signs
 from mpda.discriminant.scatter import total_scatter
@@ -159,7 +159,7 @@ class GramPCA(LinearMap):
             yield ComponentPath(index, fitted.components_[:n_rows])
 
     def _moments(self, X: ArrayLike, sample_weight: ArrayLike | None) -> _Moments:
-        samples = validate_unlabelled(
+        samples = validate_samples(
             self, X, sample_weight=sample_weight, devices=True, rotates=False
         )
         exponent, mean = samples.coordinates.exponent, samples.mean

@@ -13,7 +13,7 @@ from mpda._lib.validation import (
     check_flag,
     check_number,
     check_option,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.baselines.graph_methods import (
     BETWEEN_GRAPHS,
@@ -181,7 +181,7 @@ class GraphDiscriminant(LinearMap):
             The fitted estimator itself.
         """
         self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y, sample_weight=sample_weight))
+        _eigen_fit.fit(self, validate_samples(self, X, y, sample_weight=sample_weight))
         return self
 
     fit_many = _eigen_fit.fit_many

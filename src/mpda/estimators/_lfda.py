@@ -8,7 +8,7 @@ from mpda._lib.validation import (
     check_option,
     is_dask_collection,
     refuse_cluster_weights,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
 from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
@@ -141,7 +141,7 @@ class LFDA(LinearMap):
             refuse_cluster_weights(sample_weight, self.class_weight)
             _eigen_fit.fit(self, import_dask_cluster().gather_by_class(self, X, y))
         else:
-            samples = validate_labelled(self, X, y, sample_weight=sample_weight, devices=True)
+            samples = validate_samples(self, X, y, sample_weight=sample_weight, devices=True)
             _eigen_fit.fit(self, samples)
         return self
 

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, validate_unlabelled
+from mpda._lib.validation import check_count, validate_samples
 from mpda.baselines.alignment import alignment_problem, energy_dimension
 from mpda.baselines.ridge_eigenproblem import Solution, solve_smallest
 from mpda.baselines.training_data import TrainingData
@@ -126,7 +126,7 @@ class LLTSA(LinearMap):
             The fitted estimator itself.
         """
         self.check_parameters()
-        data = _eigen_fit.fit(self, validate_unlabelled(self, X))
+        data = _eigen_fit.fit(self, validate_samples(self, X))
         self.tangent_dimension_ = self._tangent_dimension(data)
         return self
 

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_number, validate_labelled
+from mpda._lib.validation import check_number, validate_samples
 from mpda.baselines.ridge_eigenproblem import Solution
 from mpda.baselines.training_data import TrainingData
 from mpda.baselines.vector_fields import follow_fields
@@ -124,7 +124,7 @@ class LPFE(LinearMap):
             The fitted estimator itself.
         """
         self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y))
+        _eigen_fit.fit(self, validate_samples(self, X, y))
         return self
 
     fit_many = _eigen_fit.fit_many

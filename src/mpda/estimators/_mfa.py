@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, check_option, validate_labelled
+from mpda._lib.validation import check_count, check_option, validate_samples
 from mpda.baselines.graph_methods import PENALTIES, intrinsic_scatter, penalty_scatter
 from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
@@ -123,7 +123,7 @@ class MFA(LinearMap):
             The fitted estimator itself.
         """
         self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y))
+        _eigen_fit.fit(self, validate_samples(self, X, y))
         return self
 
     fit_many = _eigen_fit.fit_many

@@ -13,7 +13,7 @@ from mpda._lib.validation import (
     check_option,
     is_dask_collection,
     refuse_cluster_weights,
-    validate_labelled,
+    validate_samples,
     warn_small_classes,
 )
 from mpda.discriminant.class_stages import build_class_pool, sum_contributions
@@ -335,7 +335,7 @@ def fit_tangent_method(
         refuse_cluster_weights(sample_weight, estimator.class_weight)
         samples = gather_classes(estimator, X, y, patches, settings)
     else:
-        samples = validate_labelled(
+        samples = validate_samples(
             estimator, X, y, sample_weight=sample_weight, devices=True, compare_scales=True
         )
     add_forms = None

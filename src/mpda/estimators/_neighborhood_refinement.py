@@ -33,7 +33,7 @@ from mpda._lib.validation import (
     is_dask_collection,
     refuse_cluster_weights,
     resolve_seed,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
@@ -206,7 +206,7 @@ class NeighborhoodRefinement(LinearMap):
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
             features, y = _safe_indexing(features, labelled), np.asarray(y)[labelled]
-        samples = validate_labelled(
+        samples = validate_samples(
             self, features, y, sample_weight=sample_weight, devices=True, rotates=False
         )
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
@@ -285,7 +285,7 @@ class NeighborhoodRefinement(LinearMap):
         n_components: Sequence[int] | None,
     ) -> Iterator[ComponentPath]:
         """Yield the paths of parameter sets with the class weight of this estimator."""
-        samples = validate_labelled(self, X, y, rotates=False)
+        samples = validate_samples(self, X, y, rotates=False)
         methods = [
             copy(self).set_params(**_without_prefix(point, inside=False))
             for point in parameter_sets

@@ -23,7 +23,7 @@ from mpda._lib.samples import LabelledSamples, SampleFacts
 from mpda._lib.validation import (
     is_dask_collection,
     load_class,
-    validate_labelled,
+    validate_samples,
     warn_small_classes,
 )
 from mpda.discriminant.class_stages import (
@@ -126,7 +126,7 @@ def add_classes(
     if is_dask_collection(X):
         samples = gather_classes(estimator, X, y, patches, settings, reset=False)
     else:
-        samples = validate_labelled(estimator, X, y, reset=False, devices=True)
+        samples = validate_samples(estimator, X, y, reset=False, devices=True)
     _check_addition(estimator, samples)
     # New samples may leave the span of the first ones, in whose basis the sums may be.
     state = estimator._state.without_rotation()
@@ -189,7 +189,7 @@ def _fit_group(
     methods = vary(estimator, parameter_sets)
     for method in methods:
         refuse_unlabeled(method, "a search")
-    samples = validate_labelled(estimator, X, y)
+    samples = validate_samples(estimator, X, y)
     # Parameter sets that differ in the scale of the components only have equal settings.
     groups: dict[DiscriminantSettings, list[int]] = {}
     for index, method in enumerate(methods):

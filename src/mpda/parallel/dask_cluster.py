@@ -32,7 +32,7 @@ from mpda._lib.validation import (
     group_by_class,
     load_class,
     scale_exponent,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.parallel.dask_blocks import Blocks, labelled_blocks, refuse_lengths
 from mpda.parallel.dask_blocks import unlabelled_blocks as unlabelled_blocks
@@ -253,7 +253,7 @@ def gather_by_class(
     facts = merge_facts(block_facts)
     if facts.n <= blocks.kind.n_features and reset:
         X, y = _compute([delayed(list)(blocks.X), delayed(list)(blocks.y)])
-        return validate_labelled(
+        return validate_samples(
             estimator,
             blocks.kind.with_names(np.concatenate(X)),
             np.concatenate(y),
