@@ -28,7 +28,6 @@ from mpda.discriminant.class_stages import build_class_pool, sum_contributions
 from mpda.discriminant.fit import FitState, absolute_strengths, resolve_strengths, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, Strengths
 from mpda.estimators._tangent_fit import (
-    copy_objects,
     gather_classes,
     label_kind,
     refuse_class_weight,
@@ -218,7 +217,7 @@ def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
     return FitSummary(
         type(estimator).__name__,
         clone(estimator).get_params(deep=False),
-        copy_objects(settings),
+        settings,
         samples.classes,
         state.without_rotation(),
         added.summaries,

@@ -23,6 +23,7 @@ from mpda.discriminant.settings import (
     DiscriminantSettings,
     Penalties,
     UserObject,
+    copy_object,
 )
 from mpda.estimators._base import LinearMap
 from mpda.estimators._fit_summary import from_summary, summarize
@@ -292,7 +293,7 @@ class MPDA(LinearMap):
         check_number("unlabeled_weight", self.unlabeled_weight)
         partition: PartitionRule | UserObject
         if hasattr(self.partition, "fit_predict"):
-            partition = UserObject(self.partition)
+            partition = copy_object(self.partition)
         else:
             alternative = ", or a clusterer with fit_predict"
             name = check_option("partition", self.partition, PARTITIONS, also=alternative)
@@ -400,7 +401,7 @@ def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> Discr
         n_neighbors=check_count("n_neighbors", estimator.n_neighbors),
         tangent_energy=check_number("tangent_energy", estimator.tangent_energy, most=1.0),
         full_affinity=check_option("affinity", estimator.affinity, ("knn", "full")) == "full",
-        neighbor_search=search if isinstance(search, str) else UserObject(search),
+        neighbor_search=search if isinstance(search, str) else copy_object(search),
         **partition_settings,
     )
     beta = estimator.tangent_alpha

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -344,34 +344,13 @@ def set_fit_attributes(
     estimator.residual_ = fit.residual
     estimator.condition_ = fit.directions.condition
     estimator.units_ = asdict(fit.strengths)
-    estimator._state, estimator._settings = fit.state, copy_objects(settings)
+    estimator._state, estimator._settings = fit.state, settings
     estimator._class_order = class_order
     if estimator.verbose:
         _report_fallbacks(type(estimator).__name__, samples.classes.tolist(), fit)
     # The Schur complement has the square of the residual as relative error.
     residual = max(fit.residual, residuals.max() ** 2)
     warn_inaccurate(residual, fit.directions.condition)
-
-
-def copy_objects(settings: DiscriminantSettings) -> DiscriminantSettings:
-    """Return settings with copies of the user's objects, which the user may change.
-
-    Parameters
-    ----------
-    settings : DiscriminantSettings
-        Settings of a fit.
-
-    Returns
-    -------
-    DiscriminantSettings
-        Settings to compare with those of later calls.
-    """
-    changes: dict[str, Any] = {
-        field.name: value.copy_parameters()
-        for field in fields(settings.classes)
-        if isinstance(value := getattr(settings.classes, field.name), UserObject)
-    }
-    return replace(settings, classes=replace(settings.classes, **changes)) if changes else settings
 
 
 def _set_patch_attributes(
