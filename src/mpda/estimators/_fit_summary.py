@@ -23,8 +23,8 @@ from mpda._lib.validation import (
     validate_samples,
     warn_small_classes,
 )
-from mpda.discriminant.class_contribution import ClassSummary
-from mpda.discriminant.class_stages import build_class_pool, sum_contributions
+from mpda.discriminant.class_pool import build_class_pool, sum_contributions
+from mpda.discriminant.class_sums import ClassSummary
 from mpda.discriminant.fit import FitState, absolute_strengths, resolve_strengths, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, Strengths
 from mpda.estimators._tangent_fit import (
@@ -86,7 +86,8 @@ class FitSummary:
         between = sums.between
         arrays = between.means, between.distant_scatter, between.mean_distant_scatter
         of_patches = sum(c.tangent_dimensions.nbytes + c.linearity.nbytes for c in self.reports)
-        return of_patches + sum(map(nbytes, (*arrays, sums.within, sums.eliminated)))
+        eliminated = [] if sums.eliminated is None else [sums.eliminated]
+        return of_patches + sum(map(nbytes, (*arrays, sums.within, *eliminated)))
 
     @property
     def coordinates(self) -> Coordinates:
@@ -145,7 +146,7 @@ class FitSummary:
         return replace(
             self,
             classes=np.concatenate([self.classes, other.classes]),
-            state=FitState(first.sums.merge(second.sums), first.strengths, coordinates),
+            state=FitState(first.sums + second.sums, first.strengths, coordinates),
             reports=[*self.reports, *other.reports],
             low=np.minimum(self.low, other.low),
             high=np.maximum(self.high, other.high),

@@ -16,7 +16,7 @@ from mpda._lib.validation import (
     validate_samples,
     warn_small_classes,
 )
-from mpda.discriminant.class_stages import build_class_pool, sum_contributions
+from mpda.discriminant.class_pool import build_class_pool, sum_contributions
 from mpda.discriminant.fit import absolute_strengths, fit_discriminant
 from mpda.discriminant.settings import (
     ClassSettings,

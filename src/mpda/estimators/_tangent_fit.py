@@ -26,13 +26,13 @@ from mpda._lib.validation import (
     validate_samples,
     warn_small_classes,
 )
-from mpda.discriminant.class_stages import (
+from mpda.discriminant.class_pool import (
     ClassPool,
-    ClassStages,
     LocalClasses,
     build_class_pool,
     sum_contributions,
 )
+from mpda.discriminant.class_stages import ClassStages
 from mpda.discriminant.eigenproblem import Directions
 from mpda.discriminant.fit import DiscriminantFit, FitState, solve_all_settings, solve_fit
 from mpda.discriminant.settings import DiscriminantSettings, UserObject
