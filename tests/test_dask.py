@@ -94,7 +94,7 @@ def test_attributes_equal_those_of_a_fit_to_numpy(client):
     for name in names:
         assert_close(getattr(fitted, name), getattr(expected, name))
     np.testing.assert_array_equal(fitted.class_solvers_, expected.class_solvers_)
-    assert fitted.units_ == pytest.approx(expected.units_)
+    assert fitted.strengths_ == pytest.approx(expected.strengths_)
     assert not hasattr(fitted, "patch_labels_")
 
 

@@ -41,7 +41,7 @@ def test_merged_sums_give_the_fit_to_all_samples(method, scale):
         np.testing.assert_allclose(model.mean_, expected.mean_, rtol=1e-12)
         np.testing.assert_allclose(model.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
         assert model.classes_.tolist() == [0, 1, 2, 3]
-        assert model.units_ == pytest.approx(expected.units_)
+        assert model.strengths_ == pytest.approx(expected.strengths_)
         np.testing.assert_allclose(model.transform(X), expected.transform(X), rtol=1e-7)
 
 
@@ -66,7 +66,7 @@ def test_relative_units_take_two_passes(tangent_alpha):
     absolute = MPDA(n_neighbors=4).set_params(**first.absolute_parameters())
     model = MPDA.from_summary(sum(summaries(absolute, X, y, [[2], [0], [1]])))
     same_rows(expected, model, 1e-9)
-    assert model.units_ == pytest.approx(expected.units_)
+    assert model.strengths_ == pytest.approx(expected.strengths_)
 
 
 def test_summary_survives_pickle_and_has_its_stated_size():

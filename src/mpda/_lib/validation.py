@@ -304,6 +304,16 @@ def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
         raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
 
 
+def label_kind(labels: Labels) -> str:
+    """Return the kind of labels; small unsigned integers count as signed, objects as strings.
+
+    Unsigned integers of 64 bits are a kind of their own: with signed ones they become floats.
+    """
+    if labels.dtype.kind == "u" and labels.dtype.itemsize < 8:
+        return "i"
+    return labels.dtype.kind.replace("O", "U")
+
+
 def check_number_of_classes(estimator: BaseEstimator, classes: Labels, n_classes: int) -> None:
     """Raise an error if there are fewer than ``n_classes`` classes."""
     if classes.size < n_classes:
