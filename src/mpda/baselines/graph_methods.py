@@ -9,7 +9,7 @@ as well. Depends on the neighbour graphs and on ``discriminant.scatter``.
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -252,6 +252,14 @@ def lsda_scatters(data: TrainingData, n_neighbors: int) -> LSDAScatters:
     )
 
 
+class GraphParameters(Protocol):
+    """Parameters of an estimator that named graphs read."""
+
+    n_neighbors: int
+    n_pairs: int
+    penalty: str
+
+
 @dataclass(frozen=True)
 class NamedGraph:
     """A graph that :class:`mpda.GraphDiscriminant` selects by its name.
@@ -265,11 +273,11 @@ class NamedGraph:
         True if the graph has ``n_neighbors``. A fit then warns of classes with fewer samples.
     """
 
-    compute: Callable[[TrainingData, Any], Array]
+    compute: Callable[[TrainingData, GraphParameters], Array]
     uses_neighbors: bool = False
 
 
-def _fisher_problem(data: TrainingData, estimator: Any, affinity: str) -> Eigenproblem:
+def _fisher_problem(data: TrainingData, estimator: GraphParameters, affinity: str) -> Eigenproblem:
     return data.cached(local_fisher_problem, estimator.n_neighbors, affinity)
 
 

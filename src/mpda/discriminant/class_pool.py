@@ -16,12 +16,12 @@ import numpy as np
 
 from mpda._lib.array_types import ArrayLike
 from mpda._lib.arrays import is_host
+from mpda._lib.progress import report_progress
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.threads import SMALL, count_threads, limit_openmp, one_blas_thread
 from mpda.discriminant.class_stages import LARGE_CLASS, ClassStages, SharedTrees, StageMemory
 from mpda.discriminant.class_sums import ClassSummary, ClassSums, Contributions
 from mpda.discriminant.settings import ClassSettings, Strengths, UserObject
-from mpda.parallel.local import report_progress
 from mpda.partition.rules import check_patch_labels
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from mpda._lib.array_types import Array, Labels
 from mpda._lib.arrays import array_namespace, take, to_device
@@ -108,7 +109,7 @@ def compute_form_of_all(
     return FormOfAll(sums.within, result.matrix, weight, unit)
 
 
-def remove_label(estimator: Any, samples: LabelledSamples, label: Any) -> LabelledSamples:
+def remove_label(estimator: BaseEstimator, samples: LabelledSamples, label: Any) -> LabelledSamples:
     """Return the samples without the class of unlabelled ones, whose rows stay in X.
 
     Parameters

@@ -21,9 +21,11 @@ from dask import delayed
 from dask.delayed import Delayed
 from distributed import Client, Future, default_client
 from joblib import parallel_config
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.progress import report_progress
 from mpda._lib.samples import Coordinates, LabelledSamples
 from mpda._lib.validation import (
     check_not_constant,
@@ -36,7 +38,6 @@ from mpda._lib.validation import (
 )
 from mpda.parallel.dask_blocks import Blocks, labelled_blocks, refuse_lengths
 from mpda.parallel.dask_blocks import unlabelled_blocks as unlabelled_blocks
-from mpda.parallel.local import report_progress
 
 Stages = TypeVar("Stages")
 Result = TypeVar("Result")
@@ -225,7 +226,7 @@ def _gather(client: Client, futures: Any) -> Any:
 
 
 def gather_by_class(
-    estimator: Any, X: Any, y: Any, *, reset: bool = True, single_class: bool = False
+    estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, single_class: bool = False
 ) -> LabelledSamples | ClusterSamples:
     """Bring the rows of Dask collections together by class.
 
