@@ -29,7 +29,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from mpda import LFDA, MPDA, PMPDA, GramPCA, NeighborhoodRefinement
 from mpda._lib.arrays import array_namespace
-from mpda._lib.validation import load_class, validate_labelled
+from mpda._lib.validation import load_class, validate_samples
 from mpda.neighbors.neighbor_lists import ClassPoints, find_neighbors
 from mpda.partition.principal_axis_tree import principal_axis_forest
 from mpda.partition.rules import PartitionRule
@@ -159,7 +159,7 @@ def bounded(title: str, taken: float, bound: float) -> str:
 
 def parts(Z: Any, y: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     method = MPDA(**PARAMETERS)
-    samples = validate_labelled(method, Z, y, devices=True)
+    samples = validate_samples(method, Z, y, devices=True)
     settings = method.check_parameters().classes
     classes = [ClassPoints(load_class(samples, c).points) for c in range(len(samples.members))]
     sizes = [members.size for members in samples.members]

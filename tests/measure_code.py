@@ -1,8 +1,7 @@
 """Measure the structure and the size of the code; ``make measure`` prints a summary.
 
-The bounds are constants of this module and tested by test_structure.py: import graph, duplicate
-names, function words as names, numpydoc validation, and the files that a fit enters. Lines of code,
-docstrings and comments have no bound.
+The bounds are constants of this module and tested by test_structure.py: import graph and numpydoc
+validation. Lines of code, docstrings and comments have no bound.
 """
 
 from __future__ import annotations
@@ -12,14 +11,12 @@ import importlib
 import inspect
 import io
 import re
-import sys
 import tokenize
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
-from types import FrameType, ModuleType
+from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "mpda"
@@ -42,14 +39,6 @@ IMPORT_ORDER = [
 MAX_PACKAGES = 25
 MAX_IMPORT_CHAIN = 14
 FOLDERS = [("src",), ("tests", "robustness")]
-MAX_FILES_OF_FIT = 20
-MAX_FILES_BEFORE_NEIGHBORS = 4
-# Percentage of function words among bound names; in scikit-learn it is below 0.1.
-MAX_FUNCTION_WORDS = 0.5
-FUNCTION_WORDS = """
-each found kept part parts taken used made said place places some own few begun wanted given known
-whole more less same such what which those these
-"""
 # Docstring lines in percent of all lines, comments in percent of code lines.
 PEERS = {"scikit-learn": (48, 10), "pyRiemann": (57, 5), "metric-learn": (49, 14)}
 # Checks of numpydoc that do not apply, and the reason.
@@ -194,45 +183,6 @@ def wrong_imports() -> list[str]:
     ]
 
 
-def repeated_names() -> list[str]:
-    """Return base names of modules and names of classes that occur more than once."""
-    files = source_files("src")
-    modules = Counter(path.stem.strip("_") for path in files)
-    modules.subtract({name: modules[name] for name in ("init", "base")})
-    classes = Counter(
-        node.name
-        for path in files
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    )
-    return [
-        f"{kind} {name}: {n}"
-        for kind, names in (("module", modules), ("class", classes))
-        for name, n in names.items()
-        if n > 1
-    ]
-
-
-def bound_names(path: Path) -> Iterator[str]:
-    """Yield every name that a source file binds: variables, arguments, attributes, definitions."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
-            yield node.name
-
-
-def function_word_share(*folders: str) -> float:
-    """Return the percentage of function words among the bound names of folders."""
-    names = [name for path in source_files(*folders) for name in bound_names(path)]
-    words = [name for name in names if name.strip("_").lower() in FUNCTION_WORDS.split()]
-    return 100.0 * len(words) / len(names)
-
-
 def public_modules() -> list[str]:
     """Return the modules that have a page in docs/api."""
     pages = "".join(path.read_text() for path in sorted((ROOT / "docs" / "api").glob("*.rst")))
@@ -275,43 +225,6 @@ def docstring_errors() -> list[str]:
     ]
 
 
-def files_of_fit() -> tuple[list[str], list[str]]:
-    """Trace ``MPDA.fit`` on iris.
-
-    Returns
-    -------
-    files : list of str
-        Source files in the order of first entry.
-    before_neighbors : list of str
-        Files that are entered before the neighbour search; checks of its options do not count.
-    """
-    from sklearn.datasets import load_iris
-
-    from mpda import MPDA
-
-    X, y = load_iris(return_X_y=True)
-    model = MPDA(n_components=2)
-    calls: list[tuple[str, str]] = []
-
-    def record(frame: FrameType, event: str, argument: object) -> None:
-        path = Path(frame.f_code.co_filename)
-        if event == "call" and PACKAGE in path.parents:
-            calls.append((path.relative_to(PACKAGE).as_posix(), frame.f_code.co_name))
-
-    sys.setprofile(record)
-    try:
-        model.fit(X, y)
-    finally:
-        sys.setprofile(None)
-    first = next(
-        i
-        for i, (file, function) in enumerate(calls)
-        if file.startswith("neighbors/") and not function.startswith("check")
-    )
-    files = list(dict.fromkeys(file for file, _ in calls))
-    return files, list(dict.fromkeys(file for file, _ in calls[:first]))
-
-
 def main() -> None:
     for package, imports in sorted(package_imports().items()):
         print(f"{package} imports {', '.join(sorted(imports)) or 'nothing'}")
@@ -320,22 +233,16 @@ def main() -> None:
     print(f"longest import chain: {len(chain)} (at most {MAX_IMPORT_CHAIN}): {chain}")
     for title, findings in (
         ("imports against the order", wrong_imports()),
-        ("names that occur more than once", repeated_names()),
         ("findings of numpydoc", docstring_errors()),
     ):
         print(f"{title}: {len(findings)}", *findings, sep="\n    ")
     for folders in FOLDERS:
-        title, code = " and ".join(folders), count_lines(source_files(*folders)).code
-        share = function_word_share(*folders)
-        print(f"lines of code in {title}: {code}")
-        print(f"function words as names in {title}: {share:.2f} % (at most {MAX_FUNCTION_WORDS} %)")
+        code = count_lines(source_files(*folders)).code
+        print(f"lines of code in {' and '.join(folders)}: {code}")
     counts = count_lines(source_files("src"))
     shares = 100 * counts.docstrings / counts.total, 100 * counts.comments / counts.code
     for name, (docstrings, comments) in {"mpda": shares, **PEERS}.items():
         print(f"{name}: docstrings {docstrings:.0f} % of lines, comments {comments:.0f} % of code")
-    files, before = files_of_fit()
-    print(f"files that MPDA.fit enters: {len(files)} (at most {MAX_FILES_OF_FIT}): {files}")
-    print(f"before the neighbour search: {len(before)} (at most {MAX_FILES_BEFORE_NEIGHBORS})")
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def test_attributes_are_device_arrays_except_names_of_classes(library):
     assert isinstance(model.classes_, np.ndarray)
     assert model.classes_[3] == "digit 3"
     assert set(model.class_solvers_) == {"dense"}
-    assert isinstance(model.units_["alpha"], float)
+    assert isinstance(model.strengths_["alpha"], float)
     assert isinstance(model.residual_, float)
     assert library.holds(MPDA(5).fit(library(X), y).classes_, "int64")
 

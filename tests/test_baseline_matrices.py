@@ -12,7 +12,7 @@ import oracles
 from cases import unequal_classes
 from mpda import LFDA, LLTSA
 from mpda._lib.samples import ClassSamples
-from mpda._lib.validation import load_class, validate_labelled, validate_unlabelled
+from mpda._lib.validation import load_class, validate_samples
 from mpda.baselines.alignment import alignment_problem, alignment_scatters, energy_dimension
 from mpda.baselines.graph_methods import (
     intrinsic_scatter,
@@ -48,10 +48,10 @@ cases = pytest.mark.parametrize(("X", "y"), CASES, ids=NAMES)
 def training_data(X, y=None, **options):
     """Return the samples as the estimators pass them on, which show only eigenvectors to users."""
     if y is None or len(np.unique(y)) == 1:  # of one class, which no estimator accepts
-        samples = validate_unlabelled(LLTSA(), X)
+        samples = validate_samples(LLTSA(), X)
         samples = replace(samples, y=np.zeros(len(X)), members=[np.arange(len(X))])
     else:
-        samples = validate_labelled(LFDA(), X, y)
+        samples = validate_samples(LFDA(), X, y)
     return TrainingData(samples, **options)
 
 

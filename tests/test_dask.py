@@ -94,7 +94,7 @@ def test_attributes_equal_those_of_a_fit_to_numpy(client):
     for name in names:
         assert_close(getattr(fitted, name), getattr(expected, name))
     np.testing.assert_array_equal(fitted.class_solvers_, expected.class_solvers_)
-    assert fitted.units_ == pytest.approx(expected.units_)
+    assert fitted.strengths_ == pytest.approx(expected.strengths_)
     assert not hasattr(fitted, "patch_labels_")
 
 
@@ -283,8 +283,8 @@ def test_fit_survives_the_death_of_a_worker(client, monkeypatch):
             client.run(lambda: __import__("os")._exit(1), workers=killed[:1], on_error="ignore")
 
     # The first line of progress is printed in the middle of the fit: a worker dies then.
-    monkeypatch.setattr("mpda.parallel.local.print", kill_worker, raising=False)
-    monkeypatch.setattr("mpda.parallel.local._REPORT_INTERVAL", 0.0)
+    monkeypatch.setattr("mpda._lib.progress.print", kill_worker, raising=False)
+    monkeypatch.setattr("mpda._lib.progress._INTERVAL", 0.0)
     fitted = MPDA(6, n_neighbors=6, verbose=1).fit(as_lazy(X, 80), y)
     assert killed
     assert_close(fitted.components_, expected)

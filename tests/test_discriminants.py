@@ -32,7 +32,7 @@ def test_components_equal_those_of_the_authors_program(path):
     separated = apart(model, 1e-4)
     assert separated.mean() > 0.9
     assert error[separated].max() <= 1e-8
-    assert model.units_ == pytest.approx({"gamma": gamma, "alpha": alpha, "beta": alpha})
+    assert model.strengths_ == pytest.approx({"gamma": gamma, "alpha": alpha, "beta": alpha})
 
 
 def patch_bases(X, labels, energy):
@@ -78,7 +78,7 @@ def test_reduced_eigenproblem_equals_the_full_one(method, case, gamma, alpha, ta
     alpha *= units[1]
     beta = alpha if tangent_alpha is None else tangent_alpha * units[2]
     strengths = {"gamma": gamma * units[0], "alpha": alpha, "beta": beta}
-    assert model.units_ == pytest.approx(strengths, rel=1e-10)
+    assert model.strengths_ == pytest.approx(strengths, rel=1e-10)
     values, vectors = oracles.full_pencil(X, y, patch, bases, k=k, **strengths)
     rank = np.count_nonzero(values > 1e-10 * values[0])
     np.testing.assert_allclose(model.eigenvalues_, values[:rank], rtol=1e-9)
@@ -141,7 +141,7 @@ def test_fit_does_not_depend_on_scale_or_number_of_jobs(method):
         other.components_ *= scale
         same_rows(model, other)
         np.testing.assert_allclose(other.eigenvalues_, model.eigenvalues_, rtol=1e-8)
-        assert np.isfinite(list(other.units_.values())).all()
+        assert np.isfinite(list(other.strengths_.values())).all()
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -156,7 +156,7 @@ def test_partition_does_not_depend_on_the_order_of_samples_without_ties(seed):
 def test_absolute_units_equal_the_reported_relative_ones():
     X, y = unequal_classes(10)
     relative = MPDA(n_neighbors=5, tangent_alpha=0.7).fit(X, y)
-    gamma, alpha, beta = (relative.units_[name] for name in ("gamma", "alpha", "beta"))
+    gamma, alpha, beta = (relative.strengths_[name] for name in ("gamma", "alpha", "beta"))
     absolute = MPDA(n_neighbors=5, units="absolute", gamma=gamma, alpha=alpha, tangent_alpha=beta)
     absolute.fit(X, y)
     np.testing.assert_allclose(absolute.components_, relative.components_, rtol=1e-7)
@@ -167,7 +167,7 @@ def test_absolute_ridge_dominates_tiny_samples(scale):
     # The denominator is alpha: S' t = lambda alpha t, and |t|^2 alpha = 1.
     X, y = unequal_classes(10)
     model = MPDA(1, n_neighbors=5, units="absolute", alpha=0.1).fit(X * scale, y)
-    assert model.units_["alpha"] == pytest.approx(0.1)
+    assert model.strengths_["alpha"] == pytest.approx(0.1)
     assert np.linalg.norm(model.components_) == pytest.approx(0.1**-0.5)
     between = oracles.between_form(X, y, 5, False)
     expected = np.linalg.eigvalsh(between)[-1] / 0.1
@@ -189,7 +189,7 @@ def test_unit_is_one_if_the_within_graph_has_no_edges():
     lambdas = []
     for offset in (0.0, 10.0, 1000.0):
         model = MPDA(gamma=0.01, alpha=0.1, tangent_alpha=2.0).fit(X[:8] + offset, np.arange(8))
-        assert model.units_ == pytest.approx({"gamma": 0.01, "alpha": 0.1, "beta": 2.0})
+        assert model.strengths_ == pytest.approx({"gamma": 0.01, "alpha": 0.1, "beta": 2.0})
         lambdas.append(model.eigenvalues_[0])
     np.testing.assert_allclose(lambdas, lambdas[0], rtol=1e-9)
 

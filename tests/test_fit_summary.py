@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.cluster import KMeans
+from sklearn.neighbors import KNeighborsTransformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from cases import bent_classes, same_rows, unequal_classes
 from mpda import MPDA, PMPDA, FitSummary, load, save
@@ -38,7 +41,7 @@ def test_merged_sums_give_the_fit_to_all_samples(method, scale):
         np.testing.assert_allclose(model.mean_, expected.mean_, rtol=1e-12)
         np.testing.assert_allclose(model.eigenvalues_, expected.eigenvalues_, rtol=1e-10)
         assert model.classes_.tolist() == [0, 1, 2, 3]
-        assert model.units_ == pytest.approx(expected.units_)
+        assert model.strengths_ == pytest.approx(expected.strengths_)
         np.testing.assert_allclose(model.transform(X), expected.transform(X), rtol=1e-7)
 
 
@@ -63,7 +66,7 @@ def test_relative_units_take_two_passes(tangent_alpha):
     absolute = MPDA(n_neighbors=4).set_params(**first.absolute_parameters())
     model = MPDA.from_summary(sum(summaries(absolute, X, y, [[2], [0], [1]])))
     same_rows(expected, model, 1e-9)
-    assert model.units_ == pytest.approx(expected.units_)
+    assert model.strengths_ == pytest.approx(expected.strengths_)
 
 
 def test_summary_survives_pickle_and_has_its_stated_size():
@@ -165,6 +168,23 @@ def test_summaries_with_a_clusterer_are_merged_after_a_journey():
     other = MPDA(**ABSOLUTE, partition=KMeans(4, n_init=1, random_state=0))
     with pytest.raises(ValueError, match="different parameters"):
         made[0] + other.summarize(X[y == 1], y[y == 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "make_object"),
+    [
+        ("partition", lambda: make_pipeline(StandardScaler(), KMeans(3, n_init=1, random_state=0))),
+        ("partition", lambda: KMeans(3, n_init=1, random_state=np.random.RandomState(0))),
+        ("neighbor_search", lambda: KNeighborsTransformer(n_neighbors=20, mode="distance")),
+    ],
+)
+def test_objects_of_equal_parameters_are_equal_in_every_process(name, make_object):
+    X, y = bent_classes()
+    made = []
+    for label in np.unique(y):
+        model = MPDA(**ABSOLUTE).set_params(**{name: make_object()})
+        made.append(pickle.loads(pickle.dumps(model)).summarize(X[y == label], y[y == label]))
+    assert MPDA.from_summary(sum(made)).classes_.size == np.unique(y).size
 
 
 def test_loaded_model_with_a_clusterer_takes_more_classes(tmp_path):

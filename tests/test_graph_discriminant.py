@@ -56,7 +56,7 @@ def test_components_solve_the_generalized_eigenproblem(within, between):
     values, vectors = eigh(S, M + ridge * np.eye(5))
     r = len(fitted.eigenvalues_)
     np.testing.assert_allclose(fitted.eigenvalues_, values[::-1][:r], rtol=1e-8)
-    assert fitted.units_["alpha"] == pytest.approx(ridge)
+    assert fitted.strengths_["alpha"] == pytest.approx(ridge)
     expected = vectors[:, ::-1][:, :r].T
     expected *= np.sign(np.sum(expected * fitted.components_, axis=1))[:, None]
     np.testing.assert_allclose(fitted.components_, expected, atol=1e-7 * np.abs(expected).max())

@@ -130,7 +130,7 @@ class TestLaws:
 def test_ridge_does_not_count_constant_features(name):
     plain = ESTIMATORS[name](n_components=2, alpha=0.3).fit(X, Y)
     padded = ESTIMATORS[name](n_components=2, alpha=0.3).fit(np.c_[X, np.ones(len(X))], Y)
-    assert padded.units_["alpha"] == pytest.approx(plain.units_["alpha"])
+    assert padded.strengths_["alpha"] == pytest.approx(plain.strengths_["alpha"])
     np.testing.assert_allclose(padded.components_[:, :5], plain.components_, rtol=1e-6)
 
 

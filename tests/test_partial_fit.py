@@ -37,10 +37,10 @@ def test_added_classes_give_one_fit_to_all_samples(method, units, tangent_alpha,
     X, y = samples(*shape)
     model = method(3, n_neighbors=2, units=units, tangent_alpha=tangent_alpha)
     single = clone(model)
-    strengths = add_classes(model, X, y, y < 2).units_
+    strengths = add_classes(model, X, y, y < 2).strengths_
     add_classes(model, X, y, y == 4, y == 2, y == 3)
     if units == "relative":  # the units of the first call remain
-        assert model.units_ == pytest.approx(strengths, rel=1e-12)
+        assert model.strengths_ == pytest.approx(strengths, rel=1e-12)
         beta = None if tangent_alpha is None else strengths["beta"]
         single.set_params(units="absolute", tangent_alpha=beta)
         single.set_params(gamma=strengths["gamma"], alpha=strengths["alpha"])

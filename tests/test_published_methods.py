@@ -72,7 +72,7 @@ def test_lltsa_adds_its_ridge_to_the_minimised_matrix():
     ridge = 0.3 * np.trace(S) / 5
     values, vectors = eigh(S + ridge * np.eye(5), centred.T @ centred)
     fitted = LLTSA(2, n_neighbors=7, alpha=0.3).fit(X)
-    assert fitted.units_["alpha"] == pytest.approx(ridge)
+    assert fitted.strengths_["alpha"] == pytest.approx(ridge)
     np.testing.assert_allclose(fitted.eigenvalues_, values[:2], rtol=1e-8)
     assert largest_angle(fitted.components_.T, vectors[:, :2]) < 1e-7
 
@@ -98,9 +98,9 @@ def test_lltsa_tangent_dimension_follows_the_parameters():
 def test_lpfe_directions_are_ridge_regressions_on_the_fields():
     fitted = LPFE(2, n_neighbors=6, alpha=0.2).fit(X, Y)
     S = 2 * oracles.weighted_scatter(X, oracles.within_graph(X, Y, 6))
-    assert fitted.units_["alpha"] == pytest.approx(0.2 * np.trace(S) / 5)
+    assert fitted.strengths_["alpha"] == pytest.approx(0.2 * np.trace(S) / 5)
     sides = S @ LPFE(2, n_neighbors=6).fit(X, Y).components_.T
-    expected = np.linalg.solve(S + fitted.units_["alpha"] * np.eye(5), sides).T
+    expected = np.linalg.solve(S + fitted.strengths_["alpha"] * np.eye(5), sides).T
     expected *= np.sign(np.sum(expected * fitted.components_, axis=1))[:, None]
     np.testing.assert_allclose(fitted.components_, expected, atol=1e-9 * np.abs(expected).max())
 

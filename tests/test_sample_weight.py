@@ -105,7 +105,9 @@ def test_weighted_fit_is_the_eigenproblem_of_weighted_sums(method, sizes):
     d, plain = X.shape[1], oracles.within_form(X, W, patch, bases, 0.0)
     gamma = 0.1 * np.trace(plain[:d, :d]) / W.sum()
     alpha, beta = 0.1 * np.trace(plain[:d, :d]) / d, 0.5 * np.diag(plain)[d:].mean()
-    assert model.units_ == pytest.approx({"gamma": gamma, "alpha": alpha, "beta": beta}, rel=1e-9)
+    assert model.strengths_ == pytest.approx(
+        {"gamma": gamma, "alpha": alpha, "beta": beta}, rel=1e-9
+    )
     S = oracles.within_form(X, W, patch, bases, gamma)
     values, vectors = oracles.solve_pencil(weighted_between_form(X, y, w, k), S, alpha, beta)
     np.testing.assert_allclose(model.eigenvalues_, values[: len(model.eigenvalues_)], rtol=1e-8)

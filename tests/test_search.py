@@ -352,11 +352,11 @@ def test_selected_parameters_of_the_first_method_can_be_set_again():
 
 def test_progress_is_printed_for_folds_and_grid_points(capsys, monkeypatch):
     # Grid points are reported only in folds that take seconds.
-    monkeypatch.setattr("mpda.model_selection.grid_search._REPORT_INTERVAL", 0.0)
+    monkeypatch.setattr("mpda._lib.progress._INTERVAL", 0.0)
     search({"alpha": [0.1, 0.2, 0.3]}, verbose=1)
     output = capsys.readouterr().err
     assert "DiscriminantSearchCV, 3 grid points: 3/3 folds" in output
-    assert "fold 2: 3/3 grid points" in output
+    assert "DiscriminantSearchCV: fold 2, 3/3 grid points" in output
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mpda import MPDA, PMPDA
-from mpda.discriminant import class_stages
+from mpda.discriminant import class_pool, class_stages
 from mpda.neighbors.neighbor_lists import CompactLists, NeighborLists
 
 LARGE = class_stages.LARGE_CLASS + 50
@@ -48,7 +48,7 @@ def test_kept_stages_do_not_change_the_fit(large_classes, monkeypatch, count_sea
     assert sum(count_searches) == len(y)
     for limits, n_searches in (({"forms": 0, "lists": 2**24}, 1), ({"forms": 0, "lists": 0}, 2)):
         count_searches.clear()
-        monkeypatch.setattr(class_stages, "_HOST_BYTES", limits)
+        monkeypatch.setattr(class_pool, "_HOST_BYTES", limits)
         np.testing.assert_array_equal(method.fit(X, y).components_, expected)
         assert sum(count_searches) == n_searches * len(y)
 

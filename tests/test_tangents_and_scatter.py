@@ -8,7 +8,6 @@ from cases import coupled_class, largest_angle, unequal_classes
 from mpda.discriminant import scatter
 from mpda.discriminant.scatter import (
     BetweenClassSums,
-    class_scatter,
     edge_scatter,
     full_affinity_scatter,
     graph_scatter,
@@ -68,12 +67,13 @@ def test_between_form_is_the_sum_over_pairs(seed, full, monkeypatch):
     # Blocks of real size would hold all pairs of these classes at once.
     monkeypatch.setattr(scatter, "_BLOCK_ENTRIES", 60)
     X, y = unequal_classes(seed)
-    sums = BetweenClassSums.empty(X.shape[1], X)
+    sums = None
     for c in np.unique(y):
         Z = X[y == c]
         embedded = embed(Z, 5)
         pairs = full_affinity_scatter(embedded, Z) if full else neighbor_affinity_scatter(embedded)
-        sums += class_scatter(Z, pairs.distant)
+        of_class = BetweenClassSums.of_class(Z, pairs.distant)
+        sums = of_class if sums is None else sums + of_class
     expected = oracles.between_form(X, y, 5, full)
     np.testing.assert_allclose(sums.form(), expected, atol=1e-13 * np.abs(expected).max())
     np.testing.assert_allclose(sums.mean, X.mean(axis=0), atol=1e-14)

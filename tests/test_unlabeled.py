@@ -62,7 +62,7 @@ def test_weight_zero_is_the_fit_to_labelled_samples():
     model = MPDA(n_neighbors=4, unlabeled=-1, unlabeled_weight=0.0).fit(X, labels)
     same_rows(expected, model, 1e-9)
     np.testing.assert_allclose(model.mean_, expected.mean_)
-    assert model.units_ == pytest.approx(expected.units_)
+    assert model.strengths_ == pytest.approx(expected.strengths_)
 
 
 def test_every_label_is_a_class_unless_asked():

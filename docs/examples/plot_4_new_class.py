@@ -43,14 +43,14 @@ print("classes:", *model.classes_)
 
 # %%
 # Is that the map of a fit to all samples? In relative units the first call fixes the absolute
-# values of gamma and the ridges (``units_``), so the other fit uses these:
+# values of gamma and the ridges (``strengths_``), so the other fit uses these:
 
 single_fit = MPDA(
     n_components=10,
     units="absolute",
-    gamma=model.units_["gamma"],
-    alpha=model.units_["alpha"],
-    tangent_alpha=model.units_["beta"],
+    gamma=model.strengths_["gamma"],
+    alpha=model.strengths_["alpha"],
+    tangent_alpha=model.strengths_["beta"],
 ).fit(X_train, y_train)
 difference = np.abs(model.components_ - single_fit.components_).max()
 largest = np.abs(single_fit.components_).max()

@@ -12,9 +12,7 @@ checks estimators, lacks a few operations; it goes through the host for them.
 
 import math
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpocon, dpotrf, dtrtrs
 from scipy.sparse import issparse
 from scipy.spatial.distance import cdist
-from threadpoolctl import ThreadpoolController
 
 from mpda._lib.array_types import Array
 
@@ -34,58 +31,6 @@ EPSILON = float(np.finfo(float).eps)
 _DEVICE_ENTRIES = 2**26
 # Factors beyond 2^1000 would overflow, so a larger power of two is multiplied in steps.
 _LARGEST_EXPONENT = 1000
-# Up to this many dimensions a fit gains nothing from threads inside BLAS. NumPy and SciPy may each
-# carry a BLAS with its own pool of threads, which wait by spinning: on matrices of a few hundred
-# rows the two pools take the cores from each other and a fit becomes two to three times slower.
-SMALL = 256
-# Looked up once, because that takes milliseconds, and after the BLAS of SciPy is loaded.
-THREAD_POOLS = ThreadpoolController()
-# Held by the context that limits BLAS.
-BLAS_LIMITED = threading.Lock()
-# Threads of BLAS before that limit, while it is in force.
-_threads_before_limit: list[int] = []
-
-
-def one_blas_thread(condition: bool = True) -> AbstractContextManager[None]:
-    """Return a context manager in which BLAS uses one thread, if the condition holds."""
-    return _limit_blas() if condition else nullcontext()
-
-
-@contextmanager
-def _limit_blas() -> Iterator[None]:
-    """Limit BLAS to one thread, unless another context does so already.
-
-    The limit belongs to the process. If contexts of several threads overlap, the first one sets and
-    restores it: a later one would find the limit of the first and restore that.
-    """
-    if not BLAS_LIMITED.acquire(blocking=False):
-        yield
-        return
-    try:
-        _threads_before_limit.append(count_blas_threads())
-        with THREAD_POOLS.limit(limits=1, user_api="blas"):
-            yield
-    finally:
-        _threads_before_limit.clear()
-        BLAS_LIMITED.release()
-
-
-def count_blas_threads() -> int:
-    """Return the number of threads of BLAS, without the limit of ``one_blas_thread``."""
-    if before := _threads_before_limit[:1]:  # another thread may end its limit at any time
-        return before[0]
-    pools = THREAD_POOLS.select(user_api="blas").info()
-    return max((pool["num_threads"] for pool in pools), default=1)
-
-
-def small_products(d: int) -> Any:
-    """Return a context manager for products of many small matrices in a fit of d features.
-
-    BLAS has one thread in it. More gain nothing there, and where other programs are at work the
-    threads wait for each other longer than they compute. Fits of few features have one thread
-    throughout.
-    """
-    return one_blas_thread(d > SMALL)
 
 
 def is_numpy(X: Any) -> bool:

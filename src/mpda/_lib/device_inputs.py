@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from mpda._lib import arrays
@@ -22,7 +23,7 @@ def is_dispatched(X: Any) -> bool:
 
 
 def validate_device_array(
-    estimator: Any, X: Any, devices: bool, reset: bool, n_samples: int
+    estimator: BaseEstimator, X: Any, devices: bool, reset: bool, n_samples: int
 ) -> Array:
     """Check a device array (n_samples, n_features) and return it without its gradient."""
     name, library = type(estimator).__name__, arrays.describe_library(X)

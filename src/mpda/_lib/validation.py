@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y, validate_data
 
@@ -122,10 +123,10 @@ def _describe(value: Any) -> str:
     return f"{value!r} ({type(value).__name__})"
 
 
-def validate_labelled(
-    estimator: Any,
+def validate_samples(
+    estimator: BaseEstimator,
     X: ArrayLike,
-    y: ArrayLike,
+    y: ArrayLike | None = None,
     *,
     sample_weight: ArrayLike | None = None,
     reset: bool = True,
@@ -134,16 +135,17 @@ def validate_labelled(
     single_class: bool = False,
     rotates: bool = True,
 ) -> LabelledSamples:
-    """Check samples and class labels.
+    """Check samples, class labels and weights.
 
     Parameters
     ----------
     estimator : estimator
-        It gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
+        It gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them. Its tags say
+        whether it needs labels and takes sparse samples.
     X : array-like of shape (n_samples, n_features)
         Samples of the user.
-    y : array-like of shape (n_samples,)
-        Their class labels.
+    y : array-like of shape (n_samples,), default=None
+        Their class labels. Not used for an estimator that needs none; the result has no classes.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples, which are multiplied by the ``class_weight`` of the estimator.
     reset : bool, default=True
@@ -163,30 +165,35 @@ def validate_labelled(
     LabelledSamples
     """
     refuse_dask(estimator, X)
-    if not isinstance(y, np.ndarray) and arrays.is_device_array(y):
-        y = arrays.to_host(y)
+    labels: Any = arrays.to_host(y) if arrays.is_device_array(y) else y
+    tags = estimator.__sklearn_tags__()
+    is_labelled = tags.target_tags.required
     single_class = single_class or not reset
     n_classes = 1 if single_class else 2
-    if not isinstance(X, np.ndarray) and is_dispatched(X):
+    if is_dispatched(X):
         X = validate_device_array(estimator, X, devices, reset, n_classes)
-        # Labels stay on the host; a column of zeros stands for X in their checks.
-        y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=estimator)[1]
+        if is_labelled:
+            # Labels stay on the host; a column of zeros stands for X in their checks.
+            labels = check_X_y(np.zeros((X.shape[0], 1)), labels, estimator=estimator)[1]
     else:
-        if not isinstance(X, np.ndarray):
-            refuse_accelerator(X)
-        X, y = validate_data(
+        refuse_accelerator(X)
+        checked = validate_data(
             estimator,
             X,
-            y,
-            accept_sparse="csr" if estimator.__sklearn_tags__().input_tags.sparse else False,
+            labels if is_labelled else None,
+            accept_sparse="csr" if tags.input_tags.sparse else False,
             dtype=_FLOATS,
             reset=reset,
             ensure_min_samples=n_classes,
         )
-        if issparse(X):
+        X, labels = checked if is_labelled else (checked, None)
+        if arrays.is_sparse(X):
             X = _check_sparse(estimator, X)
-    classes, members = group_by_class(y)
-    check_number_of_classes(estimator, classes, n_classes)
+    if is_labelled:
+        classes, members = group_by_class(labels)
+        check_number_of_classes(estimator, classes, n_classes)
+    else:
+        labels, classes, members = np.empty(0), np.empty(0), []
     low, high = feature_range(X)
     if not single_class:
         check_not_constant(low, high)
@@ -194,8 +201,9 @@ def validate_labelled(
         _warn_of_scales(estimator, X, low, high)
     class_weight, weights = getattr(estimator, "class_weight", None), None
     if sample_weight is not None or class_weight is not None:
-        weights = resolve_weights(sample_weight, class_weight, classes, members)
-    samples = _put_into_coordinates(X, y, classes, members, low, high, rotates, weights)
+        groups = members if is_labelled else [np.arange(X.shape[0])]
+        weights = resolve_weights(sample_weight, class_weight, classes, groups)
+    samples = _put_into_coordinates(X, labels, classes, members, low, high, rotates, weights)
     return _add_weights(samples, weights)
 
 
@@ -212,12 +220,12 @@ def _add_weights(samples: LabelledSamples, weights: Floats | None) -> LabelledSa
                 "X has values in samples of weight 0 that are larger than all others by more than "
                 "a factor of 1e75: leave these samples out of X."
             )
-        n_varying = int(_namespace(low).count_nonzero(low != high))
+        n_varying = int(arrays.array_namespace(low).count_nonzero(low != high))
         samples = replace(samples, n_varying=n_varying)
     return replace(samples, weights=weights)
 
 
-def _check_sparse(estimator: Any, X: Any) -> Any:
+def _check_sparse(estimator: BaseEstimator, X: Any) -> Any:
     """Return a sparse X as a ``csr_array``, or raise an error if it has too many features."""
     d = X.shape[1]
     if d > MAX_SPARSE_FEATURES:
@@ -252,13 +260,15 @@ def _put_into_coordinates(
     exponent = scale_exponent(low, high)
     if exponent:
         X = arrays.ldexp(arrays.as_float(X), -exponent)
-    n_varying = int(_namespace(low).count_nonzero(low != high))
+    n_varying = int(arrays.array_namespace(low).count_nonzero(low != high))
     # Samples without extent, as a class of one sample for a sum, have no span.
     is_rotated = rotates and X.shape[0] <= X.shape[1] and n_varying > 0
     # A copy: a view of the first row would keep all of X alive in a fitted model.
     # Sparse samples lie about zero. Not shifted, the coordinates of a class are its points.
     first = 0 if weights is None else int(np.flatnonzero(weights)[0])
-    origin = np.zeros(X.shape[1]) if issparse(X) and not is_rotated else _dense_row(X, first)
+    origin = (
+        np.zeros(X.shape[1]) if arrays.is_sparse(X) and not is_rotated else _dense_row(X, first)
+    )
     basis = rotated = None
     if is_rotated:
         basis, rotated = rotate_into_span(arrays.as_float(arrays.densify(X)), origin, weights)
@@ -267,42 +277,10 @@ def _put_into_coordinates(
 
 
 def _dense_row(X: Array, index: int) -> Array:
-    """Return one sample (d,), dense and in double precision."""
-    if isinstance(X, np.ndarray):
-        return X[index, :].astype(np.float64)
-    return arrays.as_float(arrays.densify(X[index : index + 1, :])[0, :])
-
-
-def validate_unlabelled(
-    estimator: Any,
-    X: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    devices: bool = False,
-    rotates: bool = True,
-) -> LabelledSamples:
-    """Check the samples (n_samples, n_features) and the weights of an unsupervised method.
-
-    The samples that are returned have no labels and no classes. The parameters are those of
-    `validate_labelled`.
-    """
-    refuse_dask(estimator, X)
-    if is_dispatched(X):
-        X = validate_device_array(estimator, X, devices, True, 2)
-    else:
-        refuse_accelerator(X)
-        accepted = "csr" if estimator.__sklearn_tags__().input_tags.sparse else False
-        X = validate_data(estimator, X, accept_sparse=accepted, dtype=_FLOATS, ensure_min_samples=2)
-        if issparse(X):
-            X = _check_sparse(estimator, X)
-    low, high = feature_range(X)
-    check_not_constant(low, high)
-    no_labels = np.empty(0)
-    weights = None
-    if sample_weight is not None:
-        weights = resolve_weights(sample_weight, None, no_labels, [np.arange(X.shape[0])])
-    samples = _put_into_coordinates(X, no_labels, no_labels, [], low, high, rotates, weights)
-    return _add_weights(samples, weights)
+    """Return a copy of one sample (d,), dense and in double precision."""
+    row = arrays.densify(X[index : index + 1, :])
+    xp = arrays.array_namespace(row)
+    return xp.astype(row[0, :], xp.float64, copy=True)
 
 
 def group_by_class(y: Labels) -> tuple[Labels, list[Ints]]:
@@ -326,7 +304,17 @@ def distinct_labels(y: Labels) -> tuple[Labels, Ints]:
         raise TypeError(f"y must hold labels of one kind, got {', '.join(kinds)}.") from error
 
 
-def check_number_of_classes(estimator: Any, classes: Labels, n_classes: int) -> None:
+def label_kind(labels: Labels) -> str:
+    """Return the kind of labels; small unsigned integers count as signed, objects as strings.
+
+    Unsigned integers of 64 bits are a kind of their own: with signed ones they become floats.
+    """
+    if labels.dtype.kind == "u" and labels.dtype.itemsize < 8:
+        return "i"
+    return labels.dtype.kind.replace("O", "U")
+
+
+def check_number_of_classes(estimator: BaseEstimator, classes: Labels, n_classes: int) -> None:
     """Raise an error if there are fewer than ``n_classes`` classes."""
     if classes.size < n_classes:
         raise ValueError(
@@ -337,23 +325,16 @@ def check_number_of_classes(estimator: Any, classes: Labels, n_classes: int) -> 
 
 def feature_range(X: Array) -> tuple[Array, Array]:
     """Return the smallest and the largest value of each feature (n_features,)."""
-    if issparse(X):
+    if arrays.is_sparse(X):
         return X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel()
-    xp = _namespace(X)
+    xp = arrays.array_namespace(X)
     return xp.min(X, axis=0), xp.max(X, axis=0)
 
 
-def _namespace(X: Array) -> Any:
-    # Checks of NumPy arrays, the usual case, do not enter the module for array libraries.
-    return np if isinstance(X, np.ndarray) else arrays.array_namespace(X)
-
-
-def _warn_of_scales(estimator: Any, X: Array, low: Array, high: Array) -> None:
+def _warn_of_scales(estimator: BaseEstimator, X: Array, low: Array, high: Array) -> None:
     """Warn if the range of one feature is a thousand times that of another that varies."""
     # Halves, because the difference of two large numbers may be infinite.
-    spread = 0.5 * high - 0.5 * low
-    if not isinstance(spread, np.ndarray):
-        spread = arrays.to_host(spread)
+    spread = arrays.to_host(0.5 * high - 0.5 * low)
     varying = np.flatnonzero(spread > 0.0)
     widest, narrowest = (varying[pick(spread[varying])] for pick in (np.argmax, np.argmin))
     if spread[widest] < _SCALE_RATIO * spread[narrowest] or _is_centred(X, spread):
@@ -370,9 +351,9 @@ def _warn_of_scales(estimator: Any, X: Array, low: Array, high: Array) -> None:
 
 def _is_centred(X: Array, spread: Floats) -> bool:
     """Return True if all means are zero, as after PCA, whose components differ in scale."""
-    if issparse(X):
+    if arrays.is_sparse(X):
         return False
-    X = X if isinstance(X, np.ndarray) else arrays.to_host(X)
+    X = arrays.to_host(X)
     rounding = 100.0 * np.finfo(X.dtype).eps
     with np.errstate(over="ignore"):
         return bool(np.all(np.abs(X.mean(axis=0)) <= rounding * (np.abs(X).max(axis=0) + spread)))
@@ -380,13 +361,13 @@ def _is_centred(X: Array, spread: Floats) -> bool:
 
 def check_not_constant(low: Array, high: Array) -> None:
     """Raise an error if all samples are identical, given the range of each feature."""
-    if bool(_namespace(low).all(low == high)):
+    if bool(arrays.array_namespace(low).all(low == high)):
         raise ValueError("All samples of X are identical, so nothing can be learnt from them.")
 
 
 def scale_exponent(low: Array, high: Array) -> int:
     """Return the binary exponent by which samples within these bounds are scaled."""
-    xp = _namespace(low)
+    xp = arrays.array_namespace(low)
     magnitude = max(abs(float(xp.min(low))), abs(float(xp.max(high))))
     if magnitude == 0.0:
         return _SMALLEST_EXPONENT
@@ -394,7 +375,7 @@ def scale_exponent(low: Array, high: Array) -> int:
     return 0 if abs(exponent) <= _UNSCALED_EXPONENTS else max(exponent, _SMALLEST_EXPONENT)
 
 
-def refuse_dask(estimator: Any, X: Any) -> None:
+def refuse_dask(estimator: BaseEstimator, X: Any) -> None:
     """Raise an error if X is a Dask collection."""
     if is_dask_collection(X):
         raise TypeError(
@@ -429,17 +410,14 @@ def load_class(samples: LabelledSamples, index: int) -> ClassSamples:
         Number of the class.
     """
     X, members = samples.X, samples.members[index]
-    if isinstance(X, np.ndarray):
-        points = X[members].astype(np.float64, copy=False)
-    else:
-        points = arrays.take(X, arrays.to_device(members, X))
-        points = arrays.as_float(arrays.densify(points))
+    points = arrays.take(X, arrays.to_device(members, X))
+    points = arrays.as_float(arrays.densify(points))
     weights = None
     if samples.weights is not None:
         weights = arrays.to_device(samples.weights[members], points)
     origin = samples.coordinates.origin
     if samples.rotated is None:
-        if issparse(X) and not origin.any():
+        if arrays.is_sparse(X) and not origin.any():
             return ClassSamples(points, points, weights, arrays.as_float(X[members]))
         return ClassSamples(points, points - origin, weights)
     coordinates = arrays.take(samples.rotated, arrays.to_device(members, X))

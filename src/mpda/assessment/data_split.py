@@ -14,7 +14,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from mpda._lib.array_types import Floats, Labels
-from mpda._lib.arrays import one_blas_thread
+from mpda._lib.threads import one_blas_thread
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment.contender import Step
 from mpda.estimators._gram_pca import GramPCA

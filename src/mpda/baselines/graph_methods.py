@@ -9,7 +9,7 @@ as well. Depends on the neighbour graphs and on ``discriminant.scatter``.
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -52,22 +52,25 @@ def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) ->
     W_lb = A (1/n - 1/n_c) inside class c and 1/n across classes; W_lw = A / n_c inside class c
     (Sugiyama 2007).
     """
-    d, origin = data.samples.coordinates.dimension, data.samples.coordinates.origin
-    between, within = scatter.BetweenClassSums.empty(d, origin), zeros((d, d), origin)
-    for contribution, near in data.map_classes("scatters", _local_scatter, n_neighbors, affinity):
-        between += contribution
-        within += near / contribution.count
+    between, within = (
+        None,
+        zeros((data.samples.coordinates.dimension,) * 2, data.samples.coordinates.origin),
+    )
+    for sums, near in data.map_classes("scatters", _local_scatter, n_neighbors, affinity):
+        between = sums if between is None else between + sums
+        within += near / float(sums.counts[0])
+    assert between is not None  # there is at least one class
     return Eigenproblem(0.5 * between.form(), 0.5 * within)
 
 
 def _local_scatter(
     samples: ClassSamples, n_neighbors: int, affinity: str
-) -> tuple[scatter.ClassScatter, Array]:
-    """Return the contribution of a class to W_lb, and sum_ij w_i w_j A_ij d_ij d_ij' (d, d)."""
+) -> tuple[scatter.BetweenClassSums, Array]:
+    """Return the sums over a class for W_lb, and sum_ij w_i w_j A_ij d_ij d_ij' (d, d)."""
     points, Z, weights = samples.points, samples.coordinates, samples.weights
     if affinity == "ones":  # no pair is visited, and no pair is distant
         near = scatter.all_pairs_scatter(Z if samples.sparse is None else samples.sparse, weights)
-        return scatter.class_scatter(Z, 0.0 * near, weights), near
+        return scatter.BetweenClassSums.of_class(Z, 0.0 * near, weights), near
     # Neighbours are searched among the points and not in Z, so that equal distances stay equal.
     neighbors = build_class_graph(ClassPoints(points, samples.sparse), n_neighbors)
     graph = EmbeddedGraph(Z, neighbors, weights, samples.sparse)
@@ -75,7 +78,7 @@ def _local_scatter(
         shares = scatter.full_affinity_scatter(graph, points)
     else:
         shares = scatter.neighbor_affinity_scatter(graph)
-    return scatter.class_scatter(Z, shares.distant, weights), shares.near
+    return scatter.BetweenClassSums.of_class(Z, shares.distant, weights), shares.near
 
 
 def intrinsic_scatter(data: TrainingData, n_neighbors: int) -> Floats:
@@ -249,6 +252,14 @@ def lsda_scatters(data: TrainingData, n_neighbors: int) -> LSDAScatters:
     )
 
 
+class GraphParameters(Protocol):
+    """Parameters of an estimator that named graphs read."""
+
+    n_neighbors: int
+    n_pairs: int
+    penalty: str
+
+
 @dataclass(frozen=True)
 class NamedGraph:
     """A graph that :class:`mpda.GraphDiscriminant` selects by its name.
@@ -262,11 +273,11 @@ class NamedGraph:
         True if the graph has ``n_neighbors``. A fit then warns of classes with fewer samples.
     """
 
-    compute: Callable[[TrainingData, Any], Array]
+    compute: Callable[[TrainingData, GraphParameters], Array]
     uses_neighbors: bool = False
 
 
-def _fisher_problem(data: TrainingData, estimator: Any, affinity: str) -> Eigenproblem:
+def _fisher_problem(data: TrainingData, estimator: GraphParameters, affinity: str) -> Eigenproblem:
     return data.cached(local_fisher_problem, estimator.n_neighbors, affinity)
 
 

@@ -20,6 +20,8 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
+from mpda._lib.progress import ProgressPrinter
+
 # Seconds until the first estimate of the time left, and between two lines about progress.
 _FIRST_ESTIMATE, _LINE_INTERVAL = 2.0, 10.0
 # Environment variable that turns one-line errors back into tracebacks.
@@ -97,13 +99,11 @@ class _ProgressLines:
     """Prints a line about progress every ten seconds."""
 
     def __init__(self) -> None:
-        self._printed = time.monotonic()
+        self._printer = ProgressPrinter(None, _LINE_INTERVAL)
 
     def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self._printed < _LINE_INTERVAL:
+        if not self._printer.is_due():
             return
-        self._printed = now
         share = f"{100 * progress.done / progress.total:.0f} % done"
         parts = filter(None, (progress.text, share, progress.time_left))
         print(f"mpda: {', '.join(parts)}", file=sys.stderr)

@@ -24,12 +24,12 @@ from mpda._lib.arrays import (
     is_numpy,
     iter_slices,
     set_at,
-    small_products,
     take,
     to_device,
     to_host,
     zeros,
 )
+from mpda._lib.threads import small_products
 from mpda.discriminant.within_form import WithinForm
 
 # Patches in a group: on the host rows and columns stay in the cache, on a device the number of

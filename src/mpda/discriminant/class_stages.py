@@ -1,53 +1,42 @@
-"""The stages of one class, and the sum over classes.
+"""The stages of one class: neighbours, patches, tangent bases, the form S, its Schur complement.
 
 W never joins two classes, so a fit is independent work for each class, a sum, and one eigenproblem.
-The stages of a class are neighbour lists, patches, tangent bases, the within-class form S and its
-Schur complement. Each is computed when first needed and kept as long as memory allows. A fit asks
-for each stage once, a search over parameters many times, a cluster keeps the stages on its workers.
-Depends on ``neighbors``, ``partition`` and the modules of this folder that compute one stage each.
+Each stage is computed when first needed and kept as long as memory allows. A fit asks for each
+stage once, a search over parameters many times, a cluster keeps the stages on its workers. Depends
+on ``neighbors``, ``partition`` and the modules of this folder that compute one stage each.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Array, ArrayLike, Ints
+from mpda._lib.array_types import Array, Ints
 from mpda._lib.arrays import (
-    BLAS_LIMITED,
-    SMALL,
-    THREAD_POOLS,
     add_segments,
     array_namespace,
-    is_host,
     is_numpy,
     ldexp,
-    one_blas_thread,
     take,
     to_device,
     to_host,
     zeros,
 )
 from mpda._lib.samples import ClassSamples, LabelledSamples
-from mpda._lib.threads import count_threads, limit_openmp
 from mpda._lib.validation import load_class
-from mpda.discriminant.class_contribution import ClassContribution, ClassSummary
+from mpda.discriminant.class_sums import ClassSummary, ClassSums, Contributions
 from mpda.discriminant.scatter import (
     BetweenClassSums,
-    class_scatter,
     full_affinity_scatter,
     graph_scatter,
     neighbor_affinity_scatter,
 )
 from mpda.discriminant.schur_complement import EliminationResult, eliminate_tangents
-from mpda.discriminant.settings import ClassSettings, Strengths, Units, UserObject
+from mpda.discriminant.settings import ClassSettings, Strengths, UserObject
 from mpda.discriminant.tangents import TangentBases, neighborhood_tangents, patch_tangents
 from mpda.discriminant.within_form import WithinForm, WithinFormBuilder
 from mpda.neighbors.approximate_search import search_neighbors
@@ -64,27 +53,13 @@ from mpda.neighbors.neighbor_lists import (
     find_neighbors,
     pair_distances,
 )
-from mpda.parallel.local import report_progress
 from mpda.partition.principal_axis_tree import principal_axis_forest
-from mpda.partition.rules import PartitionRule, check_patch_labels, cluster_class, known_patches
+from mpda.partition.rules import PartitionRule, cluster_class, known_patches
 from mpda.partition.tree import Partition
-
-if TYPE_CHECKING:
-    from mpda.parallel.dask_cluster import ClusterSamples
 
 # From this many samples on, most of the work on a class is in NumPy, SciPy and scikit-learn, which
 # release Python's lock, so that classes gain from threads.
 LARGE_CLASS = 1000
-# Bytes of within-class forms and of neighbour lists that are kept between the two passes of a fit.
-# What does not fit is computed twice. Lists of 64 MiB are those of 1.6 million samples with 20
-# neighbours, in classes of up to 65,535. Without them neighbours are searched twice: a
-# million samples took 1.3 times as long. Forms are larger and faster to compute: with 112 MiB
-# the peak of a million samples x 64 is below 2.5 times their size on x86_64, too.
-_HOST_BYTES = {"forms": 112 * 2**20, "lists": 64 * 2**20}
-# On a device, where memory is larger and computing twice costs many kernel launches.
-_DEVICE_BYTES = {"forms": 2**32, "lists": 2**31}
-
-Result = TypeVar("Result")
 
 
 class ClassStages:
@@ -130,8 +105,8 @@ class ClassStages:
 
     def contribute(
         self, settings: ClassSettings, strengths: Strengths | None = None
-    ) -> ClassContribution:
-        """Compute what the class adds to the sums.
+    ) -> Contributions:
+        """Compute the sums over this class.
 
         If the strengths are known, v is eliminated at once and the within-class form is not kept.
         """
@@ -147,21 +122,24 @@ class ClassStages:
             summary = ClassSummary(geometry.bases.dimensions, geometry.partition.linearity)
         # Without strengths the form is kept for the second pass of the fit, if it is small enough;
         # a search, which keeps everything, eliminates v many times and uses the bases.
-        elimination = None
+        eliminated = None
         if strengths is not None:
-            elimination = eliminate_tangents(form.build(), strengths.gamma, strengths.beta)
-            summary = replace(summary, solver=elimination.solver, residual=elimination.residual)
+            result = eliminate_tangents(form.build(), strengths.gamma, strengths.beta)
+            eliminated = result.matrix
+            summary = replace(summary, solver=result.solver, residual=result.residual)
         elif self._may_keep(form):
             self._form = settings, form.build(keep_bases=self._memory is None)
-        return ClassContribution(
-            scatter=class_scatter(samples.coordinates, affinity.distant, samples.weights),
+        sums = ClassSums(
+            between=BetweenClassSums.of_class(
+                samples.coordinates, affinity.distant, samples.weights
+            ),
             within=graph_scatter(geometry.graph),
             n_edges=geometry.graph.total_weight,
             tangent_size=int(geometry.bases.dimensions.sum()),
             tangent_trace=form.first_order_trace,
-            summary=summary,
-            elimination=elimination,
+            eliminated=eliminated,
         )
+        return Contributions(sums, [summary])
 
     def eliminate(self, settings: ClassSettings, strengths: Strengths) -> EliminationResult:
         """Compute S_tv (S_vv + beta I)^-1 S_tv', which eliminates v, and release the form."""
@@ -377,278 +355,3 @@ class SharedTrees:
             trees = principal_axis_forest(X, [sizes[c] for c in large], rule.max_patch_size)
             self._partitions |= {(rule, c): tree for c, tree in zip(large, trees, strict=True)}
         return self._partitions[rule, index]
-
-
-class ClassPool(Protocol):
-    """The stages of all classes, in the memory of this machine or on a cluster."""
-
-    def map(self, title: str, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
-        """Yield ``work(stages)`` for each class, in order."""
-
-
-class LocalClasses:
-    """The stages of all classes in the memory of this machine.
-
-    Parameters
-    ----------
-    samples : LabelledSamples
-        Samples of all classes.
-    patches : array-like of int of shape (n_samples,), default=None
-        Patches given by the user.
-    max_neighbors : mapping, default=None
-        Largest number of neighbours that will be asked for, by ``neighbor_search``.
-    keep_all : bool, default=False
-        Set to True to keep every stage, for a search.
-    n_jobs : int, default=None
-        Number of classes that are worked on at a time, in threads. With None, large classes use as
-        many threads as BLAS would.
-    progress : str, default=None
-        Name under which progress goes to stderr.
-    """
-
-    def __init__(
-        self,
-        samples: LabelledSamples,
-        *,
-        patches: ArrayLike | None = None,
-        max_neighbors: Mapping[str | UserObject, int] | None = None,
-        keep_all: bool = False,
-        n_jobs: int | None = None,
-        progress: str | None = None,
-    ) -> None:
-        is_dense = isinstance(samples.X, np.ndarray)
-        on_host = is_dense or is_host(samples.X)
-        memory = None if keep_all else StageMemory(**(_HOST_BYTES if on_host else _DEVICE_BYTES))
-        trees = None if on_host else SharedTrees(samples)
-        labels = None if patches is None else check_patch_labels(patches, samples.y)
-        self.stages = [
-            ClassStages(
-                samples,
-                index,
-                patch_labels=None if labels is None else labels[members],
-                max_neighbors=max_neighbors,
-                memory=memory,
-                trees=trees,
-            )
-            for index, members in enumerate(samples.members)
-        ]
-        self._progress = progress
-        # With n <= d samples are rotated into their span, so the smaller number is the dimension.
-        self._is_small = min(samples.X.shape) <= SMALL
-        self.n_threads = 1
-        n_large = sum(members.size >= LARGE_CLASS for members in samples.members)
-        # Sparse samples have many features: one class at a time keeps the memory of its dense copy
-        # and of its matrices of features by features, and BLAS has work for all threads.
-        if is_dense and (n_large > 1 if n_jobs is None else n_jobs != 1):
-            n_classes = n_large if n_jobs is None else len(self.stages)
-            self.n_threads = min(count_threads(n_jobs), n_classes)
-
-    def map(self, title: str, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
-        """Yield ``work(stages)`` for each class, in order."""
-        run = self._map_serial if self.n_threads == 1 else self._map_threads
-        results = run(work)
-        if self._progress is None:
-            return results
-        return report_progress(results, len(self.stages), f"{self._progress}, {title}", "classes")
-
-    def _map_serial(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
-        """Yield the results one after the other."""
-        # One limit for all classes, by the rule of ``one_blas_thread``: changing it costs more than
-        # the work on a small class. It is written out here because a reader who follows a fit
-        # should reach the neighbour search through few modules (tests/measure_code.py).
-        with ExitStack() as limits:
-            if self._is_small and BLAS_LIMITED.acquire(blocking=False):
-                limits.callback(BLAS_LIMITED.release)
-                limits.enter_context(THREAD_POOLS.limit(limits=1, user_api="blas"))
-            for stages in self.stages:
-                yield work(stages)
-
-    def _map_threads(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
-        """Yield the results in order; at most one class for each thread is under way."""
-        with (
-            one_blas_thread(),
-            ThreadPoolExecutor(self.n_threads, initializer=limit_openmp, initargs=(1,)) as threads,
-        ):
-            pending: list[Any] = []
-            for stages in self.stages:
-                if len(pending) == self.n_threads:
-                    yield pending.pop(0).result()
-                pending.append(threads.submit(work, stages))
-            for future in pending:
-                yield future.result()
-
-
-def build_class_pool(
-    samples: LabelledSamples | ClusterSamples,
-    patches: ArrayLike | None,
-    n_jobs: int | None,
-    progress: str | None,
-) -> ClassPool:
-    """Create the stages of all classes where their samples are.
-
-    Parameters
-    ----------
-    samples : LabelledSamples or ClusterSamples
-        Samples of all classes.
-    patches : array-like of int of shape (n_samples,) or None
-        Patches given by the user, for samples in memory only.
-    n_jobs : int or None
-        Number of classes that are worked on at a time. A cluster decides that itself.
-    progress : str or None
-        Name under which progress goes to stderr.
-
-    Returns
-    -------
-    ClassPool
-        The classes in their order.
-    """
-    if not isinstance(samples, LabelledSamples):
-        return samples.class_pool(ClassStages, progress)
-    return LocalClasses(samples, patches=patches, n_jobs=n_jobs, progress=progress)
-
-
-@dataclass(frozen=True)
-class ClassSums:
-    """Sums over classes, to which classes can be added.
-
-    Attributes
-    ----------
-    between : BetweenClassSums
-        Sums of the between-class form.
-    within : array of shape (r, r)
-        Sum of S_tt.
-    eliminated : array of shape (r, r)
-        Sum of S_tv (S_vv + beta I)^-1 S_tv' over the classes whose tangent vectors are eliminated.
-    n_edges : float
-        Number of edges of W, or the sum of their weights.
-    tangent_trace : float
-        Trace of the first-order part of S_vv.
-    tangent_size : int
-        Number of entries of v.
-    """
-
-    between: BetweenClassSums
-    within: Array
-    eliminated: Array
-    n_edges: float = 0.0
-    tangent_trace: float = 0.0
-    tangent_size: int = 0
-
-    @classmethod
-    def empty_like(cls, matrix: Array) -> ClassSums:
-        """Return the sums over no class, for matrices such as this one (r, r)."""
-        zero = zeros(matrix.shape, matrix)
-        return cls(BetweenClassSums.empty(matrix.shape[0], matrix), zero, zero)
-
-    def units(self, n_varying: int, one: float) -> Units:
-        """Return the relative units.
-
-        Parameters
-        ----------
-        n_varying : int
-            Number of features that are not constant.
-        one : float
-            1 in squared units of X, which replaces a unit that is 0.
-        """
-        trace = float(array_namespace(self.within).linalg.trace(self.within))
-        return Units(
-            # S_tt counts every edge twice, once in each order.
-            gamma=trace / (2 * self.n_edges) if trace > 0.0 else one,
-            alpha=trace / n_varying if trace > 0.0 else one,
-            beta=self.tangent_trace / self.tangent_size if self.tangent_trace > 0.0 else one,
-        )
-
-    def add(self, contribution: ClassContribution) -> ClassSums:
-        """Return the sums with one more class."""
-        eliminated = self.eliminated
-        if contribution.elimination is not None:
-            eliminated = eliminated + contribution.elimination.matrix
-        return ClassSums(
-            self.between + contribution.scatter,
-            self.within + contribution.within,
-            eliminated,
-            self.n_edges + contribution.n_edges,
-            self.tangent_trace + contribution.tangent_trace,
-            self.tangent_size + contribution.tangent_size,
-        )
-
-    def merge(self, other: ClassSums) -> ClassSums:
-        """Return the sums over the classes of both, in the same coordinates."""
-        return ClassSums(
-            self.between.merge(other.between),
-            self.within + other.within,
-            self.eliminated + other.eliminated,
-            self.n_edges + other.n_edges,
-            self.tangent_trace + other.tangent_trace,
-            self.tangent_size + other.tangent_size,
-        )
-
-    def rotate_back(self, basis: Array) -> ClassSums:
-        """Return the sums in the axes in which the present coordinates have this basis (d, r)."""
-
-        def rotate(matrix: Array) -> Array:
-            # Rounding makes the product slightly asymmetric; solvers read one triangle only.
-            product = basis @ matrix @ basis.T
-            return 0.5 * (product + product.T)
-
-        between = replace(
-            self.between,
-            means=self.between.means @ basis.T,
-            distant_scatter=rotate(self.between.distant_scatter),
-            mean_distant_scatter=rotate(self.between.mean_distant_scatter),
-        )
-        return replace(
-            self, between=between, within=rotate(self.within), eliminated=rotate(self.eliminated)
-        )
-
-
-@dataclass(frozen=True)
-class SummedContributions:
-    """Sums over classes, and what a fit reports of each class.
-
-    Attributes
-    ----------
-    sums : ClassSums
-        Sums over the classes.
-    summaries : list of ClassSummary
-        One for each class that was added.
-    """
-
-    sums: ClassSums
-    summaries: list[ClassSummary]
-
-
-def sum_contributions(
-    classes: ClassPool,
-    settings: ClassSettings,
-    strengths: Strengths | None = None,
-    sums: ClassSums | None = None,
-) -> SummedContributions:
-    """Add the contributions of all classes to sums.
-
-    Parameters
-    ----------
-    classes : ClassPool
-        Stages of the classes.
-    settings : ClassSettings
-        Parameters of the stages.
-    strengths : Strengths, default=None
-        With them v is eliminated, and the eliminated terms are added too.
-    sums : ClassSums, default=None
-        Sums over earlier classes.
-
-    Returns
-    -------
-    SummedContributions
-        Sums over the earlier and the new classes; summaries of the new ones.
-    """
-    title = "graphs and forms (1/2)" if strengths is None else "graphs, forms, Schur complements"
-    summaries = []
-    work = partial(ClassStages.contribute, settings=settings, strengths=strengths)
-    for contribution in classes.map(title, work):
-        sums = ClassSums.empty_like(contribution.within) if sums is None else sums
-        sums = sums.add(contribution)
-        summaries.append(contribution.summary)
-        del contribution  # the next class is computed without the matrices of this one
-    assert sums is not None  # there is at least one class
-    return SummedContributions(sums, summaries)

@@ -10,22 +10,19 @@ follow from the sums, so the Schur complement takes a second pass over the class
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 
 from mpda._lib.array_types import Array
-from mpda._lib.arrays import SMALL, eye, ldexp, one_blas_thread
+from mpda._lib.arrays import eye, ldexp
 from mpda._lib.samples import Coordinates, FitSamples
-from mpda.discriminant.class_contribution import ClassSummary
-from mpda.discriminant.class_stages import (
-    ClassPool,
-    ClassStages,
-    ClassSums,
-    SummedContributions,
-    sum_contributions,
-)
+from mpda._lib.threads import SMALL, one_blas_thread
+from mpda.discriminant.class_pool import ClassPool, sum_contributions
+from mpda.discriminant.class_stages import ClassStages
+from mpda.discriminant.class_sums import ClassSummary, ClassSums, Contributions, add_matrices
 from mpda.discriminant.eigenproblem import (
     LARGEST_STRENGTH,
     Directions,
@@ -88,21 +85,11 @@ class FitState:
         state, old = self.without_rotation(), self.coordinates
         shift = old.exponent - coordinates.exponent
         offset = ldexp(old.origin, shift) - coordinates.origin
-        sums, between, strengths = state.sums, state.sums.between, self.strengths
-        scale = 2.0 ** (2 * shift)
+        scale, strengths = 2.0 ** (2 * shift), self.strengths
+        sums = state.sums.scale(scale)
+        between = replace(sums.between, means=ldexp(sums.between.means, shift) + offset)
         return FitState(
-            replace(
-                sums,
-                between=replace(
-                    between,
-                    means=ldexp(between.means, shift) + offset,
-                    distant_scatter=scale * between.distant_scatter,
-                    mean_distant_scatter=scale * between.mean_distant_scatter,
-                ),
-                within=scale * sums.within,
-                eliminated=scale * sums.eliminated,
-                tangent_trace=scale * sums.tangent_trace,
-            ),
+            replace(sums, between=between),
             Strengths(scale * strengths.gamma, scale * strengths.alpha, scale * strengths.beta),
             coordinates,
         )
@@ -169,7 +156,7 @@ def _multiply(penalties: Penalties, units: Units) -> Strengths:
 
 def fit_discriminant(
     classes: ClassPool,
-    contributions: SummedContributions,
+    contributions: Contributions,
     samples: FitSamples,
     settings: DiscriminantSettings,
     n_components: int | None,
@@ -181,7 +168,7 @@ def fit_discriminant(
     ----------
     classes : ClassPool
         Stages of all classes.
-    contributions : SummedContributions
+    contributions : Contributions
         Sums over all classes. With absolute units they contain the Schur complements; with relative
         units these are computed here, because gamma and beta follow from the sums.
     samples : FitSamples
@@ -214,16 +201,16 @@ def fit_discriminant(
 
 def _eliminate_classes(
     classes: ClassPool,
-    contributions: SummedContributions,
+    contributions: Contributions,
     settings: ClassSettings,
     strengths: Strengths,
-) -> SummedContributions:
+) -> Contributions:
     """Add the Schur complement terms of all classes to their sums."""
     sums, summaries = contributions.sums, []
     work = partial(ClassStages.eliminate, settings=settings, strengths=strengths)
     results = classes.map("Schur complements (2/2)", work)
     for summary, result in zip(contributions.summaries, results, strict=True):
-        sums = replace(sums, eliminated=sums.eliminated + result.matrix)
+        sums = replace(sums, eliminated=add_matrices(sums.eliminated, result.matrix))
         summaries.append(replace(summary, solver=result.solver, residual=result.residual))
         del result  # the next class is computed without the matrix of this one
     return replace(contributions, sums=sums, summaries=summaries)
@@ -283,7 +270,7 @@ def solve_all_settings(
         for gamma, group in groupby(indices, key=lambda i: strengths[i].gamma):
             members = list(group)
             betas = tuple(sorted({strengths[i].beta for i in members}))
-            complements = _sum_complements(classes, class_settings, gamma, betas, sums)
+            complements = _sum_complements(classes, class_settings, gamma, betas)
             for i in members:
                 complement = complements[betas.index(strengths[i].beta)]
                 reduced = replace(sums, eliminated=complement)
@@ -296,13 +283,12 @@ def _sum_complements(
     settings: ClassSettings,
     gamma: float,
     betas: tuple[float, ...],
-    sums: ClassSums,
 ) -> list[Array]:
     """Return the eliminated term (r, r), summed over classes, for each beta."""
-    totals = [sums.eliminated for _ in betas]
+    totals: list[Array] = []
     work = partial(_complements, settings=settings, gamma=gamma, betas=betas)
     for matrices in classes.map("Schur complements", work):
-        totals = [total + matrix for total, matrix in zip(totals, matrices, strict=True)]
+        totals = list(map(operator.add, totals, matrices)) if totals else list(matrices)
     return totals
 
 
@@ -378,4 +364,5 @@ def reduced_eigenproblem(sums: ClassSums, alpha: float) -> tuple[Eigenproblem, A
     """
     ridged = symmetrize(sums.within)
     ridged += alpha * eye(ridged.shape[0], ridged)
+    assert sums.eliminated is not None  # every fit eliminates the tangent vectors first
     return Eigenproblem(sums.between.form(), ridged - sums.eliminated), ridged

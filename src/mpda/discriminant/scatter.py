@@ -48,27 +48,10 @@ _LARGEST_LOCAL_EXTENT = 1e5
 
 
 @dataclass(frozen=True)
-class ClassScatter:
-    """Contribution of one class to the between-class form.
-
-    Parameters
-    ----------
-    count : float
-        Number of samples n_c, or the sum of their weights.
-    mean : array of shape (d,)
-        Mean of the samples.
-    distant_scatter : array of shape (d, d)
-        Sum over ordered pairs of the class of w_i w_j (1 - A_ij) d_ij d_ij', A the affinity.
-    """
-
-    count: float
-    mean: Array
-    distant_scatter: Array
-
-
-@dataclass(frozen=True)
 class BetweenClassSums:
-    """Sums over classes that determine the between-class form once n is known.
+    """Sums over one or several classes that determine the between-class form once n is known.
+
+    Sums over different classes, in the same coordinates, are added.
 
     Parameters
     ----------
@@ -77,7 +60,8 @@ class BetweenClassSums:
     means : array of shape (C, d)
         Mean of each class.
     distant_scatter : array of shape (d, d)
-        Sum of the distant scatters of the classes.
+        Sum over classes of the distant scatter: over ordered pairs of a class, of
+        w_i w_j (1 - A_ij) d_ij d_ij' with the affinity A.
     mean_distant_scatter : array of shape (d, d)
         Sum of the distant scatters, each divided by n_c.
     """
@@ -88,45 +72,34 @@ class BetweenClassSums:
     mean_distant_scatter: Array
 
     @classmethod
-    def empty(cls, d: int, X: Array) -> BetweenClassSums:
-        """Return the sums over no class.
+    def of_class(
+        cls, Z: Array, distant_scatter: Array, weights: Array | None = None
+    ) -> BetweenClassSums:
+        """Return the sums over one class.
 
         Parameters
         ----------
-        d : int
-            Number of features.
-        X : array
-            Array whose library and device the sums have.
+        Z : array of shape (n, d)
+            Samples of the class.
+        distant_scatter : array of shape (d, d)
+            As in ``AffinityScatter``.
+        weights : array of shape (n,), default=None
+            Weights of the samples.
 
         Returns
         -------
         BetweenClassSums
-            Sums that are zero.
+            With one count and one mean.
         """
-        squares = zeros((d, d), X)
-        return cls(np.empty(0), zeros((0, d), X), squares, squares)
+        xp = array_namespace(Z)
+        if weights is None:
+            count, mean = float(Z.shape[0]), xp.mean(Z, axis=0)
+        else:
+            count = float(xp.sum(weights))
+            mean = (weights @ Z) / count
+        return cls(np.array([count]), mean[None, :], distant_scatter, distant_scatter / count)
 
-    def __add__(self, scatter: ClassScatter) -> BetweenClassSums:
-        return BetweenClassSums(
-            np.append(self.counts, scatter.count),
-            array_namespace(self.means).concat([self.means, scatter.mean[None, :]]),
-            self.distant_scatter + scatter.distant_scatter,
-            self.mean_distant_scatter + scatter.distant_scatter / scatter.count,
-        )
-
-    def merge(self, other: BetweenClassSums) -> BetweenClassSums:
-        """Return the sums over the classes of both, those of ``other`` behind.
-
-        Parameters
-        ----------
-        other : BetweenClassSums
-            Sums over other classes, in the same coordinates.
-
-        Returns
-        -------
-        BetweenClassSums
-            Sums over all classes.
-        """
+    def __add__(self, other: BetweenClassSums) -> BetweenClassSums:
         return BetweenClassSums(
             np.concatenate([self.counts, other.counts]),
             array_namespace(self.means).concat([self.means, other.means]),
@@ -158,30 +131,6 @@ class BetweenClassSums:
         offsets *= to_device(np.sqrt(2.0 * self.counts)[:, None], offsets)
         distant = self.mean_distant_scatter - self.distant_scatter / n
         return symmetrize(offsets.T @ offsets + distant)
-
-
-def class_scatter(Z: Array, distant_scatter: Array, weights: Array | None = None) -> ClassScatter:
-    """Collect the contribution of a class to the between-class form.
-
-    Parameters
-    ----------
-    Z : array of shape (n, d)
-        Samples of the class.
-    distant_scatter : array of shape (d, d)
-        As in ``AffinityScatter``.
-    weights : array of shape (n,), default=None
-        Weights of the samples.
-
-    Returns
-    -------
-    ClassScatter
-        Count, mean and distant scatter.
-    """
-    xp = array_namespace(Z)
-    if weights is None:
-        return ClassScatter(float(Z.shape[0]), xp.mean(Z, axis=0), distant_scatter)
-    total = float(xp.sum(weights))
-    return ClassScatter(total, (weights @ Z) / total, distant_scatter)
 
 
 @dataclass(frozen=True)

@@ -4,87 +4,71 @@ A user sets penalties. Units follow from the samples, or are 1. Strengths = pena
 the formulas: gamma weights the second term of S, alpha and beta are the ridges on t and v.
 """
 
-import pickle
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from numbers import Number
 from typing import Any
 
-import numpy as np
+import joblib
+from sklearn.base import clone
 
 from mpda.partition.rules import PartitionRule
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class UserObject:
-    """An object of the user, equal to itself only.
+    """An object of the user: a clusterer, a neighbours transformer or a callable.
 
-    Two clusterers or callables that print alike, or that compare as equal, may still differ. Work
-    is shared only where the same object is given.
+    Two of them are equal if the objects are of one class and have equal parameters, also in another
+    process or after the original object changed. :func:`copy_object` makes it.
 
     Attributes
     ----------
     value : object
-        Clusterer, neighbours transformer or callable.
+        Copy of the object, not fitted.
+    fingerprint : str
+        Hash of its class and its parameters.
     """
 
-    value: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, UserObject) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
-
-    def works_like(self, other: object) -> bool:
-        """Return whether another object does the same: itself, or an estimator of equal parameters.
-
-        Sums that were computed elsewhere, or loaded from a file, have copies of the object.
-        """
-        if self == other:
-            return True
-        has_parameters = hasattr(self.value, "get_params")
-        return (
-            isinstance(other, UserObject) and has_parameters and _is_alike(self.value, other.value)
-        )
-
-    def copy_parameters(self) -> "UserObject":
-        """Return a copy that keeps the parameters that the object has now."""
-        return UserObject(_copy_estimators(self.value))
+    value: Any = field(compare=False)
+    fingerprint: str
 
 
-def _is_alike(first: Any, second: Any) -> bool:
-    """Return whether two parameter values are the same, or copies of each other."""
-    if first is second:
-        return True
-    if type(first) is not type(second):
-        return False
-    if hasattr(first, "get_params") and not isinstance(first, type):
-        return _is_alike(first.get_params(deep=False), second.get_params(deep=False))
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(
-            _is_alike(value, second[name]) for name, value in first.items()
-        )
-    if isinstance(first, list | tuple):
-        return len(first) == len(second) and all(map(_is_alike, first, second))
-    if isinstance(first, np.ndarray):
-        return np.array_equal(first, second)
-    # A random generator has other states after a fit.
-    if isinstance(first, np.random.RandomState | np.random.Generator):
-        return True
+def copy_object(value: Any) -> UserObject:
+    """Return a copy of an object that does not change when the user sets its parameters.
+
+    Parameters
+    ----------
+    value : object
+        Clusterer, neighbours transformer, callable or container.
+
+    Returns
+    -------
+    UserObject
+        The copy and its fingerprint.
+    """
     try:
-        return bool(first == second) or pickle.dumps(first) == pickle.dumps(second)
-    except Exception:  # a comparison without a truth value, or no pickle: not known to be alike
-        return False
+        return UserObject(clone(value, safe=False), _hash_object(value))
+    except Exception:  # it cannot be cloned or has no parameters: its use gives the error
+        return UserObject(value, _hash_identity(value))
 
 
-def _copy_estimators(value: Any) -> Any:
-    """Return a value in which every estimator is a new one with the same parameter values."""
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        parameters = value.get_params(deep=False)
-        return type(value)(**{name: _copy_estimators(v) for name, v in parameters.items()})
-    if type(value) in (list, tuple):
-        return type(value)(map(_copy_estimators, value))
-    return value
+def _hash_object(value: Any) -> str:
+    """Return a hash that objects of equal parameters have in common."""
+    try:
+        return str(joblib.hash(clone(value, safe=False)))
+    except Exception:  # there is no pickle of a lambda, for example, nor of what holds one
+        if not hasattr(value, "get_params") or isinstance(value, type):
+            return _hash_identity(value)
+    # A clone has new containers (the steps of a pipeline), whose content is listed by get_params.
+    parts = [
+        (name, type(item).__name__ if isinstance(item, list | tuple) else _hash_object(item))
+        for name, item in sorted(value.get_params().items())
+    ]
+    return str(joblib.hash([_hash_object(type(value)), *parts]))
+
+
+def _hash_identity(value: Any) -> str:
+    return f"{type(value).__qualname__} {id(value)}"
 
 
 def parameter_key(value: Any) -> tuple[type, Any]:
@@ -98,10 +82,10 @@ def parameter_key(value: Any) -> tuple[type, Any]:
     Returns
     -------
     tuple of (type, object)
-        Numbers, text and None are equal by value and type, everything else by identity.
+        Numbers, text and None are equal by value and type, other objects by their fingerprint.
     """
     is_plain = value is None or isinstance(value, str | Number)
-    return type(value), value if is_plain else UserObject(value)
+    return type(value), value if is_plain else copy_object(value)
 
 
 @dataclass(frozen=True)
@@ -210,10 +194,5 @@ class DiscriminantSettings:
 
     def has_compatible_sums(self, other: "DiscriminantSettings") -> bool:
         """Return whether sums over classes that were computed with either can be added."""
-        for field in fields(self.classes):
-            mine, theirs = (getattr(settings.classes, field.name) for settings in (self, other))
-            is_equal = mine.works_like(theirs) if isinstance(mine, UserObject) else mine == theirs
-            if not is_equal:
-                return False
         same_form = self.has_unlabeled == other.has_unlabeled
-        return same_form and self.penalties == other.penalties
+        return same_form and self.classes == other.classes and self.penalties == other.penalties

@@ -18,12 +18,12 @@ from mpda._lib.arrays import (
     maximum,
     safe_divide,
     set_at,
-    small_products,
     take,
     to_device,
     to_host,
     zeros,
 )
+from mpda._lib.threads import small_products
 from mpda.neighbors.neighbor_lists import NeighborLists
 
 # Energies are compared up to this rounding, so that energy 1 is reached by sums of shares below 1.

@@ -6,7 +6,7 @@ S_all has the formula of the within-class form (withinPatchObj), but its graph, 
 vectors u are those of all samples as one class: neighbours are searched regardless of labels. The
 idea is that of semi-supervised tangent space discriminant analysis (Zhou and Sun 2015): t'x should
 vary along the manifold of all samples as a linear function of their tangent coordinates does. u is
-eliminated like v, so S_all adds a matrix of features by features. Depends on ``class_stages``.
+eliminated like v, so S_all adds a matrix of features by features. Depends on ``class_pool``.
 """
 
 from __future__ import annotations
@@ -16,17 +16,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from mpda._lib.array_types import Array, Labels
 from mpda._lib.arrays import array_namespace, take, to_device
 from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import check_number_of_classes, feature_range
-from mpda.discriminant.class_stages import (
-    ClassStages,
-    ClassSums,
-    build_class_pool,
-    sum_contributions,
-)
+from mpda.discriminant.class_pool import build_class_pool, sum_contributions
+from mpda.discriminant.class_stages import ClassStages
+from mpda.discriminant.class_sums import ClassSums, add_matrices
 from mpda.discriminant.fit import resolve_strengths
 from mpda.discriminant.settings import DiscriminantSettings
 
@@ -74,7 +72,7 @@ class FormOfAll:
         return replace(
             sums,
             within=sums.within + factor * self.within,
-            eliminated=sums.eliminated + factor * self.eliminated,
+            eliminated=add_matrices(sums.eliminated, factor * self.eliminated),
         )
 
 
@@ -111,7 +109,7 @@ def compute_form_of_all(
     return FormOfAll(sums.within, result.matrix, weight, unit)
 
 
-def remove_label(estimator: Any, samples: LabelledSamples, label: Any) -> LabelledSamples:
+def remove_label(estimator: BaseEstimator, samples: LabelledSamples, label: Any) -> LabelledSamples:
     """Return the samples without the class of unlabelled ones, whose rows stay in X.
 
     Parameters

@@ -33,12 +33,12 @@ from mpda._lib.arrays import (
     nbytes,
     safe_divide,
     set_at,
-    small_products,
     take,
     to_device,
     to_host,
     zeros,
 )
+from mpda._lib.threads import small_products
 from mpda.discriminant.tangents import TangentBases
 from mpda.neighbors.graph import EmbeddedGraph
 

@@ -4,11 +4,11 @@ Every method learns ``components_`` (r, d) and ``mean_`` (d,), and maps a sample
 components_ (x - mean_).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn import get_config
@@ -31,6 +31,8 @@ from mpda._lib.arrays import (
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import is_dask_collection, refuse_dask
 from mpda.discriminant.settings import parameter_key
+
+Method = TypeVar("Method", bound="LinearMap")
 
 # Entries of X that are mapped at a time: 16 MB, so that the centred copy stays small.
 _BLOCK_ENTRIES = 2_000_000
@@ -59,9 +61,31 @@ class ComponentPath:
     failure: str | None = None
 
 
+@dataclass(frozen=True)
+class SolutionPath:
+    """Solution of one parameter set whose components are not scaled yet.
+
+    Attributes
+    ----------
+    index : int
+        Number of the parameter set.
+    solution : object or None
+        What ``_scale`` of the method turns into components. None where there is no answer.
+    first : int
+        Smallest number of components for which the leading ones are those of a fit.
+    failure : str or None
+        Why there is no answer.
+    """
+
+    index: int
+    solution: Any
+    first: int = 1
+    failure: str | None = None
+
+
 def split_by_class_weight(
-    estimator: Any, parameter_sets: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[Any, list[int]]]:
+    estimator: Method, parameter_sets: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[Method, list[int]]]:
     """Divide parameter sets by their class weight, because work on samples depends on it.
 
     Parameters
@@ -89,7 +113,7 @@ def split_by_class_weight(
         yield copy(estimator).set_params(**changes), indices
 
 
-def vary(estimator: Any, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Any]:
+def vary(estimator: Method, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Method]:
     """Return copies of an estimator, one with each of several parameter sets.
 
     Parameters
@@ -252,13 +276,62 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ComponentPath
             One or several for each parameter set, in the order in which work is shared best.
         """
+        for method, indices in split_by_class_weight(self, parameter_sets):
+            sets = [parameter_sets[index] for index in indices]
+            for path in method._fit_group(X, y, sets, n_components):
+                yield replace(path, index=indices[path.index])
+
+    def _fit_group(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        parameter_sets: Sequence[Mapping[str, Any]],
+        n_components: Sequence[int] | None,
+    ) -> Iterator[ComponentPath]:
+        """Yield the paths of parameter sets with the class weight of this estimator.
+
+        Parameter sets that differ in the scale of the components only share their solution.
+        """
+        methods = vary(copy(self).set_params(n_components=None), parameter_sets)
+        groups: dict[Hashable, list[int]] = {}
+        for index, method in enumerate(methods):
+            groups.setdefault(method._solution_key(), []).append(index)
+        members = list(groups.values())
+        distinct = [methods[indices[0]] for indices in members]
+        for path in self._solve_many(distinct, X, y, n_components):
+            for index in members[path.index]:
+                components = None
+                if path.solution is not None:
+                    components = methods[index]._scale(path.solution)
+                yield ComponentPath(index, components, path.first, path.failure)
+
+    def _solution_key(self) -> Hashable:
+        """Return what the solution depends on: parameters without those of the scale."""
+        parameters = self.get_params(deep=False).items()
+        return tuple((name, parameter_key(value)) for name, value in parameters)
+
+    def _solve_many(
+        self,
+        methods: Sequence[Any],
+        X: ArrayLike,
+        y: ArrayLike,
+        n_components: Sequence[int] | None,
+    ) -> Iterator[SolutionPath]:
+        """Yield the solutions of methods that differ in their parameters.
+
+        Here each number of components is a fit, and the solution its components.
+        """
         X = np.asarray(X)
         rank = int(np.linalg.matrix_rank(X - X.mean(axis=0, dtype=np.float64)))
-        for index, parameters in enumerate(parameter_sets):
+        for index, method in enumerate(methods):
             for r in n_components or range(1, rank + 1):
                 if r <= rank:
-                    method = clone(self).set_params(**parameters, n_components=r)
-                    yield ComponentPath(index, method.fit(X, y).components_, first=r)
+                    fitted = clone(method).set_params(n_components=r).fit(X, y)
+                    yield SolutionPath(index, fitted.components_, first=r)
+
+    def _scale(self, solution: Any) -> Array:
+        """Return the components (r, d) of a solution."""
+        return solution
 
     @property
     def class_neighbors(self) -> int | None:

@@ -12,28 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
-from mpda._lib.array_types import Array, ArrayLike, Floats, Labels
+from mpda._lib.array_types import Array, Floats, Labels
 from mpda._lib.arrays import ldexp, nbytes
-from mpda._lib.samples import Coordinates, LabelledSamples
-from mpda._lib.validation import (
-    feature_range,
-    is_dask_collection,
-    validate_labelled,
-    warn_small_classes,
-)
-from mpda.discriminant.class_contribution import ClassSummary
-from mpda.discriminant.class_stages import build_class_pool, sum_contributions
-from mpda.discriminant.fit import FitState, absolute_strengths, resolve_strengths, solve_fit
-from mpda.discriminant.settings import DiscriminantSettings, Strengths
-from mpda.estimators._tangent_fit import (
-    copy_objects,
-    gather_classes,
-    label_kind,
-    refuse_class_weight,
-    set_fit_attributes,
-)
+from mpda._lib.samples import Coordinates
+from mpda._lib.validation import label_kind
+from mpda.discriminant.class_sums import ClassSummary
+from mpda.discriminant.fit import FitState, resolve_strengths
+from mpda.discriminant.settings import DiscriminantSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +73,8 @@ class FitSummary:
         between = sums.between
         arrays = between.means, between.distant_scatter, between.mean_distant_scatter
         of_patches = sum(c.tangent_dimensions.nbytes + c.linearity.nbytes for c in self.reports)
-        return of_patches + sum(map(nbytes, (*arrays, sums.within, sums.eliminated)))
+        eliminated = [] if sums.eliminated is None else [sums.eliminated]
+        return of_patches + sum(map(nbytes, (*arrays, sums.within, *eliminated)))
 
     @property
     def coordinates(self) -> Coordinates:
@@ -146,7 +133,7 @@ class FitSummary:
         return replace(
             self,
             classes=np.concatenate([self.classes, other.classes]),
-            state=FitState(first.sums.merge(second.sums), first.strengths, coordinates),
+            state=FitState(first.sums + second.sums, first.strengths, coordinates),
             reports=[*self.reports, *other.reports],
             low=np.minimum(self.low, other.low),
             high=np.maximum(self.high, other.high),
@@ -177,101 +164,3 @@ class FitSummary:
         names, others = self.feature_names, other.feature_names
         if names is not None and others is not None and not np.array_equal(names, others):
             raise ValueError("Summaries of features with different names cannot be merged.")
-
-
-def summarize(estimator: Any, X: ArrayLike, y: ArrayLike) -> FitSummary:
-    """Compute the sums of a fit over the classes of some samples.
-
-    Parameters
-    ----------
-    estimator : MPDA or PMPDA
-        Its parameters are used; it is not changed.
-    X : array-like of shape (n_samples, n_features)
-        All samples of some classes. A single class is enough. The classes of a Dask collection are
-        summarized on its cluster.
-    y : array-like of shape (n_samples,)
-        Class labels.
-
-    Returns
-    -------
-    FitSummary
-        With ``units="relative"`` without the Schur complements, see
-        :meth:`FitSummary.absolute_parameters`.
-    """
-    refuse_class_weight(estimator)
-    settings = estimator.check_parameters()
-    helper = type(estimator)()  # takes the attributes that validation sets
-    if is_dask_collection(X):
-        samples = gather_classes(helper, X, y, None, settings, single_class=True)
-    else:
-        samples = validate_labelled(helper, X, y, single_class=True)
-    warn_small_classes(samples, settings.classes.n_neighbors)
-    penalties, coordinates = settings.penalties, samples.coordinates
-    strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
-    classes = build_class_pool(samples, None, estimator.n_jobs, None)
-    added = sum_contributions(classes, settings.classes, strengths)
-    state = FitState(added.sums, strengths or Strengths(0.0, 0.0, 0.0), coordinates)
-    if isinstance(samples, LabelledSamples):
-        low, high = (ldexp(v, coordinates.exponent) for v in feature_range(samples.X))
-    else:
-        low, high = samples.low, samples.high
-    return FitSummary(
-        type(estimator).__name__,
-        clone(estimator).get_params(deep=False),
-        copy_objects(settings),
-        samples.classes,
-        state.without_rotation(),
-        added.summaries,
-        np.asarray(low, dtype=np.float64),
-        np.asarray(high, dtype=np.float64),
-        samples.dtype,
-        getattr(helper, "feature_names_in_", None),
-    )
-
-
-def from_summary(cls: Any, /, summary: FitSummary, **parameters: Any) -> Any:
-    """Fit to the sums over classes that ``summarize`` made.
-
-    Parameters
-    ----------
-    cls : type
-        MPDA or PMPDA.
-    summary : FitSummary
-        Merged sums over all classes, with ``units="absolute"``.
-    **parameters : object
-        Parameters that the sums do not depend on: ``n_components``, ``solver``,
-        ``eigenvalue_power``, ``n_jobs`` and ``verbose``.
-
-    Returns
-    -------
-    MPDA or PMPDA
-        The fitted estimator, without ``patch_labels_``. ``partial_fit`` can add classes.
-    """
-    if not isinstance(summary, FitSummary):
-        raise TypeError(f"summary must be what summarize returns, merged by +, got {summary!r}.")
-    if summary.method != cls.__name__:
-        raise ValueError(f"The summary is one of {summary.method}, not of {cls.__name__}.")
-    estimator = cls(**{**summary.parameters, **parameters})
-    settings = estimator.check_parameters()
-    unused = {"class_weight", "unlabeled", "unlabeled_weight"} & parameters.keys()
-    if unused or not settings.has_compatible_sums(summary.settings):
-        raise ValueError(
-            "Only n_components, solver, eigenvalue_power, n_jobs and verbose may differ from the "
-            f"parameters of the summary, {summary.parameters}."
-        )
-    if settings.penalties.relative:
-        raise ValueError(
-            "The summary has relative units, which follow from the sums over all classes: it is a "
-            "first pass. Set the parameters of summary.absolute_parameters() and summarize all "
-            "samples again."
-        )
-    if summary.classes.size < 2:
-        raise ValueError(f"A fit needs at least 2 classes, got {summary.classes.tolist()!r}.")
-    estimator.n_features_in_ = summary.low.size
-    if summary.feature_names is not None:
-        estimator.feature_names_in_ = summary.feature_names
-    strengths = absolute_strengths(settings.penalties, summary.coordinates)
-    state = replace(summary.state, strengths=strengths)
-    fit = solve_fit(state, summary.reports, settings.two_stage, estimator.n_components)
-    set_fit_attributes(estimator, summary, None, settings, fit)
-    return estimator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -19,11 +19,11 @@ from mpda._lib.validation import (
     is_dask_collection,
     refuse_cluster_weights,
     scale_exponent,
-    validate_unlabelled,
+    validate_samples,
 )
 from mpda.discriminant.eigenproblem import fix_signs
 from mpda.discriminant.scatter import total_scatter
-from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._base import LinearMap, SolutionPath
 from mpda.parallel import import_dask_cluster
 
 
@@ -128,38 +128,20 @@ class GramPCA(LinearMap):
         self.mean_ = astype(moments.mean, moments.dtype)
         return self
 
-    def fit_many(
+    def _solve_many(
         self,
+        methods: Sequence[GramPCA],
         X: ArrayLike,
         y: ArrayLike,
-        parameter_sets: Sequence[Mapping[str, Any]],
-        n_components: Sequence[int] | None = None,
-    ) -> Iterator[ComponentPath]:
-        """Fit the method with each of several parameter sets; components are nested.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Not used.
-        parameter_sets : sequence of dict
-            Parameters and their values. They must not contain ``n_components``.
-        n_components : sequence of int, default=None
-            Numbers of components that are needed. None stands for all.
-
-        Yields
-        ------
-        ComponentPath
-            One for each parameter set.
-        """
+        n_components: Sequence[int] | None,
+    ) -> Iterator[SolutionPath]:
+        """Yield the components of each method, which are nested."""
         n_rows = None if n_components is None else max(n_components)
-        for index, parameters in enumerate(parameter_sets):
-            fitted = clone(self).set_params(**parameters, n_components=None).fit(X)
-            yield ComponentPath(index, fitted.components_[:n_rows])
+        for index, method in enumerate(methods):
+            yield SolutionPath(index, clone(method).fit(X).components_[:n_rows])
 
     def _moments(self, X: ArrayLike, sample_weight: ArrayLike | None) -> _Moments:
-        samples = validate_unlabelled(
+        samples = validate_samples(
             self, X, sample_weight=sample_weight, devices=True, rotates=False
         )
         exponent, mean = samples.coordinates.exponent, samples.mean

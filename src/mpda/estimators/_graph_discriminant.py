@@ -13,7 +13,7 @@ from mpda._lib.validation import (
     check_flag,
     check_number,
     check_option,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.baselines.graph_methods import (
     BETWEEN_GRAPHS,
@@ -25,8 +25,7 @@ from mpda.baselines.graph_methods import (
 from mpda.baselines.ridge_eigenproblem import Solution, solve_exponential, solve_largest
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import Eigenproblem
-from mpda.estimators import _eigen_fit
-from mpda.estimators._base import LinearMap
+from mpda.estimators._graph_embedding import GraphEmbedding
 
 # Larger weights could overflow in sums over all pairs of samples with squared distances up to 1e60.
 _MAX_WEIGHT = 1e100
@@ -37,7 +36,7 @@ _NEGATIVE_TOLERANCE = 1e-8
 
 
 @dataclass(eq=False, repr=False)
-class GraphDiscriminant(LinearMap):
+class GraphDiscriminant(GraphEmbedding):
     """Discriminant analysis by the Laplacians of two graphs.
 
     This is the framework of section 2 of the paper. One graph joins samples that should be near
@@ -104,7 +103,7 @@ class GraphDiscriminant(LinearMap):
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
         Distinct class labels, sorted.
-    units_ : dict
+    strengths_ : dict
         The ridge in squared units of X, as "alpha".
     residual_ : float
         Relative residual of the eigenproblem, as in :class:`LFDA`.
@@ -181,14 +180,12 @@ class GraphDiscriminant(LinearMap):
             The fitted estimator itself.
         """
         self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y, sample_weight=sample_weight))
+        self._fit_samples(validate_samples(self, X, y, sample_weight=sample_weight))
         return self
-
-    fit_many = _eigen_fit.fit_many
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        _eigen_fit.check_parameters(self)
+        super().check_parameters()
         if not callable(self.within):
             check_option("within", self.within, tuple(WITHIN_GRAPHS), also=", or a callable")
         if not callable(self.between):
@@ -209,19 +206,8 @@ class GraphDiscriminant(LinearMap):
         pairs = ((self.within, WITHIN_GRAPHS), (self.between, BETWEEN_GRAPHS))
         return [name if callable(name) else graphs[name] for name, graphs in pairs]
 
-    def solve(self, data: TrainingData) -> Solution:
-        """Compute the directions.
-
-        Parameters
-        ----------
-        data : TrainingData
-            The samples, with the stages that were computed before.
-
-        Returns
-        -------
-        Solution
-            By decreasing eigenvalue.
-        """
+    def _solve(self, data: TrainingData) -> Solution:
+        """Compute the directions, by decreasing eigenvalue."""
         within, between = (
             graph.compute(data, self)
             if isinstance(graph, NamedGraph)

@@ -8,18 +8,17 @@ from mpda._lib.validation import (
     check_option,
     is_dask_collection,
     refuse_cluster_weights,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.baselines.graph_methods import AFFINITIES, local_fisher_problem
 from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
-from mpda.estimators import _eigen_fit
-from mpda.estimators._base import LinearMap
+from mpda.estimators._graph_embedding import GraphEmbedding
 from mpda.parallel import import_dask_cluster
 
 
 @dataclass(eq=False, repr=False)
-class LFDA(LinearMap):
+class LFDA(GraphEmbedding):
     """Local Fisher Discriminant Analysis.
 
     Fisher's discriminant analysis in which distant samples of a class count less, so that a class
@@ -72,7 +71,7 @@ class LFDA(LinearMap):
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
         Distinct class labels, sorted.
-    units_ : dict
+    strengths_ : dict
         The ridge in squared units of X, as "alpha".
     residual_ : float
         Largest |S_lb t - lambda B t| / (|S_lb t| + |lambda| |B t|) over the directions, with
@@ -139,17 +138,15 @@ class LFDA(LinearMap):
         self.check_parameters()
         if is_dask_collection(X):
             refuse_cluster_weights(sample_weight, self.class_weight)
-            _eigen_fit.fit(self, import_dask_cluster().gather_by_class(self, X, y))
+            self._fit_samples(import_dask_cluster().gather_by_class(self, X, y))
         else:
-            samples = validate_labelled(self, X, y, sample_weight=sample_weight, devices=True)
-            _eigen_fit.fit(self, samples)
+            samples = validate_samples(self, X, y, sample_weight=sample_weight, devices=True)
+            self._fit_samples(samples)
         return self
-
-    fit_many = _eigen_fit.fit_many
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        _eigen_fit.check_parameters(self)
+        super().check_parameters()
         check_option("affinity", self.affinity, AFFINITIES)
 
     @property
@@ -157,18 +154,7 @@ class LFDA(LinearMap):
         """Number of neighbours that are searched inside each class, None if there are none."""
         return None if self.affinity == "ones" else self.n_neighbors
 
-    def solve(self, data: TrainingData) -> Solution:
-        """Compute the directions.
-
-        Parameters
-        ----------
-        data : TrainingData
-            The samples, with the stages that were computed before.
-
-        Returns
-        -------
-        Solution
-            By decreasing eigenvalue.
-        """
+    def _solve(self, data: TrainingData) -> Solution:
+        """Compute the directions, by decreasing eigenvalue."""
         problem = data.cached(local_fisher_problem, self.n_neighbors, self.affinity)
         return solve_largest(data.samples, problem, self.alpha, self.n_components)

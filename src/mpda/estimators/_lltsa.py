@@ -1,18 +1,16 @@
 """Linear Local Tangent Space Alignment (Zhang et al. 2007)."""
 
-from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, validate_unlabelled
+from mpda._lib.validation import check_count, validate_samples
 from mpda.baselines.alignment import alignment_problem, energy_dimension
 from mpda.baselines.ridge_eigenproblem import Solution, solve_smallest
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import numerical_rank
-from mpda.estimators import _eigen_fit
-from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._graph_embedding import GraphEmbedding
 from mpda.neighbors.graph import center
 
 # Share of the variance of neighbourhoods in their tangent spaces, as tangent_energy of MPDA.
@@ -20,7 +18,7 @@ _ENERGY = 0.95
 
 
 @dataclass(eq=False, repr=False)
-class LLTSA(LinearMap):
+class LLTSA(GraphEmbedding):
     """Linear Local Tangent Space Alignment, which does not use labels.
 
     LLTSA finds the linear map in which every neighbourhood is, as nearly as possible, an affine
@@ -68,7 +66,7 @@ class LLTSA(LinearMap):
         Dimension r of the tangent spaces.
     mean_ : ndarray of shape (n_features,)
         Mean of the training samples.
-    units_ : dict
+    strengths_ : dict
         The ridge in squared units of X, as "alpha".
     residual_ : float
         Largest |S t - lambda X'X t| / ((|S| + lambda |X'X|) |t|) over the directions, with
@@ -100,6 +98,8 @@ class LLTSA(LinearMap):
     (150, 2)
     """
 
+    _min_neighbors = 3
+
     n_components: int | None = None
     _: KW_ONLY
     n_neighbors: int = 12
@@ -126,61 +126,39 @@ class LLTSA(LinearMap):
             The fitted estimator itself.
         """
         self.check_parameters()
-        data = _eigen_fit.fit(self, validate_unlabelled(self, X))
+        data = self._fit_samples(validate_samples(self, X))
         self.tangent_dimension_ = self._tangent_dimension(data)
         return self
 
-    def fit_many(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        parameter_sets: Sequence[Mapping[str, Any]],
-        n_components: Sequence[int] | None = None,
-    ) -> Iterator[ComponentPath]:
-        """Fit with each of several parameter sets and share their work.
-
-        If the dimension of the tangent spaces follows the number of components, each number has an
-        eigenproblem of its own, up to the largest dimension that is allowed.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        parameter_sets : sequence of dict
-            Parameters and their values.
-        n_components : sequence of int, default=None
-            Numbers of components that are needed. None stands for all.
-
-        Returns
-        -------
-        iterator of ComponentPath
-            One or several for each parameter set.
-        """
-        return _eigen_fit.fit_many(self, X, y, parameter_sets, n_components, _solve_path)
-
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        _eigen_fit.check_parameters(self, min_neighbors=3)
+        super().check_parameters()
         if self.tangent_dimension is not None:
             check_count("tangent_dimension", self.tangent_dimension)
 
-    def solve(self, data: TrainingData) -> Solution:
-        """Compute the directions.
-
-        Parameters
-        ----------
-        data : TrainingData
-            The samples, with the stages that were computed before.
-
-        Returns
-        -------
-        Solution
-            By increasing eigenvalue.
-        """
+    def _solve(self, data: TrainingData) -> Solution:
+        """Compute the directions, by increasing eigenvalue."""
         problem = data.cached(alignment_problem, self.n_neighbors, self._tangent_dimension(data))
         return solve_smallest(data.samples, problem, self.alpha, self.n_components)
+
+    def _solve_path(
+        self, data: TrainingData, max_components: int | None
+    ) -> list[tuple[int, Solution]]:
+        """Return solutions with the smallest number of components for which each holds.
+
+        If the dimension of the tangent spaces follows the number of components, each number has an
+        eigenproblem of its own, up to the largest dimension that is allowed.
+        """
+        if self.tangent_dimension is not None:
+            return super()._solve_path(data, max_components)
+        limit = max_components or data.samples.coordinates.dimension
+        largest = copy(self).set_params(n_components=limit)._tangent_dimension(data)
+        solutions = [
+            (r, copy(self).set_params(n_components=r)._solve(data)) for r in range(1, largest)
+        ]
+        # From the largest dimension on, all numbers of components have the same eigenproblem.
+        last = copy(self).set_params(tangent_dimension=largest)
+        return [*solutions, (largest, last._solve_path(data, max_components)[0][1])]
 
     def _tangent_dimension(self, data: TrainingData) -> int:
         """Return r, the dimension of the tangent spaces."""
@@ -213,20 +191,3 @@ def _samples_rank(data: TrainingData) -> int:
     """Return the number of dimensions that the samples span."""
     offsets = center(data.local_samples.all_coordinates)
     return numerical_rank(offsets.T @ offsets)
-
-
-def _solve_path(
-    method: LLTSA, data: TrainingData, max_components: int | None
-) -> list[tuple[int, Solution]]:
-    """Return solutions for all numbers of components, and the smallest number for each."""
-    if method.tangent_dimension is not None:
-        return _eigen_fit.solve_nested(method, data, max_components)
-    limit = max_components or data.samples.coordinates.dimension
-    # Up to the largest allowed dimension every number of components has other tangent spaces.
-    largest = copy(method).set_params(n_components=limit)._tangent_dimension(data)
-    solutions = [
-        (r, copy(method).set_params(n_components=r).solve(data)) for r in range(1, largest)
-    ]
-    # From the largest dimension on, all numbers of components have the same eigenproblem.
-    method = copy(method).set_params(tangent_dimension=largest)
-    return [*solutions, (largest, _eigen_fit.solve_nested(method, data, max_components)[0][1])]

@@ -1,19 +1,16 @@
 """Linearised Parallel Field Embedding on a supervised graph (Lin et al. 2013)."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
 
-from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_number, validate_labelled
+from mpda._lib.validation import check_number
 from mpda.baselines.ridge_eigenproblem import Solution
 from mpda.baselines.training_data import TrainingData
 from mpda.baselines.vector_fields import follow_fields
-from mpda.estimators import _eigen_fit
-from mpda.estimators._base import LinearMap
+from mpda.estimators._graph_embedding import GraphEmbedding
 
 
 @dataclass(eq=False, repr=False)
-class LPFE(LinearMap):
+class LPFE(GraphEmbedding):
     """Linearised Parallel Field Embedding on the within-class graph.
 
     LPFE first computes the smoothest vector fields on the classes, the unit vectors v with the
@@ -62,7 +59,7 @@ class LPFE(LinearMap):
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
         Distinct class labels, sorted.
-    units_ : dict
+    strengths_ : dict
         The ridge in squared units of X, as "alpha".
     residual_ : float
         Relative residual |M t - r| / (|M| |t| + |r|) of the normal equations M t = r.
@@ -108,30 +105,9 @@ class LPFE(LinearMap):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from labelled samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-
-        Returns
-        -------
-        LinearMap
-            The fitted estimator itself.
-        """
-        self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y))
-        return self
-
-    fit_many = _eigen_fit.fit_many
-
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        _eigen_fit.check_parameters(self)
+        super().check_parameters()
         check_number("tangent_energy", self.tangent_energy, most=1.0)
 
     @property
@@ -139,18 +115,7 @@ class LPFE(LinearMap):
         """Number of neighbours that are searched inside each class, None if there are none."""
         return self.n_neighbors
 
-    def solve(self, data: TrainingData) -> Solution:
-        """Compute the directions.
-
-        Parameters
-        ----------
-        data : TrainingData
-            The samples, with the stages that were computed before.
-
-        Returns
-        -------
-        Solution
-            By increasing energy of the vector fields.
-        """
+    def _solve(self, data: TrainingData) -> Solution:
+        """Compute the directions, by increasing energy of the vector fields."""
         options = self.n_neighbors, self.tangent_energy, self.alpha, self.n_components
         return follow_fields(data, *options)

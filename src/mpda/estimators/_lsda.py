@@ -1,19 +1,16 @@
 """Locality Sensitive Discriminant Analysis (Cai et al. 2007)."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
 
-from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_number, validate_labelled
+from mpda._lib.validation import check_number
 from mpda.baselines.graph_methods import lsda_scatters
 from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
-from mpda.estimators import _eigen_fit
-from mpda.estimators._base import LinearMap
+from mpda.estimators._graph_embedding import GraphEmbedding
 
 
 @dataclass(eq=False, repr=False)
-class LSDA(LinearMap):
+class LSDA(GraphEmbedding):
     """Locality Sensitive Discriminant Analysis.
 
     Near samples of one class stay near, and near samples of different classes come apart. The
@@ -56,7 +53,7 @@ class LSDA(LinearMap):
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
         Distinct class labels, sorted.
-    units_ : dict
+    strengths_ : dict
         The ridge in squared units of X, as "alpha".
     residual_ : float
         Relative residual of the eigenproblem, as in :class:`LFDA`.
@@ -97,45 +94,13 @@ class LSDA(LinearMap):
     orthonormal: bool = False
     verbose: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from labelled samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-
-        Returns
-        -------
-        LinearMap
-            The fitted estimator itself.
-        """
-        self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y))
-        return self
-
-    fit_many = _eigen_fit.fit_many
-
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        _eigen_fit.check_parameters(self)
+        super().check_parameters()
         check_number("between_share", self.between_share, below=1.0)
 
-    def solve(self, data: TrainingData) -> Solution:
-        """Compute the directions.
-
-        Parameters
-        ----------
-        data : TrainingData
-            The samples, with the stages that were computed before.
-
-        Returns
-        -------
-        Solution
-            By decreasing eigenvalue, of unit length.
-        """
+    def _solve(self, data: TrainingData) -> Solution:
+        """Compute the directions, by decreasing eigenvalue, of unit length."""
         problem = data.cached(lsda_scatters, self.n_neighbors).eigenproblem(self.between_share)
         options = self.alpha, self.n_components
         return solve_largest(data.samples, problem, *options, unit_length=True)

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, check_number, resolve_seed, validate_labelled
+from mpda._lib.validation import check_count, check_number, resolve_seed, validate_samples
 from mpda.baselines.lsdr.subspace_search import SearchOptions, maximize_smi
 from mpda.estimators._base import LinearMap
 
@@ -154,7 +154,7 @@ class LSDR(LinearMap):
             The fitted estimator itself.
         """
         begin = time.monotonic()
-        samples = validate_labelled(self, X, y)
+        samples = validate_samples(self, X, y)
         options = self._search_options(begin)
         rng = np.random.default_rng(_seed(self.random_state))
         subspace = maximize_smi(samples, self.n_components, self.init, options, rng)

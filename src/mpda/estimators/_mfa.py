@@ -1,20 +1,17 @@
 """Marginal Fisher Analysis (Yan et al. 2007)."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
 
-from mpda._lib.array_types import ArrayLike
-from mpda._lib.validation import check_count, check_option, validate_labelled
+from mpda._lib.validation import check_count, check_option
 from mpda.baselines.graph_methods import PENALTIES, intrinsic_scatter, penalty_scatter
 from mpda.baselines.ridge_eigenproblem import Solution, solve_largest
 from mpda.baselines.training_data import TrainingData
 from mpda.discriminant.eigenproblem import Eigenproblem
-from mpda.estimators import _eigen_fit
-from mpda.estimators._base import LinearMap
+from mpda.estimators._graph_embedding import GraphEmbedding
 
 
 @dataclass(eq=False, repr=False)
-class MFA(LinearMap):
+class MFA(GraphEmbedding):
     """Marginal Fisher Analysis.
 
     MFA moves neighbours of a class together and the closest pairs of different classes apart. The
@@ -65,7 +62,7 @@ class MFA(LinearMap):
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
         Distinct class labels, sorted.
-    units_ : dict
+    strengths_ : dict
         The ridge in squared units of X, as "alpha".
     residual_ : float
         Relative residual of the eigenproblem, as in :class:`LFDA`.
@@ -107,30 +104,9 @@ class MFA(LinearMap):
     n_jobs: int | None = None
     verbose: int = 0
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
-        """Learn the map from labelled samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-
-        Returns
-        -------
-        LinearMap
-            The fitted estimator itself.
-        """
-        self.check_parameters()
-        _eigen_fit.fit(self, validate_labelled(self, X, y))
-        return self
-
-    fit_many = _eigen_fit.fit_many
-
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""
-        _eigen_fit.check_parameters(self)
+        super().check_parameters()
         check_count("n_pairs", self.n_pairs)
         check_option("penalty", self.penalty, PENALTIES)
 
@@ -139,19 +115,8 @@ class MFA(LinearMap):
         """Number of neighbours that are searched inside each class, None if there are none."""
         return self.n_neighbors
 
-    def solve(self, data: TrainingData) -> Solution:
-        """Compute the directions.
-
-        Parameters
-        ----------
-        data : TrainingData
-            The samples, with the stages that were computed before.
-
-        Returns
-        -------
-        Solution
-            By decreasing eigenvalue, of unit length.
-        """
+    def _solve(self, data: TrainingData) -> Solution:
+        """Compute the directions, by decreasing eigenvalue, of unit length."""
         between = data.cached(penalty_scatter, self.n_pairs, self.penalty)
         problem = Eigenproblem(between, data.cached(intrinsic_scatter, self.n_neighbors))
         options = self.alpha, self.n_components

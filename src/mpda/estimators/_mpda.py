@@ -1,44 +1,23 @@
 """Manifold Partition Discriminant Analysis."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda._lib.samples import LabelledSamples
 from mpda._lib.validation import (
     check_count,
     check_flag,
-    check_jobs,
     check_number,
     check_option,
     is_dask_collection,
-    refuse_cluster_weights,
-    validate_labelled,
-    warn_small_classes,
 )
-from mpda.discriminant.class_stages import build_class_pool, sum_contributions
-from mpda.discriminant.fit import absolute_strengths, fit_discriminant
-from mpda.discriminant.settings import (
-    ClassSettings,
-    DiscriminantSettings,
-    Penalties,
-    UserObject,
-)
-from mpda.estimators._base import LinearMap
-from mpda.estimators._fit_summary import from_summary, summarize
-from mpda.estimators._tangent_fit import (
-    add_classes,
-    fit_many_settings,
-    gather_classes,
-    refuse_class_weight,
-    set_fit_attributes,
-)
-from mpda.neighbors.approximate_search import check_neighbor_search
+from mpda.discriminant.settings import DiscriminantSettings, UserObject, copy_object
+from mpda.estimators._tangent_discriminant import TangentDiscriminant
 from mpda.partition.rules import PARTITIONS, PartitionRule
 
 
 @dataclass(eq=False, repr=False)
-class MPDA(LinearMap):
+class MPDA(TangentDiscriminant):
     """Manifold Partition Discriminant Analysis.
 
     MPDA learns a linear map to a few dimensions. It keeps samples close that are neighbours on the
@@ -138,7 +117,7 @@ class MPDA(LinearMap):
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
         Distinct class labels, sorted.
-    units_ : dict
+    strengths_ : dict
         Values of "gamma", "alpha" and "beta" in squared units of X.
     residual_ : float
         Largest relative residual |S't - lambda M t| / (|S't| + |lambda| |M t|) of a direction.
@@ -185,9 +164,6 @@ class MPDA(LinearMap):
     >>> MPDA(n_components=10).fit(X, y).transform(X).shape
     (1797, 10)
     """
-
-    _computes_on_devices = True
-    _takes_sparse = True
 
     n_components: int | None = None
     _: KW_ONLY
@@ -239,7 +215,9 @@ class MPDA(LinearMap):
         MPDA
             The fitted estimator.
         """
-        fit_tangent_method(self, X, y, patches, sample_weight)
+        if self.unlabeled is not None:
+            self._refuse_with_unlabeled(X, patches, sample_weight)
+        self._fit(X, y, sample_weight, patches)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike, *, patches: ArrayLike | None = None) -> Self:
@@ -248,7 +226,7 @@ class MPDA(LinearMap):
         The first call is :meth:`fit`. Later calls add other classes, each with all its samples, and
         the map is that of a fit to all samples, because what a class contributes does not depend on
         the others. So data may be larger than memory. With relative units, gamma, alpha and beta
-        keep the absolute values of the first call (``units_``): the map is that of a fit to all
+        keep the absolute values of the first call (``strengths_``): the map is that of a fit to all
         samples with ``units="absolute"`` and these values.
 
         Parameters
@@ -266,19 +244,10 @@ class MPDA(LinearMap):
         MPDA
             The fitted estimator.
         """
-        refuse_class_weight(self)
-        fit = add_classes if hasattr(self, "components_") else fit_tangent_method
-        fit(self, X, y, patches)
+        self._refuse_class_weight()
+        add = self._add_classes if hasattr(self, "components_") else self._fit
+        add(X, y, patches=patches)
         return self
-
-    fit_many = fit_many_settings
-    summarize = summarize
-    from_summary = classmethod(from_summary)
-
-    @property
-    def class_neighbors(self) -> int | None:
-        """Number of neighbours that are searched inside each class."""
-        return self.n_neighbors
 
     def check_parameters(self) -> DiscriminantSettings:
         """Check the parameters.
@@ -288,132 +257,36 @@ class MPDA(LinearMap):
         DiscriminantSettings
             The parameters that the directions depend on.
         """
+        settings = super().check_parameters()
         max_patch_size = check_count("max_patch_size", self.max_patch_size)
         check_number("unlabeled_weight", self.unlabeled_weight)
         partition: PartitionRule | UserObject
         if hasattr(self.partition, "fit_predict"):
-            partition = UserObject(self.partition)
+            partition = copy_object(self.partition)
         else:
             alternative = ", or a clusterer with fit_predict"
             name = check_option("partition", self.partition, PARTITIONS, also=alternative)
             partition = PartitionRule(name, max_patch_size)
-        return check_tangent_parameters(
-            self,
+        classes = replace(
+            settings.classes,
             partition=partition,
             partition_neighbors=check_count("partition_neighbors", self.partition_neighbors),
             anchors=check_flag("anchors", self.anchors),
         )
+        return replace(settings, classes=classes, has_unlabeled=self.unlabeled is not None)
 
-
-def fit_tangent_method(
-    estimator: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    patches: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-) -> None:
-    """Fit MPDA or PMPDA and set its attributes.
-
-    Parameters
-    ----------
-    estimator : MPDA or PMPDA
-        The estimator.
-    X : array-like of shape (n_samples, n_features)
-        Training samples: an array, a device array or a Dask collection.
-    y : array-like of shape (n_samples,)
-        Class labels.
-    patches : array-like of int of shape (n_samples,), default=None
-        Patches given by the user.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the samples.
-    """
-    settings = estimator.check_parameters()
-    penalties, unlabeled = settings.penalties, getattr(estimator, "unlabeled", None)
-    if unlabeled is not None:
-        _refuse_with_unlabeled(estimator, X, patches, sample_weight)
-    if is_dask_collection(X):
-        refuse_cluster_weights(sample_weight, estimator.class_weight)
-        samples = gather_classes(estimator, X, y, patches, settings)
-    else:
-        samples = validate_labelled(
-            estimator, X, y, sample_weight=sample_weight, devices=True, compare_scales=True
-        )
-    add_forms = None
-    if unlabeled is not None and isinstance(samples, LabelledSamples):
-        from mpda.discriminant.unlabeled_form import compute_form_of_all, remove_label
-
-        weight = estimator.unlabeled_weight
-        samples = remove_label(estimator, samples, unlabeled)
-        add_forms = compute_form_of_all(samples, settings, weight, estimator.n_jobs).add_to
-    warn_small_classes(samples, settings.classes.n_neighbors, stacklevel=4)
-    progress = type(estimator).__name__ if estimator.verbose else None
-    classes = build_class_pool(samples, patches, estimator.n_jobs, progress)
-    # Relative units follow from the sums over classes. With absolute units the strengths are known
-    # before, so that one pass over the classes is enough.
-    coordinates = samples.coordinates
-    strengths = None if penalties.relative else absolute_strengths(penalties, coordinates)
-    sums = sum_contributions(classes, settings.classes, strengths)
-    fit = fit_discriminant(classes, sums, samples, settings, estimator.n_components, add_forms)
-    set_fit_attributes(estimator, samples, classes, settings, fit)
-
-
-def _refuse_with_unlabeled(
-    estimator: Any, X: Any, patches: ArrayLike | None, sample_weight: ArrayLike | None
-) -> None:
-    """Raise an error for what unlabelled samples do not go together with."""
-    others = {
-        "Dask collections": is_dask_collection(X),
-        "patches": patches is not None,
-        "sample_weight": sample_weight is not None,
-        "class_weight": estimator.class_weight is not None,
-    }
-    names = [name for name, is_given in others.items() if is_given]
-    if names:
-        raise ValueError(
-            f"unlabeled={estimator.unlabeled!r} cannot be combined with {' and '.join(names)}."
-        )
-
-
-def check_tangent_parameters(estimator: Any, **partition_settings: Any) -> DiscriminantSettings:
-    """Check the parameters that MPDA and PMPDA share.
-
-    Parameters
-    ----------
-    estimator : MPDA or PMPDA
-        Its parameters are checked.
-    **partition_settings : object
-        Fields of ``ClassSettings`` that only MPDA has.
-
-    Returns
-    -------
-    DiscriminantSettings
-        The parameters that the directions depend on.
-    """
-    if estimator.n_components is not None:
-        check_count("n_components", estimator.n_components)
-    check_number("eigenvalue_power", estimator.eigenvalue_power)
-    check_jobs(estimator.n_jobs)
-    search = estimator.neighbor_search
-    if not isinstance(search, str) or search != "auto":
-        check_neighbor_search(search)
-    classes = ClassSettings(
-        n_neighbors=check_count("n_neighbors", estimator.n_neighbors),
-        tangent_energy=check_number("tangent_energy", estimator.tangent_energy, most=1.0),
-        full_affinity=check_option("affinity", estimator.affinity, ("knn", "full")) == "full",
-        neighbor_search=search if isinstance(search, str) else UserObject(search),
-        **partition_settings,
-    )
-    beta = estimator.tangent_alpha
-    penalties = Penalties(
-        gamma=check_number("gamma", estimator.gamma),
-        alpha=check_number("alpha", estimator.alpha),
-        tangent_alpha=None if beta is None else check_number("tangent_alpha", beta),
-        relative=check_option("units", estimator.units, ("relative", "absolute")) == "relative",
-    )
-    solver = check_option("solver", estimator.solver, ("reduced", "two-stage"))
-    return DiscriminantSettings(
-        classes,
-        penalties,
-        two_stage=solver == "two-stage",
-        has_unlabeled=getattr(estimator, "unlabeled", None) is not None,
-    )
+    def _refuse_with_unlabeled(
+        self, X: Any, patches: ArrayLike | None, sample_weight: ArrayLike | None
+    ) -> None:
+        """Raise an error for what unlabelled samples do not go together with."""
+        others = {
+            "Dask collections": is_dask_collection(X),
+            "patches": patches is not None,
+            "sample_weight": sample_weight is not None,
+            "class_weight": self.class_weight is not None,
+        }
+        names = [name for name, is_given in others.items() if is_given]
+        if names:
+            raise ValueError(
+                f"unlabeled={self.unlabeled!r} cannot be combined with {' and '.join(names)}."
+            )

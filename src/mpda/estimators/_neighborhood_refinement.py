@@ -33,17 +33,11 @@ from mpda._lib.validation import (
     is_dask_collection,
     refuse_cluster_weights,
     resolve_seed,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
-from mpda.estimators._base import (
-    ComponentPath,
-    LinearMap,
-    apply_map,
-    sparse_numbers,
-    split_by_class_weight,
-)
+from mpda.estimators._base import ComponentPath, LinearMap, apply_map, sparse_numbers
 from mpda.estimators._linear_methods import read_map
 from mpda.estimators._mpda import MPDA
 from mpda.estimators._refinement_start import (
@@ -212,7 +206,7 @@ class NeighborhoodRefinement(LinearMap):
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
             features, y = _safe_indexing(features, labelled), np.asarray(y)[labelled]
-        samples = validate_labelled(
+        samples = validate_samples(
             self, features, y, sample_weight=sample_weight, devices=True, rotates=False
         )
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
@@ -250,40 +244,6 @@ class NeighborhoodRefinement(LinearMap):
         self.n_iter_ = sum(max(1, curve.size - 1) for curve in refined.losses)
         return self
 
-    def fit_many(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        parameter_sets: Sequence[Mapping[str, Any]],
-        n_components: Sequence[int] | None = None,
-    ) -> Iterator[ComponentPath]:
-        """Fit the method with each of several parameter sets.
-
-        First maps are computed by ``fit_many`` of the estimator. Each is refined for every number
-        of components on its own, because refined maps are not nested.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        parameter_sets : sequence of dict
-            Parameters and their values. Those of the estimator begin with ``estimator__``.
-        n_components : sequence of int, default=None
-            Numbers of components that are needed. None stands for some, because each is a
-            refinement: 1, 2, .. in steps of a quarter, and all.
-
-        Yields
-        ------
-        ComponentPath
-            Several for each parameter set.
-        """
-        for method, indices in split_by_class_weight(self, parameter_sets):
-            sets = [parameter_sets[index] for index in indices]
-            for path in method._fit_group(X, y, sets, n_components):
-                yield replace(path, index=indices[path.index])
-
     def _fit_group(
         self,
         X: ArrayLike,
@@ -291,8 +251,13 @@ class NeighborhoodRefinement(LinearMap):
         parameter_sets: Sequence[Mapping[str, Any]],
         n_components: Sequence[int] | None,
     ) -> Iterator[ComponentPath]:
-        """Yield the paths of parameter sets with the class weight of this estimator."""
-        samples = validate_labelled(self, X, y, rotates=False)
+        """Yield the paths of parameter sets with the class weight of this estimator.
+
+        First maps are computed by ``fit_many`` of the first method, whose parameters begin with
+        ``estimator__``. Each is refined for every number of components on its own, because refined
+        maps are not nested.
+        """
+        samples = validate_samples(self, X, y, rotates=False)
         methods = [
             copy(self).set_params(**_without_prefix(point, inside=False))
             for point in parameter_sets

@@ -8,15 +8,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 from mpda._lib.array_types import ArrayLike
-from mpda.discriminant.settings import DiscriminantSettings
-from mpda.estimators._base import LinearMap
-from mpda.estimators._fit_summary import from_summary, summarize
-from mpda.estimators._mpda import check_tangent_parameters, fit_tangent_method
-from mpda.estimators._tangent_fit import add_classes, fit_many_settings, refuse_class_weight
+from mpda.estimators._tangent_discriminant import TangentDiscriminant
 
 
 @dataclass(eq=False, repr=False)
-class PMPDA(LinearMap):
+class PMPDA(TangentDiscriminant):
     """Pairwise-variate MPDA: every sample has a tangent space of its own.
 
     The objective is that of :class:`MPDA` with one patch per sample: the tangent space of a sample
@@ -73,7 +69,7 @@ class PMPDA(LinearMap):
         Mean of the training samples.
     classes_ : ndarray of shape (n_classes,)
         Distinct class labels, sorted.
-    units_ : dict
+    strengths_ : dict
         Values of "gamma", "alpha" and "beta" in squared units of X.
     residual_ : float
         Relative residual of the reduced eigenproblem, as in :class:`MPDA`.
@@ -101,9 +97,6 @@ class PMPDA(LinearMap):
     >>> PMPDA(n_components=2).fit(X, y).transform(X).shape
     (150, 2)
     """
-
-    _computes_on_devices = True
-    _takes_sparse = True
 
     n_components: int | None = None
     _: KW_ONLY
@@ -139,7 +132,7 @@ class PMPDA(LinearMap):
         PMPDA
             The fitted estimator.
         """
-        fit_tangent_method(self, X, y, sample_weight=sample_weight)
+        self._fit(X, y, sample_weight)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> Self:
@@ -148,7 +141,7 @@ class PMPDA(LinearMap):
         The first call is :meth:`fit`. Later calls add other classes, each with all its samples, and
         the map is that of a fit to all samples, because what a class contributes does not depend on
         the others. So data may be larger than memory. With relative units, gamma, alpha and beta
-        keep the absolute values of the first call (``units_``): the map is that of a fit to all
+        keep the absolute values of the first call (``strengths_``): the map is that of a fit to all
         samples with ``units="absolute"`` and these values.
 
         Parameters
@@ -164,26 +157,7 @@ class PMPDA(LinearMap):
         PMPDA
             The fitted estimator.
         """
-        refuse_class_weight(self)
-        fit = add_classes if hasattr(self, "components_") else fit_tangent_method
-        fit(self, X, y)
+        self._refuse_class_weight()
+        add = self._add_classes if hasattr(self, "components_") else self._fit
+        add(X, y)
         return self
-
-    fit_many = fit_many_settings
-    summarize = summarize
-    from_summary = classmethod(from_summary)
-
-    @property
-    def class_neighbors(self) -> int | None:
-        """Number of neighbours that are searched inside each class."""
-        return self.n_neighbors
-
-    def check_parameters(self) -> DiscriminantSettings:
-        """Check the parameters.
-
-        Returns
-        -------
-        DiscriminantSettings
-            The parameters that the directions depend on.
-        """
-        return check_tangent_parameters(self)

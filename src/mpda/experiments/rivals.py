@@ -5,18 +5,17 @@ the ridge, the scale of components and the numbers of components of the other tu
 objectives are compared and not searches. They are rows of tables, not public estimators.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import cholesky, eigh, solve_triangular
-from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors, NeighborhoodComponentsAnalysis
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints
-from mpda.estimators._base import ComponentPath, LinearMap
+from mpda.estimators._base import LinearMap, SolutionPath
 from mpda.estimators._mpda import MPDA
 
 
@@ -31,17 +30,16 @@ class _Rival(LinearMap):
         self.components_ = components[: self.get_params()["n_components"]]
         return self
 
-    def fit_many(
+    def _solve_many(
         self,
+        methods: Sequence[Any],
         X: ArrayLike,
         y: ArrayLike,
-        parameter_sets: Sequence[Mapping[str, Any]],
-        n_components: Sequence[int] | None = None,
-    ) -> Iterator[ComponentPath]:
-        """Fit each parameter set once: the components are nested."""
-        for index, parameters in enumerate(parameter_sets):
-            method = clone(self).set_params(**parameters, n_components=None)
-            yield ComponentPath(index, method.fit(X, y).components_)
+        n_components: Sequence[int] | None,
+    ) -> Iterator[SolutionPath]:
+        """Yield the components of one fit for each method: they are nested."""
+        for index, method in enumerate(methods):
+            yield SolutionPath(index, method.fit(X, y).components_)
 
     def _solve(self, X: Floats, codes: Ints) -> Floats:
         raise NotImplementedError
@@ -110,7 +108,7 @@ class StartedNCA(_Rival):
     Advances in Neural Information Processing Systems 17, 2005.
     """
 
-    fit_many = LinearMap.fit_many  # a fit for each number
+    _solve_many = LinearMap._solve_many  # a fit for each number
 
     def __init__(self, n_components: int | None = None) -> None:
         self.n_components = n_components

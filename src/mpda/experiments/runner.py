@@ -5,7 +5,6 @@ that was stopped, by Ctrl-C or by a kill, is resumed by running the same tasks w
 """
 
 import contextlib
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -15,6 +14,7 @@ from typing import Any, Protocol, TextIO
 from joblib import Parallel, delayed, effective_n_jobs
 
 from mpda._lib.atomic_write import check_writable
+from mpda._lib.progress import ProgressPrinter
 from mpda.experiments.row_store import Row, append_row, read_rows, select_finished
 from mpda.experiments.task import run_task
 
@@ -79,7 +79,7 @@ def run_tasks(
     counts = f"{len(finished)} of {len(by_fingerprint)} tasks have their rows"
     _print(f"{counts}, {len(remaining)} left", progress)
     failures = []
-    start = last = time.monotonic()
+    printer = ProgressPrinter(None, _INTERVAL)
     with warnings.catch_warnings():
         # joblib warns about tasks in flight where a full disk ends the run.
         warnings.filterwarnings("ignore", category=UserWarning, module="joblib")
@@ -89,14 +89,14 @@ def run_tasks(
             for n_done, row in enumerate(results, start=1):
                 append_row(path, row)
                 stored.append(row)
-                title, now = by_fingerprint[row["task"]].title, time.monotonic()
+                title = by_fingerprint[row["task"]].title
                 if row["status"] == "failed":
                     failures.append(f"{title}: {row['error']}")
                     _print(f"failed: {failures[-1]}", progress)
-                if now - last >= _INTERVAL or n_done == len(remaining):
-                    last, elapsed = now, timedelta(seconds=round(now - start))
-                    left = timedelta(seconds=round((now - start) * (len(remaining) / n_done - 1)))
-                    times = f"{elapsed}, about {left} left"
+                if printer.is_due(is_last=n_done == len(remaining)):
+                    seconds = printer.elapsed
+                    left = timedelta(seconds=round(seconds * (len(remaining) / n_done - 1)))
+                    times = f"{timedelta(seconds=round(seconds))}, about {left} left"
                     _print(f"{n_done}/{len(remaining)} tasks, {times}; last: {title}", progress)
     if failures:
         _print(f"{len(failures)} tasks failed; the same command tries them again", progress)

@@ -37,7 +37,7 @@ ESTIMATORS = tuple(f"{m}:{name}" for m, names in _ESTIMATORS.items() for name in
 # Dataclasses in fitted attributes: the partition tree and the sums that ``partial_fit`` updates.
 DATACLASSES = (
     "mpda._lib.samples:Coordinates",
-    "mpda.discriminant.class_stages:ClassSums",
+    "mpda.discriminant.class_sums:ClassSums",
     "mpda.discriminant.fit:FitState",
     "mpda.discriminant.scatter:BetweenClassSums",
     "mpda.discriminant.settings:ClassSettings",

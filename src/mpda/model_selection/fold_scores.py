@@ -16,7 +16,8 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.arrays import SMALL, is_sparse, one_blas_thread
+from mpda._lib.arrays import is_sparse
+from mpda._lib.threads import SMALL, one_blas_thread
 from mpda.estimators._base import sparse_numbers
 from mpda.estimators._linear_methods import fit_paths
 from mpda.estimators.methods import START_PREFIX

@@ -4,8 +4,6 @@
 """
 
 import math
-import sys
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -19,6 +17,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Ints, Labels
+from mpda._lib.progress import ProgressPrinter
 from mpda.estimators._base import sparse_numbers
 from mpda.estimators.methods import START_PREFIX
 from mpda.exceptions import SmallClassWarning
@@ -42,9 +41,6 @@ from mpda.parallel import map_ordered
 
 Numbers = tuple[int, ...] | int | None
 """Numbers of components as ``check_n_components`` returns them."""
-
-# Seconds between two lines about progress: often enough to see that a search goes on.
-_REPORT_INTERVAL = 2.0
 
 
 @dataclass(frozen=True)
@@ -297,22 +293,12 @@ class _Share:
     def make_report(self) -> Callable[[int, int, int], None] | None:
         if callable(self.progress):
             return self.pass_on
-        return _PrintedProgress() if self.progress else None
+        if not self.progress:
+            return None
+        printer = ProgressPrinter("DiscriminantSearchCV")
+        return lambda fold, count, n: printer.report(f"fold {fold}, {count}/{n} grid points")
 
     def pass_on(self, fold: int, count: int, n_points: int) -> None:
         if callable(self.progress):
             share = (fold + count / n_points) / self.n_folds
             self.progress(self.start + share * (self.stop - self.start))
-
-
-class _PrintedProgress:
-    """Prints a line every two seconds."""
-
-    def __init__(self) -> None:
-        self._printed = time.monotonic()
-
-    def __call__(self, fold: int, count: int, n_points: int) -> None:
-        now = time.monotonic()
-        if now - self._printed >= _REPORT_INTERVAL:
-            print(f"fold {fold}: {count}/{n_points} grid points", file=sys.stderr)
-            self._printed = now

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from dask import delayed
 from dask.delayed import Delayed
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Floats, Labels
@@ -203,7 +204,9 @@ def refuse_lengths(n: int, n_labels: int) -> None:
         raise ValueError(f"X has {n} samples and y has {n_labels} labels.")
 
 
-def map_blocks(estimator: Any, X: Any, work: Callable[[Floats], Floats], n_columns: int) -> Any:
+def map_blocks(
+    estimator: BaseEstimator, X: Any, work: Callable[[Floats], Floats], n_columns: int
+) -> Any:
     """Return a lazy Dask array of what ``work`` makes of each block of rows.
 
     Parameters

@@ -21,9 +21,11 @@ from dask import delayed
 from dask.delayed import Delayed
 from distributed import Client, Future, default_client
 from joblib import parallel_config
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.progress import report_progress
 from mpda._lib.samples import Coordinates, LabelledSamples
 from mpda._lib.validation import (
     check_not_constant,
@@ -32,11 +34,10 @@ from mpda._lib.validation import (
     group_by_class,
     load_class,
     scale_exponent,
-    validate_labelled,
+    validate_samples,
 )
 from mpda.parallel.dask_blocks import Blocks, labelled_blocks, refuse_lengths
 from mpda.parallel.dask_blocks import unlabelled_blocks as unlabelled_blocks
-from mpda.parallel.local import report_progress
 
 Stages = TypeVar("Stages")
 Result = TypeVar("Result")
@@ -225,7 +226,7 @@ def _gather(client: Client, futures: Any) -> Any:
 
 
 def gather_by_class(
-    estimator: Any, X: Any, y: Any, *, reset: bool = True, single_class: bool = False
+    estimator: BaseEstimator, X: Any, y: Any, *, reset: bool = True, single_class: bool = False
 ) -> LabelledSamples | ClusterSamples:
     """Bring the rows of Dask collections together by class.
 
@@ -253,7 +254,7 @@ def gather_by_class(
     facts = merge_facts(block_facts)
     if facts.n <= blocks.kind.n_features and reset:
         X, y = _compute([delayed(list)(blocks.X), delayed(list)(blocks.y)])
-        return validate_labelled(
+        return validate_samples(
             estimator,
             blocks.kind.with_names(np.concatenate(X)),
             np.concatenate(y),

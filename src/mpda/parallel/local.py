@@ -1,17 +1,14 @@
 """Independent tasks on this machine, one after the other or in parallel by joblib."""
 
-import sys
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.parallel import get_active_backend
 
-Result = TypeVar("Result")
+from mpda._lib.progress import report_progress
 
-# Seconds between two lines about progress.
-_REPORT_INTERVAL = 2.0
+Result = TypeVar("Result")
 
 
 def map_ordered(
@@ -54,19 +51,3 @@ def map_ordered(
         pool = Parallel(n_jobs=n_jobs, return_as="generator" if streams else "list")
         results = iter(pool(delayed(work)(*a) for a in arguments))
     return report_progress(results, n, report, unit)
-
-
-def report_progress(
-    results: Iterator[Result], n: int, title: str | None, unit: str
-) -> Generator[Result, None, None]:
-    """Yield results and write a line to stderr every two seconds and after the last one.
-
-    A title of None writes nothing.
-    """
-    start = last = time.monotonic()
-    for count, result in enumerate(results, start=1):
-        now = time.monotonic()
-        if title is not None and (count == n or now - last >= _REPORT_INTERVAL):
-            print(f"{title}: {count}/{n} {unit}, {now - start:.1f} s", file=sys.stderr)
-            last = now
-        yield result

@@ -10,7 +10,6 @@ of Barzilai and Borwein, with an Armijo line search. Depends on NumPy only.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mpda._lib.array_types import Floats
+from mpda._lib.progress import ProgressPrinter
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 """Maps W (r, d) to the value and the Euclidean gradient (r, d)."""
@@ -32,8 +32,6 @@ _FIRST_ANGLE = 0.2
 _MAX_ANGLE = math.pi / 4
 # The gain is measured over several iterations, because a single short step says little.
 _PATIENCE = 5
-# Often enough to see that a fit goes on, seldom enough to read.
-_SECONDS_BETWEEN_LINES = 2.0
 
 
 @dataclass(frozen=True)
@@ -89,26 +87,22 @@ def ascend(
     Ascent
         The subspace, the history and the reason for the end.
     """
-    begin = reported = time.monotonic()
+    begin = time.monotonic()
+    printer = ProgressPrinter(title)
     point, step = _evaluate(objective, start), 0.0
     next_step = _FIRST_ANGLE / max(point.angular_speed, np.finfo(float).tiny)
     names = "objective", "gradient_norm", "step", "seconds"
     history: dict[str, list[float]] = {name: [] for name in names}
     while True:
-        now = time.monotonic()
-        for name, value in zip(names, (point.value, point.norm, step, now - begin), strict=True):
+        values = point.value, point.norm, step, time.monotonic() - begin
+        for name, value in zip(names, values, strict=True):
             history[name].append(value)
         reason, uphill = _stop_reason(history, tol, max_iter, max_time), None
         if reason is None:
             uphill = _line_search(objective, point, next_step)
             reason = None if uphill else "no ascent"
-        if title is not None and (reason is not None or now - reported >= _SECONDS_BETWEEN_LINES):
-            reported = now
-            print(
-                f"{title}: iteration {len(history['step']) - 1}, SMI {point.value:.6g}, "
-                f"gradient {point.norm:.2g}, {now - begin:.1f} s",
-                file=sys.stderr,
-            )
+        state = f"SMI {point.value:.6g}, gradient {point.norm:.2g}"
+        printer.report(f"iteration {len(history['step']) - 1}, {state}", is_last=reason is not None)
         if uphill is None:
             return Ascent(point.W, history, str(reason))
         previous, (point, step) = point, uphill

@@ -16,8 +16,8 @@ import numpy as np
 from sklearn.utils import check_array
 
 from mpda._lib.array_types import Floats, Ints
-from mpda._lib.arrays import SMALL, one_blas_thread
 from mpda._lib.samples import LabelledSamples
+from mpda._lib.threads import SMALL, one_blas_thread
 from mpda._lib.validation import check_count, check_option
 from mpda.baselines.lsdr import density_ratio
 from mpda.baselines.lsdr.density_ratio import KernelSamples, Smoothing, select_smoothing
