@@ -347,7 +347,7 @@ def format_errors(rows: list[dict[str, Any]], splits: dict[str, list[Split]], se
             estimates[method.name] = ErrorEstimate(seeds, errors, sizes, shared)
         best = find_best_methods(estimates)
         for name, estimate in estimates.items():
-            size = f"({estimate.dimensions.mean():.0f})"
+            size = f"({estimate.component_counts.mean():.0f})"
             mark = "" if name in best else " †"
             cells[name, data] = f"{estimate.mean:.2f} ± {estimate.std:.2f} {size}{mark}"
     return format_cells(cells, splits)

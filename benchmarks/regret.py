@@ -40,7 +40,7 @@ from mpda.model_selection.selection_rules import (
     SelectedPoint,
     pooled_means,
     select_robust,
-    smooth_dimensions,
+    smooth_counts,
     smooth_points,
 )
 from mpda.parallel import map_ordered
@@ -106,10 +106,10 @@ ATTEMPTS: dict[str, Callable[[GridScores], SelectedPoint]] = {
     "price 0.1 with pooling": lambda g: select_robust(g, 0.1),
     "price 0.5 with pooling": lambda g: select_robust(g, 0.5),
     "price 1 with pooling": lambda g: select_robust(g, 1.0),
-    "pooled over dimensions only": lambda g: _largest(smooth_dimensions(g.means, g.dimensions)),
+    "pooled over dimensions only": lambda g: _largest(smooth_counts(g.means, g.component_counts)),
     "pooled over points only": lambda g: _largest(smooth_points(g.means, g.axes)),
     "pooled over points twice": lambda g: _largest(
-        smooth_points(smooth_points(smooth_dimensions(g.means, g.dimensions), g.axes), g.axes)
+        smooth_points(smooth_points(smooth_counts(g.means, g.component_counts), g.axes), g.axes)
     ),
     "centre of the best 0.5 %": lambda g: _centre(g, 0.005),
     "centre of the best 5 %": lambda g: _centre(g, 0.05),
@@ -218,9 +218,9 @@ def regrets(study: Study, name: str) -> dict[str, list[float]]:
             for rule, choose in RULES.items():
                 choice = choose(table)
                 row = found.setdefault(rule + again, [])
-                row.append(float(errors[choice.point, choice.dimension]) / best)
+                row.append(float(errors[choice.point, choice.column]) / best)
         choice = select_robust(grid_scores(study.grid, scores[:FOLDS, :, :width], 1), penalty=1e9)
-        found.setdefault(USUAL, []).append(float(errors[choice.point, choice.dimension]) / best)
+        found.setdefault(USUAL, []).append(float(errors[choice.point, choice.column]) / best)
         found.setdefault(LEAST, []).append(100.0 * best)
         found.setdefault(IDEAL, []).append(float(ideal.mean()))
     shortest = min(test.shape[1] for test in tests)
@@ -240,8 +240,8 @@ def scored(study: Study, name: str) -> Iterator[tuple[GridScores, Floats]]:
 
 
 def grid_scores(grid: SearchGrid, scores: Floats, n_repeats: int) -> GridScores:
-    dimensions = np.arange(1, scores.shape[2] + 1)
-    return GridScores(scores, dimensions, grid.axes, grid.ridges, grid.steps, n_repeats)
+    component_counts = np.arange(1, scores.shape[2] + 1)
+    return GridScores(scores, component_counts, grid.axes, grid.ridges, grid.steps, n_repeats)
 
 
 def report(study: Study) -> list[str]:
@@ -282,7 +282,7 @@ def attempts(study: Study, names: list[str]) -> list[str]:
         splits = list(scored(study, name))
         for title, choose in ATTEMPTS.items():
             choices = [(choose(table), test) for table, test in splits]
-            found[title].append(float(np.mean([test[c.point, c.dimension] for c, test in choices])))
+            found[title].append(float(np.mean([test[c.point, c.column] for c, test in choices])))
     header = ["| rule | " + " | ".join(names) + " | mean |", "|---|" + "---|" * (len(names) + 1)]
     return header + [_line(title, np.array(row)) for title, row in found.items()]
 
@@ -302,7 +302,7 @@ def nested_regret(study: Study, left_out: str, others: list[str]) -> float:
         found = []
         for table, test in splits[name]:
             choice = select_robust(replace(table, steps=_steps_from(table, usual)), price)
-            found.append(test[choice.point, choice.dimension])
+            found.append(test[choice.point, choice.column])
         return float(np.mean(found))
 
     candidates = [(int(point), price) for point in np.argsort(fixed)[:3] for price in PRICES]

@@ -69,7 +69,7 @@ def test_errors_equal_those_of_a_pipeline_fitted_to_the_training_samples(rows, w
     X, y = wine
     folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
     for number, (train, test) in enumerate(folds):
-        fold = {row["method"]: row for row in rows if row["seed"] == number}
+        fold = {row["method"]: row for row in rows if row["fold"] == number}
         raw = make_pipeline(StandardScaler(), KNeighborsClassifier(1)).fit(X[train], y[train])
         assert fold["1-NN"]["wrong"] == [np.count_nonzero(raw.predict(X[test]) != y[test])]
         mpda = MPDA(fold["MPDA"]["cv_dimension"])
@@ -291,7 +291,9 @@ def test_methods_of_scikit_learn_and_methods_without_nested_components(name, n_c
     X, y = load_iris(return_X_y=True)
     contender = make_contender(name, search=name == "shrinkage LDA")
     if name == "LSDR":
-        contender = Contender("LSDR", contender.method, {"max_time": 0.05}, dimensions=(1, 2, 9))
+        contender = Contender(
+            "LSDR", contender.method, {"max_time": 0.05}, component_counts=(1, 2, 9)
+        )
     protocol = AssessmentProtocol(n_folds=2, n_inner=2, n_components=n_components)
     for row in assess_methods(X, y, [contender], protocol).rows:
         assert row["cv_dimension"] in row["dimensions"]
@@ -399,7 +401,7 @@ def test_predictions_of_all_samples_decide_where_folds_have_no_power():
     rows = []
     for seed, tested in enumerate(np.array_split(order, 3)):
         for name, wrong in (("a", first), ("b", second)):
-            row = {"problem": "", "method": name, "seed": seed, "test_share": 0.5}
+            row = {"problem": "", "method": name, "fold": seed, "test_share": 0.5}
             row |= {"dimensions": [1], "wrong": [int(wrong[tested].sum())], "cv_dimension": 1}
             row |= {"n_test": len(tested), "tested": tested, "misclassified": wrong[tested]}
             rows.append(row)
@@ -504,7 +506,7 @@ def test_error_curves_are_means_with_student_intervals():
         {**base, "dimensions": [1, 2], "wrong": [14, 8]},
     ]
     curve = compute_error_curves(rows)["p", "m"]
-    np.testing.assert_array_equal(curve.dimensions, [1, 2])
+    np.testing.assert_array_equal(curve.component_counts, [1, 2])
     np.testing.assert_allclose(curve.error, [12.0, 8.0])
     half = stats.t.ppf(0.975, 1) * 2.0  # the standard error of 10 and 14 is 2
     np.testing.assert_allclose([curve.low[0], curve.high[0]], [0.0, 12.0 + half])

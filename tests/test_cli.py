@@ -16,7 +16,7 @@ from sklearn.datasets import load_iris
 
 from command_calls import call, read_page
 from mpda import LFDA, MPDA, ManifoldPartition, load
-from mpda.cli import fitting, run
+from mpda.cli import fit_steps, run
 from mpda.io import read_header
 from mpda.report import read_results
 
@@ -256,7 +256,7 @@ def test_notes_about_the_data_come_before_the_fit(iris, capsys, monkeypatch):
 
     pd.concat([iris, iris[60:70]]).to_csv("copies.csv", index=False)
     with monkeypatch.context() as patch:
-        patch.setattr(fitting, "fit_model", stop_here)
+        patch.setattr(fit_steps, "fit_model", stop_here)
         assert call("fit", "copies.csv", "--label", "species") != 0
     assert "samples are duplicates of others" in capsys.readouterr().err
     assert call("fit", "copies.csv", *QUICK) == 0
@@ -743,7 +743,7 @@ def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, mo
         results[rule] = read_results("r.json")["model"]["n_components"], float(error[1])
         assert "This is optimistic." in out
     assert results["fewest"][0] <= results["best"][0]
-    measure = fitting.measure_errors
+    measure = fit_steps.measure_errors
 
     def change(*arguments):
         measured = measure(*arguments)
@@ -752,7 +752,7 @@ def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, mo
                 row["cv_dimension"] = max(row["dimensions"])
         return measured
 
-    monkeypatch.setattr(fitting, "measure_errors", change)
+    monkeypatch.setattr(fit_steps, "measure_errors", change)
     assert call(*words, "--components", "1") == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "The folds chose 4 components, the model has 1" in out

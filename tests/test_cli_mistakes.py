@@ -68,7 +68,7 @@ def test_test_table_is_read_before_the_fit(capsys, monkeypatch):
     make_frame(seed=1).to_csv("new.csv", index=False)
     assert call("fit", *words, "--drop", "e", "--test", "new.csv") == 0  # it need not have e
     Path("t.mpda").unlink()
-    monkeypatch.setattr("mpda.cli.fitting.fit_model", None)  # would fail
+    monkeypatch.setattr("mpda.cli.fit_steps.fit_model", None)  # would fail
     make_frame().drop(columns="kind").to_csv("unlabelled.csv", index=False)
     for test, message in (("nofile.csv", "nofile.csv"), ("unlabelled.csv", "no column 'kind'")):
         assert call("fit", *words, "--test", test) == 1

@@ -25,8 +25,8 @@ def table():
     return Table("iris", iris.data, y, "species", tuple("abcd"), np.arange(1, 151), {})
 
 
-def make_row(method, fold, wrong, selected, dimensions=(1, 2, 3)):
-    row = {"problem": "", "method": method, "seed": fold, "dimensions": list(dimensions)}
+def make_row(method, fold, wrong, selected, component_counts=(1, 2, 3)):
+    row = {"problem": "", "method": method, "fold": fold, "dimensions": list(component_counts)}
     return {**row, "wrong": wrong, "n_test": 100, "cv_dimension": selected, "fit_seconds": 0.5}
 
 
@@ -301,7 +301,7 @@ def rows_of(**methods):
                 {
                     "problem": "",
                     "method": name.replace("_", "-"),
-                    "seed": fold,
+                    "fold": fold,
                     "dimensions": [size],
                     "wrong": [count],
                     "n_test": 100,

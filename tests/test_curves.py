@@ -33,7 +33,7 @@ def test_nearest_neighbors_equal_those_of_loops(monkeypatch, first, kind):
     if first == 1:
         nearest = module.nearest_by_dimension(Z_scaled, Z_test_scaled)
     else:
-        nearest = module.nearest_by_numbers(Z_scaled, Z_test_scaled, range(first, r + 1))
+        nearest = module.nearest_by_counts(Z_scaled, Z_test_scaled, range(first, r + 1))
     squares = np.cumsum((Z_test[:, None] - Z) ** 2, axis=2)[:, :, first - 1 :]
     np.testing.assert_array_equal(nearest, squares.argmin(axis=1).T)
 
@@ -65,7 +65,7 @@ def test_votes_equal_those_of_loops(monkeypatch, kind, n_neighbors, numbers):
     monkeypatch.setattr(module, "_BLOCK_ROWS", 3)
     if len(numbers) == 2:  # single precision alone; the others continue in double precision
         monkeypatch.setattr(module, "_SAMPLES_PER_CANDIDATE", 1)
-    labels = module.classify_by_numbers(Z, y, Z_test, numbers, n_neighbors)
+    labels = module.classify_by_counts(Z, y, Z_test, numbers, n_neighbors)
     for r, predicted in zip(numbers, labels, strict=True):
         squares = np.sum((Z_test[:, None, :r] - Z[:, :r]) ** 2, axis=2)
         for i, order in enumerate(np.argsort(squares, axis=1, kind="stable")):
@@ -87,7 +87,7 @@ def test_far_samples_leave_few_candidates_of_the_others(n_neighbors, kind):
         Z[::2] += 1e4
         Z_test[::2] += 1e4
     tracemalloc.start()
-    module.classify_by_numbers(Z, y, Z_test, [20], n_neighbors)
+    module.classify_by_counts(Z, y, Z_test, [20], n_neighbors)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 8 * 2**20

@@ -76,10 +76,10 @@ def test_tuned_method_selects_on_the_training_part(directory, monkeypatch):
     select = "mpda.experiments.embeddings.select_least_error"
 
     def record(contender, X, *rest):
-        seen.append((contender.dimensions, len(X)))
+        seen.append((contender.component_counts, len(X)))
         from mpda.assessment.parameter_choice import SelectedParameters
 
-        return SelectedParameters({"alpha": 0.1}, contender.dimensions[0])
+        return SelectedParameters({"alpha": 0.1}, contender.component_counts[0])
 
     monkeypatch.setattr(select, record)
     options = ExperimentOptions(

@@ -10,15 +10,15 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
 from mpda import LFDA, MPDA, NeighborhoodRefinement
-from mpda.estimators._base import sparse_numbers
+from mpda.estimators._base import sparse_counts
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.folds import stratified_order
 from mpda.model_selection.halving import (
     FoldSubsets,
     best_points,
+    counts_near_best,
     group_equal_fits,
-    nearby_dimensions,
     plan_rounds,
 )
 from mpda.model_selection.selection_rules import GridScores
@@ -185,24 +185,24 @@ def test_other_scores_than_the_accuracy_have_all_tests():
 
 
 def test_later_rounds_have_numbers_of_components_about_the_best():
-    dimensions = np.array([1, 2, 3, 4, 6, 8, 12, 15])
-    means = np.zeros((3, dimensions.size))
+    component_counts = np.array([1, 2, 3, 4, 6, 8, 12, 15])
+    means = np.zeros((3, component_counts.size))
     means[0, 3] = means[1, 5] = means[2, 0] = 1.0  # the best have 4, 8 and 1 components
-    scores = GridScores(means[None], dimensions, [], np.zeros(3), np.zeros(3, dtype=int))
-    assert nearby_dimensions(scores, np.array([0, 1])) == (2, 3, 4, 6, 8, 12, 15, 16)
-    assert nearby_dimensions(scores, np.array([0])) == (2, 3, 4, 6, 8)
-    assert nearby_dimensions(scores, np.array([0, 2])) == (1, 2, 3, 4, 6, 8)
-    assert nearby_dimensions(scores, np.array([0, 1]), 10) == (2, 3, 4, 6, 8)
+    scores = GridScores(means[None], component_counts, [], np.zeros(3), np.zeros(3, dtype=int))
+    assert counts_near_best(scores, np.array([0, 1])) == (2, 3, 4, 6, 8, 12, 15, 16)
+    assert counts_near_best(scores, np.array([0])) == (2, 3, 4, 6, 8)
+    assert counts_near_best(scores, np.array([0, 2])) == (1, 2, 3, 4, 6, 8)
+    assert counts_near_best(scores, np.array([0, 1]), 10) == (2, 3, 4, 6, 8)
     means[2] = -np.inf  # a point without an answer has no best number
-    assert nearby_dimensions(scores, np.array([0, 2])) == (2, 3, 4, 6, 8)
+    assert counts_near_best(scores, np.array([0, 2])) == (2, 3, 4, 6, 8)
     means[1, 7] = 2.0  # fits to more samples may have more components
-    assert nearby_dimensions(scores, np.array([1])) == (8, 12, 15, 19, 24, 30)
+    assert counts_near_best(scores, np.array([1])) == (8, 12, 15, 19, 24, 30)
 
 
 def test_sparse_numbers_reach_from_1_to_the_last():
-    np.testing.assert_array_equal(sparse_numbers(1), [1])
-    np.testing.assert_array_equal(sparse_numbers(9), [1, 2, 3, 4, 5, 6, 8, 9])
-    numbers = sparse_numbers(300)
+    np.testing.assert_array_equal(sparse_counts(1), [1])
+    np.testing.assert_array_equal(sparse_counts(9), [1, 2, 3, 4, 5, 6, 8, 9])
+    numbers = sparse_counts(300)
     assert numbers[-1] == 300
     assert np.all(numbers[1:] / numbers[:-1] <= 2.0)
     assert numbers.size < 30

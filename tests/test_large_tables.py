@@ -10,7 +10,7 @@ from sklearn.datasets import make_classification
 from command_calls import call
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender
 from mpda.assessment.held_out import align_folds
-from mpda.cli import fitting, terminal
+from mpda.cli import fit_steps, terminal
 from mpda.cli.options import MeasurementOptions
 from mpda.io.tables import Table
 
@@ -171,5 +171,7 @@ def test_time_budget_leaves_samples_of_many_classes(monkeypatch):
     protocol = AssessmentProtocol(n_components=2)
     options = MeasurementOptions(time_budget=1.0)
     monkeypatch.setattr("mpda.assessment.time_selection", lambda *_, **__: 100.0)
-    reduced = fitting.spend_budget(table, [make_contender("LDA", search=False)], protocol, options)
+    reduced = fit_steps.spend_budget(
+        table, [make_contender("LDA", search=False)], protocol, options
+    )
     assert reduced.max_samples == 2000

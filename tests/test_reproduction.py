@@ -190,6 +190,6 @@ def test_a_task_agrees_with_a_grid_search_of_scikit_learn():
 
 def test_methods_without_nested_components_are_fitted_for_each_dimension():
     fixed = {"max_iter": 3, "tol": 1.0}
-    row = measure(replace(CONTENDERS["NCA"], fixed=fixed, dimensions=(2, 5, 900)))
+    row = measure(replace(CONTENDERS["NCA"], fixed=fixed, component_counts=(2, 5, 900)))
     assert row["dimensions"] == [2, 5]
     assert row["wrong"][0] > row["wrong"][1]

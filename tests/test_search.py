@@ -123,10 +123,10 @@ def refitted_score(estimator, train, test):
 @pytest.mark.parametrize(("estimator", "grid"), GRIDS)
 def test_scores_equal_those_of_refitting_every_point(estimator, grid):
     results = search(grid, estimator, cv=FOLDS[:2]).cv_results_
-    dimensions = sorted(set(results["param_n_components"]))
-    points = [{**point, "n_components": r} for point in ParameterGrid(grid) for r in dimensions]
+    counts = sorted(set(results["param_n_components"]))
+    points = [{**point, "n_components": r} for point in ParameterGrid(grid) for r in counts]
     assert results["params"] == points
-    beyond = clone(estimator).set_params(**points[-1] | {"n_components": dimensions[-1] + 1})
+    beyond = clone(estimator).set_params(**points[-1] | {"n_components": counts[-1] + 1})
     assert np.isnan(refitted_score(beyond, *FOLDS[0]))
     for fold, (train, test) in enumerate(FOLDS[:2]):
         for row, point in enumerate(points):

@@ -16,14 +16,16 @@ from mpda.model_selection.selection_rules import (
 )
 
 
-def grid_scores(means, shapes, ridges=None, spread=0.0, dimensions=None, steps=None):
+def grid_scores(means, shapes, ridges=None, spread=0.0, component_counts=None, steps=None):
     means = np.asarray(means, dtype=float)
     scores = np.stack([means - spread, means + spread])
     ridges = np.zeros(len(means)) if ridges is None else np.asarray(ridges, dtype=float)
-    dimensions = np.arange(1, means.shape[1] + 1) if dimensions is None else dimensions
+    component_counts = (
+        np.arange(1, means.shape[1] + 1) if component_counts is None else component_counts
+    )
     steps = np.zeros(len(means), dtype=int) if steps is None else np.asarray(steps)
     axes = [tuple(np.arange(n) for n in shape) for shape in shapes]
-    return GridScores(scores, np.asarray(dimensions), axes, ridges, steps)
+    return GridScores(scores, np.asarray(component_counts), axes, ridges, steps)
 
 
 def test_minimum_selects_the_best_score_and_breaks_ties_by_simplicity():
@@ -64,22 +66,22 @@ def test_robust_leaves_usual_parameters_only_for_a_gain():
     assert selected_point(0.07, 2) == 1
     # The number of components has no usual value.
     curve = [[0.5, 0.8, 0.8, 0.801, 0.801, 0.801]]
-    assert select_robust(grid_scores(curve, [(1,)], spread=0.1)).dimension > 2
+    assert select_robust(grid_scores(curve, [(1,)], spread=0.1)).column > 2
 
 
 def test_pooled_prefers_a_plateau_to_a_peak():
     means = np.array([[0.95], [0.5], [0.8], [0.93], [0.93]])
     assert select_pooled(grid_scores(means, [(5,)])).point == 4
     curve = [[0.5, 0.5, 0.5, 0.95, 0.5, 0.5, 0.5, 0.5, 0.9, 0.9, 0.9, 0.9]]
-    assert select_pooled(grid_scores(curve, [(1,)])).dimension in (9, 10, 11)
+    assert select_pooled(grid_scores(curve, [(1,)])).column in (9, 10, 11)
 
 
-def pool_slowly(means, dimensions, positions):
-    """Pool means (n_points, n_dimensions) of a grid with one parameter, by the definition."""
+def pool_slowly(means, component_counts, positions):
+    """Pool means (n_points, n_counts) of a grid with one parameter, by the definition."""
     smooth = np.empty_like(means)
-    for j, r in enumerate(dimensions):
+    for j, r in enumerate(component_counts):
         window = max(1.0, 0.25 * r)
-        weights = [max(0.0, 1.0 - abs(r - s) / (window + 1.0)) for s in dimensions]
+        weights = [max(0.0, 1.0 - abs(r - s) / (window + 1.0)) for s in component_counts]
         smooth[:, j] = means @ weights / sum(weights)
     pooled = np.empty_like(means)
     for i, place in enumerate(positions):
@@ -90,13 +92,13 @@ def pool_slowly(means, dimensions, positions):
 
 def test_pooled_selects_the_best_weighted_mean():
     rng = np.random.default_rng(0)
-    dimensions = np.array([1, 2, 3, 5, 6, 8, 11, 14, 20])
+    component_counts = np.array([1, 2, 3, 5, 6, 8, 11, 14, 20])
     for _ in range(50):
-        grid = grid_scores(rng.random((4, 9)), [(4,)], dimensions=dimensions)
-        pooled = pool_slowly(grid.means, dimensions, range(4))
+        grid = grid_scores(rng.random((4, 9)), [(4,)], component_counts=component_counts)
+        pooled = pool_slowly(grid.means, component_counts, range(4))
         np.testing.assert_allclose(pooled_means(grid), pooled)
         best = select_pooled(grid)
-        assert (best.point, best.dimension) == np.unravel_index(pooled.argmax(), pooled.shape)
+        assert (best.point, best.column) == np.unravel_index(pooled.argmax(), pooled.shape)
 
 
 def test_pooled_does_not_mix_grids_of_a_list():
@@ -106,7 +108,7 @@ def test_pooled_does_not_mix_grids_of_a_list():
 
 def test_pooled_selects_only_points_with_scores_in_every_fold():
     grid = grid_scores([[0.9, 0.9, np.nan, 0.5]], [(1,)])
-    assert select_pooled(grid).dimension < 2
+    assert select_pooled(grid).column < 2
     sparse = grid_scores([[np.nan, 0.5, np.nan], [0.9, np.nan, 0.9], [0.9, np.nan, 0.9]], [(3,)])
     selection = select_pooled(sparse)
-    assert np.isfinite(sparse.means[selection.point, selection.dimension])
+    assert np.isfinite(sparse.means[selection.point, selection.column])

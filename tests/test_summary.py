@@ -30,23 +30,23 @@ def estimate(errors, seeds=None):
     return ErrorEstimate(np.arange(errors.size) if seeds is None else seeds, errors, errors)
 
 
-def row(problem, method, seed, wrong, cv, dimensions=None):
-    dimensions = dimensions or list(range(1, len(wrong) + 1))
+def row(problem, method, seed, wrong, cv, component_counts=None):
+    component_counts = component_counts or list(range(1, len(wrong) + 1))
     row = {"problem": problem, "method": method, "seed": seed, "wrong": wrong, "n_test": 100}
-    return {**row, "cv_dimension": cv, "dimensions": dimensions}
+    return {**row, "cv_dimension": cv, "dimensions": component_counts}
 
 
 def test_both_readings_of_a_row():
     rows = [row("digits", "LFDA", 2, [9, 4, 6], 3), row("digits", "LFDA", 1, [8, 5, 5], 1)]
     best, cv = (estimate_errors(rows, reading)["digits", "LFDA"] for reading in ("best", "cv"))
-    np.testing.assert_array_equal(best.seeds, [1, 2])
+    np.testing.assert_array_equal(best.splits, [1, 2])
     np.testing.assert_array_equal(best.errors, [5, 4])
-    np.testing.assert_array_equal(best.dimensions, [2, 2])
+    np.testing.assert_array_equal(best.component_counts, [2, 2])
     np.testing.assert_array_equal(cv.errors, [8, 6])
-    np.testing.assert_array_equal(cv.dimensions, [1, 3])
+    np.testing.assert_array_equal(cv.component_counts, [1, 3])
     # A dimension that the full training set does not have: the largest one below it.
-    rows = [row("digits", "NCA", 1, [9, 4], 20, dimensions=[5, 10])]
-    assert estimate_errors(rows, "cv")["digits", "NCA"].dimensions == [10]
+    rows = [row("digits", "NCA", 1, [9, 4], 20, component_counts=[5, 10])]
+    assert estimate_errors(rows, "cv")["digits", "NCA"].component_counts == [10]
 
 
 def test_costs_are_medians_over_splits():

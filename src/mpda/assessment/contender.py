@@ -24,7 +24,7 @@ AUTOMATIC = "auto"
 _CHOICES = ("PCA refined", "shrinkage LDA refined", "LFDA refined", "MPDA refined")
 # Numbers of components for methods that need one fit for each number. Seven fits, denser at the low
 # end, where the error changes most.
-SPARSE_DIMENSIONS = (1, 2, 3, 5, 10, 20, 40)
+SPARSE_COUNTS = (1, 2, 3, 5, 10, 20, 40)
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Contender:
         Parameter values that cross-validation tries.
     max_components : int or None, default=None
         Largest number of components that is tried. None tries all.
-    dimensions : tuple of int or None, default=None
+    component_counts : tuple of int or None, default=None
         Numbers of components that are tried, for methods that need one fit for each number.
     skipped : tuple of str, default=()
         Problems of the paper on which the contender is not run.
@@ -62,7 +62,7 @@ class Contender:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     max_components: int | None = None
-    dimensions: tuple[int, ...] | None = None
+    component_counts: tuple[int, ...] | None = None
     skipped: tuple[str, ...] = ()
     published: bool = True
     note: str = ""
@@ -147,5 +147,5 @@ def make_contender(name: str, *, search: bool) -> Contender:
     grid = entry.grid if search else {}
     settings = {key: value for key, value in entry.settings.items() if key not in grid}
     # The search over a refinement selects numbers of components of its own.
-    dimensions = None if entry.is_nested or entry.start else SPARSE_DIMENSIONS
-    return Contender(name, entry, {**entry.always, **settings}, grid, dimensions=dimensions)
+    counts = None if entry.is_nested or entry.start else SPARSE_COUNTS
+    return Contender(name, entry, {**entry.always, **settings}, grid, component_counts=counts)

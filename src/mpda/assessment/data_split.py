@@ -18,7 +18,7 @@ from mpda._lib.threads import one_blas_thread
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment.contender import Step
 from mpda.estimators._gram_pca import GramPCA
-from mpda.model_selection.nearest_by_dimension import nearest_by_numbers
+from mpda.model_selection.nearest_by_dimension import nearest_by_counts
 
 # Share of the variance that PCA keeps, and the number of features above which it is used: both
 # are the paper's protocol.
@@ -194,5 +194,5 @@ def classify_test_samples(split: Split) -> Labels:
     array of shape (n_test_samples,)
         Predicted labels.
     """
-    nearest = nearest_by_numbers(split.X, split.X_test, [split.X.shape[1]])
+    nearest = nearest_by_counts(split.X, split.X_test, [split.X.shape[1]])
     return np.asarray(split.y[nearest[0]])

@@ -30,11 +30,12 @@ class ErrorEstimate:
 
     Parameters
     ----------
-    seeds : array of int of shape (n_splits,)
-        Splits, ascending. Equal seeds of two methods are the same split.
+    splits : array of int of shape (n_splits,)
+        Numbers of the folds or seeds of the splits, ascending. Equal ones of two methods are the
+        same split.
     errors : array of shape (n_splits,)
         Errors in per cent.
-    dimensions : array of shape (n_splits,)
+    component_counts : array of shape (n_splits,)
         Numbers of components at which they were measured.
     shared : float, default=0.0
         Ratio of test to training samples where splits share training samples, else 0.
@@ -47,9 +48,9 @@ class ErrorEstimate:
         Samples that are not of the most frequent class.
     """
 
-    seeds: Ints
+    splits: Ints
     errors: Floats
-    dimensions: Floats
+    component_counts: Floats
     shared: float = 0.0
     wrong: Bools | None = None
     groups: Ints | None = None
@@ -132,16 +133,18 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
             # A fit to all training samples may lack the selected number: take the next lower one.
             column = int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
         error = 100.0 * wrong[column] / row["n_test"]
-        split = (row["seed"], error, row["dimensions"][column], row.get("test_share", 0.0))
-        groups[row["problem"], row["method"]].append(split)
+        # The number of an outer fold, or the seed of a random split.
+        split = row["fold"] if "fold" in row else row["seed"]
+        facts = (split, error, row["dimensions"][column], row.get("test_share", 0.0))
+        groups[row["problem"], row["method"]].append(facts)
         if selection == "cv" and "tested" in row:
             predictions[row["problem"], row["method"]].append(row)
     estimates = {}
-    for key, splits in groups.items():
-        seeds, errors, dimensions, shared = np.array(sorted(splits), dtype=float).T
+    for key, values in groups.items():
+        splits, errors, counts, shared = np.array(sorted(values), dtype=float).T
         by_sample = _join_folds(predictions[key]) if key in predictions else {}
         share = float(shared.mean())
-        estimates[key] = ErrorEstimate(seeds.astype(int), errors, dimensions, share, **by_sample)
+        estimates[key] = ErrorEstimate(splits.astype(int), errors, counts, share, **by_sample)
     return estimates
 
 
@@ -326,7 +329,7 @@ def compare_errors(
     by_splits: list[float] = []
     by_samples: list[float | None] = []
     for first, second in pairs:
-        i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)[1:]
+        i, j = np.intersect1d(first.splits, second.splits, return_indices=True)[1:]
         gaps = second.errors[j] - first.errors[i]
         by_splits.append(significance.corrected_t_test(gaps, max(first.shared, second.shared)))
         if first.wrong is None or second.wrong is None:
@@ -407,12 +410,12 @@ class ErrorCurve:
     ----------
     name : str
         Name of the method.
-    dimensions : array of shape (n_dimensions,)
+    component_counts : array of shape (n_counts,)
         Numbers of components. Empty for a method without components, such as 1-NN on all
         features, which has one error.
-    error : array of shape (n_dimensions,) or (1,)
+    error : array of shape (n_counts,) or (1,)
         Mean errors.
-    low, high : array of shape (n_dimensions,) or None, default=None
+    low, high : array of shape (n_counts,) or None, default=None
         Ends of the 95 % confidence intervals.
     selected : float or None, default=None
         Selected number of components, the mean where splits selected different ones.
@@ -421,7 +424,7 @@ class ErrorCurve:
     """
 
     name: str
-    dimensions: Floats
+    component_counts: Floats
     error: Floats
     low: Floats | None = None
     high: Floats | None = None
@@ -441,12 +444,12 @@ class ErrorCurve:
             return None
         if self.selected_error is not None:
             return self.selected, self.selected_error
-        height = np.interp(self.selected, self.dimensions[measured], self.error[measured])
+        height = np.interp(self.selected, self.component_counts[measured], self.error[measured])
         return self.selected, float(height)
 
 
 def average_error_curves(
-    name: str, dimensions: Floats, errors: Floats, *, shared: float = 0.0
+    name: str, component_counts: Floats, errors: Floats, *, shared: float = 0.0
 ) -> ErrorCurve:
     """Return the mean error curve over splits with its confidence band.
 
@@ -454,9 +457,9 @@ def average_error_curves(
     ----------
     name : str
         Name of the method.
-    dimensions : array of shape (n_dimensions,)
+    component_counts : array of shape (n_counts,)
         Numbers of components.
-    errors : array of shape (n_splits, n_dimensions)
+    errors : array of shape (n_splits, n_counts)
         Errors from 0 to 1. Columns that are nan in any split are left out.
     shared : float, default=0.0
         Ratio of test to training samples where splits share training samples.
@@ -467,13 +470,13 @@ def average_error_curves(
         In per cent. A single split has no band.
     """
     complete = np.isfinite(errors).all(axis=0)
-    dimensions, errors = dimensions[complete], 100.0 * errors[:, complete]
+    component_counts, errors = component_counts[complete], 100.0 * errors[:, complete]
     mean, n = errors.mean(axis=0), len(errors)
     if n < 2:
-        return ErrorCurve(name, dimensions, mean)
+        return ErrorCurve(name, component_counts, mean)
     half = compute_half_width(errors.std(axis=0, ddof=1), n, shared)
     low, high = np.clip(mean - half, 0.0, None), np.clip(mean + half, None, 100.0)
-    return ErrorCurve(name, dimensions, mean, low, high)
+    return ErrorCurve(name, component_counts, mean, low, high)
 
 
 def compute_error_curves(rows: Iterable[Mapping[str, Any]]) -> dict[Key, ErrorCurve]:
@@ -494,12 +497,12 @@ def compute_error_curves(rows: Iterable[Mapping[str, Any]]) -> dict[Key, ErrorCu
         groups[row["problem"], row["method"]].append(row)
     curves = {}
     for key, group in groups.items():
-        dimensions = np.unique(np.concatenate([row["dimensions"] for row in group]))
+        counts = np.unique(np.concatenate([row["dimensions"] for row in group]))
         # Splits may have curves of different length; nan marks what a split has not measured.
-        errors = np.full((len(group), dimensions.size), np.nan)
+        errors = np.full((len(group), counts.size), np.nan)
         for values, row in zip(errors, group, strict=True):
-            columns = np.searchsorted(dimensions, row["dimensions"])
+            columns = np.searchsorted(counts, row["dimensions"])
             values[columns] = np.array(row["wrong"]) / row["n_test"]
         shared = float(np.mean([row.get("test_share", 0.0) for row in group]))
-        curves[key] = average_error_curves(key[1], dimensions.astype(float), errors, shared=shared)
+        curves[key] = average_error_curves(key[1], counts.astype(float), errors, shared=shared)
     return curves

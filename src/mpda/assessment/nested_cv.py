@@ -17,7 +17,7 @@ import numpy as np
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda.assessment import data_split
 from mpda.assessment.assessment_protocol import AssessmentProtocol
-from mpda.assessment.contender import SPARSE_DIMENSIONS, Contender
+from mpda.assessment.contender import SPARSE_COUNTS, Contender
 from mpda.assessment.data_split import Split
 from mpda.assessment.model_choice import (
     ignore_fit_warnings,
@@ -105,7 +105,7 @@ def assess_methods(
     n_calls = len(contenders) * len(folds)
     results = map_ordered(_assess_fold, arguments, n_calls, n_jobs=n_jobs)
     for contender, row in zip(itertools.cycle(contenders), results, strict=False):
-        train, row["tested"] = folds[row["seed"]]  # the fold number is the seed of the row
+        train, row["tested"] = folds[row["fold"]]
         row["guess_wrong"] = y[row["tested"]] != _most_frequent(y[train])
         row["test_share"] = (len(y) - train.size) / train.size
         if codes is not None:
@@ -133,7 +133,7 @@ def assess_methods(
 def _assess_fold(
     split: Split, contender: Contender, number: int, protocol: AssessmentProtocol
 ) -> FoldResult:
-    row = FoldResult(problem="", method=contender.name, seed=number)
+    row = FoldResult(problem="", method=contender.name, fold=number)
     try:
         with ignore_fit_warnings():
             row.update(_measure_split(split, contender, protocol))
@@ -155,16 +155,16 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
             most = contender.count_components(split.X.shape[1], split.y)
             protocol = replace(protocol, n_components=min(protocol.n_components, most))
         # The number that the user asked for may be missing from the sparse list of such a method.
-        if contender.dimensions is not None and protocol.n_components is not None:
-            dimensions = sorted({*contender.dimensions, protocol.n_components})
-            contender = replace(contender, dimensions=tuple(dimensions))
+        if contender.component_counts is not None and protocol.n_components is not None:
+            component_counts = sorted({*contender.component_counts, protocol.n_components})
+            contender = replace(contender, component_counts=tuple(component_counts))
         start = time.perf_counter()
         # The choice of parameters sees the raw samples: inner test samples take no part in the
         # scaler and the PCA either.
         best = rank_contenders(contender, steps, raw, split.X, protocol).ranked[0]
         seconds = time.perf_counter() - start
         contender = best.contender
-        row, Z, Z_test = assess_selected(contender, split, best.selected, SPARSE_DIMENSIONS)
+        row, Z, Z_test = assess_selected(contender, split, best.selected, SPARSE_COUNTS)
         row["search_seconds"] = round(seconds, 3)
     row["chosen"] = contender.name
     row["predicted"] = data_split.classify_test_samples(Split(Z, split.y, Z_test, split.y_test))

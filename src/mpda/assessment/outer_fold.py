@@ -16,11 +16,11 @@ from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples
 from mpda.assessment.parameter_choice import SelectedParameters
-from mpda.estimators._base import sparse_numbers
+from mpda.estimators._base import sparse_counts
 from mpda.model_selection.fold_scores import FoldTask, score_fold
-from mpda.model_selection.nearest_by_dimension import classify_by_numbers
+from mpda.model_selection.nearest_by_dimension import classify_by_counts
 from mpda.model_selection.scoring import find_scorer
-from mpda.model_selection.search_cv import numbers_about
+from mpda.model_selection.search_cv import counts_about
 
 # Pairs of training and test samples up to which errors are counted for every number of components.
 _MAX_PAIRS = 10_000_000
@@ -29,12 +29,12 @@ _MAX_PAIRS = 10_000_000
 class FoldResult(TypedDict, total=False):
     """Result of one contender on one split, a row of a results file.
 
-    ``problem``, ``method`` and ``seed`` name the row. ``dimensions`` are the numbers of
-    components and ``wrong`` the numbers of misclassified test samples with each, out of
-    ``n_test``. ``parameters`` and ``cv_dimension`` are the choice of cross-validation on the
-    training samples. ``test_share`` is the ratio of test to training samples, for folds that
-    share training samples. ``tested`` are the indices of the test samples and ``predicted`` their
-    labels at the chosen number of components; ``misclassified`` is True where they are wrong.
+    ``problem``, ``method`` and ``fold``, the number of the outer fold, name the row. ``dimensions``
+    are the numbers of components and ``wrong`` the numbers of misclassified test samples with each,
+    out of ``n_test``. ``parameters`` and ``cv_dimension`` are the choice of cross-validation on the
+    training samples. ``test_share`` is the ratio of test to training samples, for folds that share
+    training samples. ``tested`` are the indices of the test samples and ``predicted`` their labels
+    at the chosen number of components; ``misclassified`` is True where they are wrong.
     ``guess_wrong`` is True where the most frequent class of the training samples is wrong.
     ``groups`` are the groups of the test samples, where samples come in groups.
     ``projected`` are the mapped test samples, ``anchors`` the indices of some training samples and
@@ -45,7 +45,7 @@ class FoldResult(TypedDict, total=False):
 
     problem: str
     method: str
-    seed: int
+    fold: int
     parameters: dict[str, Any]
     dimensions: list[int]
     wrong: list[int]
@@ -113,7 +113,7 @@ def assess_selected(
     """
     assert contender.method is not None
     # One fit serves all numbers of components where they are nested.
-    is_nested = contender.dimensions is None and contender.method.is_nested
+    is_nested = contender.component_counts is None and contender.method.is_nested
     r = selected.n_components
     start = time.perf_counter()
     fitted = contender.estimator(selected.parameters, None if is_nested else r)
@@ -134,8 +134,8 @@ def _curve_of_map(split: Split, selected: SelectedParameters) -> FoldResult:
     numbers = np.arange(1, r + 1)
     # All numbers where it takes a second: then the curve has a value at each.
     if len(split.X) * len(split.X_test) > _MAX_PAIRS:
-        numbers = np.union1d(sparse_numbers(r), [min(r, selected.n_components)])
-    predicted = classify_by_numbers(split.X, split.y, split.X_test, numbers)
+        numbers = np.union1d(sparse_counts(r), [min(r, selected.n_components)])
+    predicted = classify_by_counts(split.X, split.y, split.X_test, numbers)
     return FoldResult(
         parameters=selected.parameters,
         dimensions=numbers.tolist(),
@@ -156,8 +156,8 @@ def measure_curve(
     Parameters
     ----------
     contender : Contender
-        Method. It is measured at its ``dimensions``; without them at all numbers of components, of
-        a refinement at a quarter, a half, one and two times the selected number.
+        Method. It is measured at its ``component_counts``; without them at all numbers, of a
+        refinement at a quarter, a half, one and two times the selected number.
     split : Split
         Training and test samples.
     selected : SelectedParameters
@@ -171,11 +171,11 @@ def measure_curve(
         Errors by number of components.
     """
     assert contender.method is not None
-    wanted = contender.dimensions
+    wanted = contender.component_counts
     if contender.max_components is not None:
         wanted = wanted or tuple(range(1, contender.max_components + 1))
-    if contender.method.start and contender.dimensions is None:
-        nearby = numbers_about(selected.n_components, range(1, split.X.shape[1] + 1))
+    if contender.method.start and contender.component_counts is None:
+        nearby = counts_about(selected.n_components, range(1, split.X.shape[1] + 1))
         wanted = tuple(sorted({*nearby, *numbers}))
     n_test = len(split.y_test)
     # One fold of all samples: training samples first, then test samples.

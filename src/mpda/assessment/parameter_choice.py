@@ -16,7 +16,7 @@ import numpy as np
 from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.contender import Contender, Step
 from mpda.assessment.data_split import Split
-from mpda.estimators._base import sparse_numbers
+from mpda.estimators._base import sparse_counts
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.grid import find_prefix
 
@@ -97,9 +97,9 @@ def select_parameters(
             "components cannot be selected; use more folds, or more samples."
         )
     most = contender.count_components(n_features, y)
-    numbers = tuple(r for r in contender.dimensions or () if r <= most)
-    if contender.dimensions is None and most > _MANY_COMPONENTS:
-        numbers = tuple(sparse_numbers(most).tolist())
+    numbers = tuple(r for r in contender.component_counts or () if r <= most)
+    if contender.component_counts is None and most > _MANY_COMPONENTS:
+        numbers = tuple(sparse_counts(most).tolist())
     search = DiscriminantSearchCV(
         contender.estimator({}, steps=steps),
         {name: list(values) for name, values in contender.grid.items()},

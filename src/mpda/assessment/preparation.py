@@ -16,7 +16,7 @@ from mpda.assessment import data_split
 from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
 from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
-from mpda.estimators._base import sparse_numbers
+from mpda.estimators._base import sparse_counts
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.folds import Folds, split_groups, stratified_order
 
@@ -226,7 +226,7 @@ def _measure_error(
         contender.estimator({}, steps=preparation.make_steps()),
         {},
         cv=folds,
-        n_components=sparse_numbers(n_features),  # a few numbers are enough to compare
+        n_components=sparse_counts(n_features),  # a few numbers are enough to compare
         halving=False,
         scoring=scoring,
         refit=False,

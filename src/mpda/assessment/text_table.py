@@ -43,7 +43,7 @@ def format_error_table(
             difference = f"{estimate.mean - estimates[BASELINE].mean:+.2f}"
         line = (
             f"{name:{width}}{f'{estimate}{star}':>18}{difference:>13}"
-            f"{estimate.dimensions.mean():12.1f}{format_duration(costs.get(name)):>10}"
+            f"{estimate.component_counts.mean():12.1f}{format_duration(costs.get(name)):>10}"
         )
         lines.append(line.rstrip())
     return lines

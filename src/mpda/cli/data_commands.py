@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import fitting, messages, model_results, options
+from mpda.cli import fit_steps, messages, model_results, options
 from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
 from mpda.cli.table_source import (
     TableSource,
@@ -75,9 +75,9 @@ def compare(
     asked, measurement = measurement, replace(measurement, folds=n_folds)
     protocol = replace(protocol, n_folds=n_folds, encoding=features.find_encoding(table))
     with terminal.progress(n_folds, "measuring the error") as progress:
-        protocol = fitting.spend_budget(table, contenders, protocol, measurement)
-        measured = fitting.measure_errors(table, contenders, protocol, measurement, progress)
-    notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
+        protocol = fit_steps.spend_budget(table, contenders, protocol, measurement)
+        measured = fit_steps.measure_errors(table, contenders, protocol, measurement, progress)
+    notes += fit_steps.describe_limits(table, measured.rows, protocol, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     excluded = (assessment.BASELINE, *measured.failed)
     candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import fitting, messages, model_results, new_samples, options
+from mpda.cli import fit_steps, messages, model_results, new_samples, options
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
@@ -144,17 +144,17 @@ def fit(
     compared = [*others, contender] if n_folds else []
     measured = Assessment([], {})
     with terminal.progress(1.0 + n_folds, f"fitting {contender.name}") as progress:
-        protocol = fitting.spend_budget(table, [contender], protocol, measurement)
+        protocol = fit_steps.spend_budget(table, [contender], protocol, measurement)
         # The fit comes first: if it fails, the user learns that before the measurement.
-        selected = fitting.fit_model(
+        selected = fit_steps.fit_model(
             table, contender, protocol, progress, keep_samples=keep_samples
         )
         if compared:
-            measured = fitting.measure_errors(table, compared, protocol, measurement, progress)
+            measured = fit_steps.measure_errors(table, compared, protocol, measurement, progress)
     if contender.name in measured.failed:  # the errors of the others alone answer no question
         measured = replace(measured, rows=[])
-    notes += fitting.describe_limits(table, measured.rows, protocol, measurement)
-    saved["feature_range"] = fitting.compute_feature_range(table)
+    notes += fit_steps.describe_limits(table, measured.rows, protocol, measurement)
+    saved["feature_range"] = fit_steps.compute_feature_range(table)
     tested = None if test_table is None else _evaluate(test_table, selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     n_choosing = protocol.count_choosing(len(table.X))

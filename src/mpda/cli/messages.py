@@ -216,7 +216,7 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
         Sentences.
     """
     # Of a time budget, the folds that it left.
-    n_folds = len({row["seed"] for row in rows})
+    n_folds = len({row["fold"] for row in rows})
     grouped = any("groups" in row for row in rows)
     test = "The t-test over groups" if grouped else "McNemar's test"
     return (

@@ -152,7 +152,7 @@ def vary(estimator: Method, parameter_sets: Sequence[Mapping[str, Any]]) -> list
     return methods
 
 
-def sparse_numbers(r: int) -> Ints:
+def sparse_counts(r: int) -> Ints:
     """Return numbers from 1 to r in steps of a quarter, but of at least 1; r is one of them."""
     numbers = [1]
     while numbers[-1] < r:

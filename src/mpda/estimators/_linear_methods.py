@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from mpda._lib.array_types import ArrayLike, Floats
-from mpda.estimators._base import ComponentPath, LinearMap, sparse_numbers
+from mpda.estimators._base import ComponentPath, LinearMap, sparse_counts
 from mpda.estimators.methods import find_method
 
 
@@ -46,7 +46,7 @@ def fit_paths(
         Parameters and their values. They must not contain ``n_components``.
     n_components : sequence of int, default=None
         Numbers of components that are needed. None stands for all; of methods that need a fit for
-        each number, for some of them (`sparse_numbers`).
+        each number, for some of them (`sparse_counts`).
 
     Yields
     ------
@@ -66,7 +66,7 @@ def fit_paths(
     most = entry.count_components(n_samples, n_features, np.unique(y).size)
     numbers: list[int | None] = [None]
     if not entry.is_nested:
-        wanted = sparse_numbers(most).tolist() if n_components is None else n_components
+        wanted = sparse_counts(most).tolist() if n_components is None else n_components
         # Without any of these numbers the largest one says how many there are.
         numbers = [r for r in wanted if r <= most] or [most]
     for index, parameters in enumerate(parameter_sets):

@@ -37,7 +37,7 @@ from mpda._lib.validation import (
 )
 from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
-from mpda.estimators._base import ComponentPath, LinearMap, apply_map, sparse_numbers
+from mpda.estimators._base import ComponentPath, LinearMap, apply_map, sparse_counts
 from mpda.estimators._linear_methods import read_map
 from mpda.estimators._mpda import MPDA
 from mpda.estimators._refinement_start import (
@@ -282,7 +282,7 @@ class NeighborhoodRefinement(LinearMap):
             yield path
             return
         matrix = np.asarray(path.components, dtype=np.float64)
-        for r in sparse_numbers(len(matrix)) if n_components is None else n_components:
+        for r in sparse_counts(len(matrix)) if n_components is None else n_components:
             if path.first <= r <= len(matrix):
                 components, _ = self._refine(samples, matrix[:r], settings)
                 yield ComponentPath(path.index, components, first=r)

@@ -55,7 +55,7 @@ class ContenderTask:
             "fixed": dict(self.contender.fixed),
             "grid": dict(self.contender.grid),
             "most": self.contender.max_components,
-            "dimensions": self.contender.dimensions,
+            "dimensions": self.contender.component_counts,
             "versions": results_versions(),
         }
         if self.contender.n_neighbors > 1:

@@ -189,7 +189,7 @@ def _fit(contender: Contender, split: Split, r: int, seed: int) -> tuple[Floats,
     r = min(r, contender.count_components(split.X.shape[1], split.y))
     parameters: dict[str, Any] = {}
     if contender.grid:
-        candidates = replace(contender, dimensions=(r,), max_components=None)
+        candidates = replace(contender, component_counts=(r,), max_components=None)
         parameters = select_least_error(candidates, split.X, split.y, N_FOLDS, seed).parameters
     fitted = contender.estimator(parameters, r).fit(split.X, split.y)
     return np.asarray(fitted.transform(split.X)), np.asarray(fitted.transform(split.X_test))

@@ -113,7 +113,7 @@ def _format_cell(cell: ErrorEstimate, n_splits: int) -> str:
     spread = f" ± {cell.std:.2f}" if cell.errors.size > 1 else ""
     # Failed tasks and interrupted runs leave means over fewer splits, which are less certain.
     missing = f" [{cell.errors.size} splits]" if cell.errors.size < n_splits else ""
-    return f"{cell.mean:.2f}{spread} ({cell.dimensions.mean():.1f}){missing}"
+    return f"{cell.mean:.2f}{spread} ({cell.component_counts.mean():.1f}){missing}"
 
 
 def comparison_table(estimates: ErrorEstimates, problems: Names, methods: Names) -> str:
@@ -141,7 +141,7 @@ def comparison_table(estimates: ErrorEstimates, problems: Names, methods: Names)
         low, high = cell.interval
         gap = cell.mean - paper.error
         line = [PROBLEMS[problem].title, name, f"{cell.mean:.2f}", f"{low:.2f} to {high:.2f}"]
-        line += [f"{paper.error:.2f}", f"{gap:+.2f}", f"{cell.dimensions.mean():.1f}"]
+        line += [f"{paper.error:.2f}", f"{gap:+.2f}", f"{cell.component_counts.mean():.1f}"]
         line += [f"{paper.dimension:g}", "ours is lower" if gap < 0 else "ours is higher"]
         if low <= paper.error <= high:
             line[-1] = "agrees" if high - low < _AGREEMENT_WIDTH else "not precise enough"
@@ -242,7 +242,7 @@ def _bootstrap_ratios(pairs: Mapping[str, tuple[ErrorEstimate, ErrorEstimate]]) 
     rng = np.random.default_rng(0)
     ratios = {}
     for problem, (first, second) in pairs.items():
-        seeds, i, j = np.intersect1d(first.seeds, second.seeds, return_indices=True)
+        seeds, i, j = np.intersect1d(first.splits, second.splits, return_indices=True)
         draws = rng.integers(0, seeds.size, size=(_N_BOOTSTRAP, seeds.size))
         means = [errors[draws].mean(axis=1) for errors in (first.errors[i], second.errors[j])]
         ratios[problem] = means[0] / means[1]
@@ -336,7 +336,7 @@ def leader_table(rows: Sequence[Row], problems: Names, methods: Names) -> str:
         for name in methods:
             if (problem, name) in curves:
                 curve = curves[problem, name]
-                for number, error in zip(curve.dimensions, curve.error, strict=True):
+                for number, error in zip(curve.component_counts, curve.error, strict=True):
                     key = int(number)
                     title = "MPDA or PMPDA" if name in ("MPDA", "PMPDA") else name
                     leaders[key] = min(leaders.get(key, (np.inf, "")), (float(error), title))
@@ -395,7 +395,7 @@ def summary_csv(rows: Sequence[Row]) -> str:
     for reading in READINGS:
         for (problem, method), cell in assessment.estimate_errors(rows, reading).items():
             paper = find_published(problem, method)
-            numbers = [cell.mean, cell.std, *cell.interval, cell.dimensions.mean()]
+            numbers = [cell.mean, cell.std, *cell.interval, cell.component_counts.mean()]
             line = [problem, method, reading, cell.errors.size, *(f"{x:.4f}" for x in numbers)]
             line += [paper.error, paper.dimension] if paper else ["", ""]
             writer.writerow([*line, *costs.get((problem, method), ("", ""))])

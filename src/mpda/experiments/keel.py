@@ -27,7 +27,7 @@ from sklearn.preprocessing import MinMaxScaler
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender
-from mpda.assessment.contender import SPARSE_DIMENSIONS
+from mpda.assessment.contender import SPARSE_COUNTS
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.estimators.methods import method
 from mpda.exceptions import DatasetError, ReproductionError
@@ -64,7 +64,7 @@ _CONTENDERS = (
     replace(
         CONTENDERS["NCA"],
         name="NCA tuned",
-        dimensions=SPARSE_DIMENSIONS,
+        component_counts=SPARSE_COUNTS,
         n_neighbors=N_NEIGHBORS,
     ),
     *(
@@ -170,11 +170,11 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> floa
     y, y_test = samples.y[~is_test], samples.y[is_test]
     if contender.method is not None:
         estimator = contender.estimator({})
-        if contender.grid or contender.dimensions:
-            if contender.dimensions:
+        if contender.grid or contender.component_counts:
+            if contender.component_counts:
                 d = X.shape[1]
-                numbers = tuple(r for r in contender.dimensions if r < d)
-                contender = replace(contender, dimensions=(*numbers, d))
+                numbers = tuple(r for r in contender.component_counts if r < d)
+                contender = replace(contender, component_counts=(*numbers, d))
             selection = select_least_error(contender, X, y, N_FOLDS, fold)
             estimator = contender.estimator(selection.parameters, selection.n_components)
         estimator.fit(X, y)

@@ -52,7 +52,7 @@ def select_least_error(
     estimator = contender.estimator({}, steps=steps)
     grid = {name: list(values) for name, values in contender.grid.items()}
     is_refinement = bool(contender.method.start)
-    has_stages = is_refinement and (bool(grid) or contender.dimensions is None)
+    has_stages = is_refinement and (bool(grid) or contender.component_counts is None)
     if is_refinement and not has_stages:
         # The refinement is run in any case, with every listed number of components.
         grid = {"n_rounds": [last_step(estimator).n_rounds]}
@@ -62,7 +62,7 @@ def select_least_error(
         grid,
         # Stages draw folds of their own.
         cv=n_folds if has_stages else splitter,
-        n_components=contender.dimensions or contender.max_components or "all",
+        n_components=contender.component_counts or contender.max_components or "all",
         selection="minimum" if has_stages else _select_first,
         halving=False,
         classifier_neighbors=contender.n_neighbors,

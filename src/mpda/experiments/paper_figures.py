@@ -97,7 +97,7 @@ def dimension_figure(
                 else:
                     # Methods with a few numbers of components, such as NCA, show where these are.
                     look["marker"] = "." if accuracy.size < 6 else ""
-                    legend[name] = axes.plot(curve.dimensions, accuracy, **look)[0]
+                    legend[name] = axes.plot(curve.component_counts, accuracy, **look)[0]
         if best:
             # Accuracies far below the best of the weakest method are cut off.
             axes.set_ylim(min(best) - 0.6 * (max(best) - min(best)) - 3.0, max(best) + 1.0)
@@ -151,7 +151,7 @@ def demo_figure(Z: Floats, y: Labels, rows: Sequence[Row]) -> Figure:
     curves = []
     for curve in compute_error_curves(rows).values():
         if CONTENDERS[curve.name].method is None:
-            curve = replace(curve, dimensions=np.empty(0))  # drawn as a level
+            curve = replace(curve, component_counts=np.empty(0))  # drawn as a level
         curves.append(curve)
     CurveDisplay(curves).plot(axes, title="1-NN error on the test samples")
     return axes.figure

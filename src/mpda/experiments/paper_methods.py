@@ -49,7 +49,7 @@ _TUNED: dict[str, Any] = {
 
 
 # Refined maps are not nested, so every number needs a fit.
-_REFINED_NUMBERS = (5, 10, 20, 40)
+_REFINED_COUNTS = (5, 10, 20, 40)
 
 
 def _list(numbers: Sequence[int]) -> str:
@@ -88,7 +88,7 @@ _CONTENDERS = (
         "LSDR",
         # Seconds a fit. Without a limit one split of MNIST would take hours.
         fixed={"max_time": 2.0},
-        dimensions=(10, 30, 90),
+        component_counts=(10, 30, 90),
         skipped=("coil100", "optdigits"),
         note="has two seconds for a fit, and 10, 30 and 90 components are tried; like the paper, "
         "it is not run on COIL100 and OptDigits, for want of time; "
@@ -102,7 +102,7 @@ _CONTENDERS = (
         "NCA",
         fixed={"random_state": 0},
         # Its components are not nested, so every number needs a fit: four for each split and fold.
-        dimensions=(5, 10, 20, 40),
+        component_counts=(5, 10, 20, 40),
         note="is fitted anew for 5, 10, 20 and 40 components, with scikit-learn's defaults",
     ),
     _extended("shrinkage LDA", "shrinkage LDA"),
@@ -127,9 +127,9 @@ _CONTENDERS = (
     Contender(
         "MPDA refined",
         method("MPDA refined"),
-        dimensions=_REFINED_NUMBERS,
+        component_counts=_REFINED_COUNTS,
         published=False,
-        note=f"has the defaults of MPDA and of the refinement, with {_list(_REFINED_NUMBERS)} "
+        note=f"has the defaults of MPDA and of the refinement, with {_list(_REFINED_COUNTS)} "
         "components",
     ),
     _refined("PCA refined", "PCA", {}),
@@ -138,9 +138,9 @@ _CONTENDERS = (
     Contender(
         "NCA from MPDA",
         Method("NCA from MPDA", "mpda.experiments.rivals:StartedNCA", "its own", is_nested=False),
-        dimensions=_REFINED_NUMBERS,
+        component_counts=_REFINED_COUNTS,
         published=False,
-        note=f"is scikit-learn's NCA with MPDA as its start, with {_list(_REFINED_NUMBERS)} "
+        note=f"is scikit-learn's NCA with MPDA as its start, with {_list(_REFINED_COUNTS)} "
         "components",
     ),
 )

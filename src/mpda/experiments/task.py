@@ -84,7 +84,7 @@ class Task:
             "fixed": dict(self.contender.fixed),
             "grid": dict(self.contender.grid),
             "most": self.contender.max_components,
-            "dimensions": self.contender.dimensions,
+            "dimensions": self.contender.component_counts,
             "seed": self.seed,
             "folds": N_FOLDS,
             "energy": PCA_ENERGY,

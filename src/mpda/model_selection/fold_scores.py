@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_X_y
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import is_sparse
 from mpda._lib.threads import SMALL, one_blas_thread
-from mpda.estimators._base import sparse_numbers
+from mpda.estimators._base import sparse_counts
 from mpda.estimators._linear_methods import fit_paths
 from mpda.estimators.methods import START_PREFIX
 from mpda.model_selection.grid import last_step
@@ -54,7 +54,7 @@ class FoldTask:
         Called with the number of the fold, the number of grid points that are done, and the number
         of all.
     sparse : bool, default=False
-        True if some of all numbers of components are left out, see `sparse_numbers`.
+        True if some of all numbers of components are left out, see `sparse_counts`.
     """
 
     estimator: Any
@@ -126,7 +126,7 @@ def score_fold(task: FoldTask) -> FoldScores:
             else:
                 components = np.asarray(path.components, dtype=np.float64).T
                 width = max(width, components.shape[1])
-                numbers = _numbers_to_score(task, path.first, components.shape[1])
+                numbers = _counts_to_score(task, path.first, components.shape[1])
                 scored = components[:, : numbers.max(initial=0)]
                 Z, Z_test = X_train @ scored, X_test @ scored
                 # More threads gain little in small products, and wait for each other on busy
@@ -147,12 +147,12 @@ def score_fold(task: FoldTask) -> FoldScores:
     return FoldScores(table, seconds, failures, small_classes)
 
 
-def _numbers_to_score(task: FoldTask, first: int, r: int) -> Ints:
+def _counts_to_score(task: FoldTask, first: int, r: int) -> Ints:
     """Return the numbers of components to score, of those from ``first`` to r."""
     if task.n_components is not None:
         numbers = np.array([number for number in task.n_components if number <= r], dtype=int)
     else:
-        numbers = sparse_numbers(r) if task.sparse else np.arange(1, r + 1)
+        numbers = sparse_counts(r) if task.sparse else np.arange(1, r + 1)
     return numbers[numbers >= first]
 
 

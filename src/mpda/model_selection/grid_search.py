@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Ints, Labels
 from mpda._lib.progress import ProgressPrinter
-from mpda.estimators._base import sparse_numbers
+from mpda.estimators._base import sparse_counts
 from mpda.estimators.methods import START_PREFIX
 from mpda.exceptions import SmallClassWarning
 from mpda.model_selection.fold_scores import FoldScores, FoldTask, score_fold
@@ -29,8 +29,8 @@ from mpda.model_selection.halving import (
     FoldSubsets,
     Round,
     best_points,
+    counts_near_best,
     group_equal_fits,
-    nearby_dimensions,
     plan_rounds,
 )
 from mpda.model_selection.results_table import align_scores, concatenate_tables, results_table
@@ -160,11 +160,11 @@ class GridSearch:
                 points = best_points(scores, plans[number + 1].n_points, groups)
                 plans[number + 1] = replace(plans[number + 1], n_points=points.size)
                 if not isinstance(n_components, tuple):
-                    numbers = nearby_dimensions(scores, points, n_components)
+                    numbers = counts_near_best(scores, points, n_components)
         selection = self.rule(scores)
         n_earlier = sum(len(table["params"]) for table in tables[:-1])
-        row = int(np.searchsorted(points, selection.point)) * scores.dimensions.size
-        best_row = n_earlier + row + selection.dimension
+        row = int(np.searchsorted(points, selection.point)) * scores.component_counts.size
+        best_row = n_earlier + row + selection.column
         return SearchResult(concatenate_tables(tables), best_row, plans)
 
     def _score_folds(
@@ -186,7 +186,7 @@ class GridSearch:
                 )
         numbers = n_components
         if isinstance(numbers, int):
-            numbers = tuple(sparse_numbers(numbers) if sparse else range(1, numbers + 1))
+            numbers = tuple(sparse_counts(numbers) if sparse else range(1, numbers + 1))
         chosen = [grid.points[i] for i in points]
         # A function of the caller cannot be called from other processes.
         in_process = effective_n_jobs(self.n_jobs) == 1 or not callable(self.progress)

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from mpda._lib.array_types import Ints, Labels
 from mpda._lib.validation import check_count, check_option
 from mpda.discriminant.settings import parameter_key
-from mpda.estimators._base import sparse_numbers
+from mpda.estimators._base import sparse_counts
 from mpda.model_selection.fold_scores import NEIGHBOR_NAMES
 from mpda.model_selection.folds import Folds, stratified_order
 from mpda.model_selection.selection_rules import GridScores
@@ -204,7 +204,7 @@ def group_equal_fits(points: list[dict[str, Any]], largest_class: int) -> Ints:
     return np.array(groups)
 
 
-def nearby_dimensions(
+def counts_near_best(
     scores: GridScores, points: Ints, largest: int | None = None
 ) -> tuple[int, ...]:
     """Return the numbers of components for the next round.
@@ -226,9 +226,9 @@ def nearby_dimensions(
     """
     means = scores.means[points]
     means = means[np.isfinite(means).any(axis=1)]  # a point may have no answer
-    best = scores.dimensions[means.argmax(axis=1)]
-    further = sparse_numbers(2 * int(best.max()))
-    further = further[further > scores.dimensions.max()]
-    numbers = np.concatenate([scores.dimensions, further])
+    best = scores.component_counts[means.argmax(axis=1)]
+    further = sparse_counts(2 * int(best.max()))
+    further = further[further > scores.component_counts.max()]
+    numbers = np.concatenate([scores.component_counts, further])
     limit = 2 * best.max() if largest is None else min(2 * best.max(), largest)
     return tuple(numbers[(2 * numbers >= best.min()) & (numbers <= limit)].tolist())

@@ -35,7 +35,7 @@ _SAMPLES_PER_CANDIDATE = 32
 _MAX_MINIMA = 10
 
 
-def classify_by_numbers(
+def classify_by_counts(
     Z: Floats, y: Labels, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int = 1
 ) -> Labels:
     """Classify by the nearest neighbours, with some numbers of components.
@@ -71,7 +71,7 @@ def classify_by_numbers(
         return np.asarray(labels[predicted])
     if len(numbers) == Z.shape[1]:
         return np.asarray(y[nearest_by_dimension(Z, Z_test)])
-    return np.asarray(y[nearest_by_numbers(Z, Z_test, numbers)])
+    return np.asarray(y[nearest_by_counts(Z, Z_test, numbers)])
 
 
 def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
@@ -115,7 +115,7 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
     return nearest
 
 
-def nearest_by_numbers(Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints) -> Ints:
+def nearest_by_counts(Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints) -> Ints:
     """Find the nearest neighbour by some numbers of components.
 
     Parameters

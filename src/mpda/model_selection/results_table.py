@@ -39,28 +39,28 @@ def align_scores(
     width = max(fold.shape[1] for fold in folds)
     # Numbers that the user listed keep their columns of nan where no fold has so many components.
     is_listed = isinstance(n_components, tuple)
-    dimensions = np.array(n_components) if is_listed else np.arange(1, width + 1)
-    values = np.full((len(folds), len(grid.points), max(width, dimensions[-1])), np.nan)
+    component_counts = np.array(n_components) if is_listed else np.arange(1, width + 1)
+    values = np.full((len(folds), len(grid.points), max(width, component_counts[-1])), np.nan)
     for i, fold in enumerate(folds):
         values[i, points, : fold.shape[1]] = fold
     if not is_listed:  # some numbers may have been left out
         scored = np.isfinite(values).any(axis=(0, 1))
-        dimensions = dimensions[scored] if scored.any() else dimensions
-    values = values[:, :, dimensions - 1]
+        component_counts = component_counts[scored] if scored.any() else component_counts
+    values = values[:, :, component_counts - 1]
     # A mean over folds is nan where one fold has no score: such points cannot be compared.
     if not np.isfinite(values.mean(axis=0)).any():
         without_score = [i for i, fold in enumerate(folds) if not np.isfinite(fold).any()]
         narrowest = min(fold.shape[1] for fold in folds)
-        if without_score and (narrowest == 0 or dimensions[0] <= narrowest):
+        if without_score and (narrowest == 0 or component_counts[0] <= narrowest):
             raise ValueError(
                 f"No grid point has a score in fold {without_score[0]}: the method has no answer "
                 "there, or scoring gives no number."
             )
         raise ValueError(
-            f"No grid point has any of n_components={list(map(int, dimensions))} in every fold; at "
+            f"No grid point has any of n_components={component_counts.tolist()} in every fold; at "
             f"most {width} exist in one. Ask for fewer components."
         )
-    return GridScores(values, dimensions, grid.axes, grid.ridges, grid.steps, n_repeats)
+    return GridScores(values, component_counts, grid.axes, grid.ridges, grid.steps, n_repeats)
 
 
 def results_table(
@@ -79,12 +79,12 @@ def results_table(
     seconds : ndarray of shape (n_splits, len(points))
         Time of each grid point in each fold.
     """
-    scores, dimensions = grid_scores.scores[:, points], grid_scores.dimensions
+    scores, component_counts = grid_scores.scores[:, points], grid_scores.component_counts
     flat = scores.reshape(len(scores), -1)
     params = [
         {f"{grid.prefix}{name}": value for name, value in {**point, "n_components": int(r)}.items()}
         for point in (grid.points[i] for i in points)
-        for r in dimensions
+        for r in component_counts
     ]
     table: dict[str, Any] = {"params": params}
     for name in sorted({name for row in params for name in row}):
@@ -99,7 +99,7 @@ def results_table(
     table["mean_test_score"] = mean
     table["std_test_score"] = flat.std(axis=0)
     table["rank_test_score"] = _rank(mean)
-    table["mean_fit_time"] = np.repeat(seconds.mean(axis=0), dimensions.size)
+    table["mean_fit_time"] = np.repeat(seconds.mean(axis=0), component_counts.size)
     return table
 
 

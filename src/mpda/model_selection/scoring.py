@@ -16,7 +16,7 @@ from sklearn.metrics import balanced_accuracy_score, f1_score
 from sklearn.neighbors import NearestNeighbors
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda.model_selection.nearest_by_dimension import classify_by_numbers
+from mpda.model_selection.nearest_by_dimension import classify_by_counts
 from mpda.model_selection.retrieval import find_measure, score_queries
 from mpda.model_selection.unseen_classes import is_unseen
 
@@ -98,7 +98,7 @@ class PredictionScorer:
         if is_unseen(y, y_test):
             predicted = _classify_among_themselves(Z_test, y_test, numbers, self.n_neighbors)
         else:
-            predicted = classify_by_numbers(Z, y, Z_test, numbers, self.n_neighbors)
+            predicted = classify_by_counts(Z, y, Z_test, numbers, self.n_neighbors)
         if self.metric is None:
             return np.asarray(np.mean(predicted == y_test, axis=1))
         return np.array([self.metric(y_test, labels) for labels in predicted], dtype=float)
@@ -191,7 +191,7 @@ def _classify_among_themselves(
 ) -> Labels:
     """Classify each sample by its nearest others, with some numbers of components.
 
-    Equal votes go to the first label in order, as in ``classify_by_numbers``.
+    Equal votes go to the first label in order, as in ``classify_by_counts``.
     """
     labels, codes = np.unique(y, return_inverse=True)
     n = len(y)

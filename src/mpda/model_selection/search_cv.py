@@ -513,7 +513,7 @@ def _search_refinement(
     """
     name = f"{stages.prefix}n_components"
     best = first.best_params
-    numbers = numbers_about(best[name], _scored_numbers(first.table, name))
+    numbers = counts_about(best[name], _scored_counts(first.table, name))
     grid = build_grid(search.estimator, stages.second_stage(best))
     second = search.run(folds, grid, (best[name],), _STAGE_SHARES)
     if stages.is_start(second.best_params):
@@ -524,7 +524,7 @@ def _search_refinement(
     return [second, search.run(folds, grid, numbers, (_STAGE_SHARES[1], 1.0))]
 
 
-def numbers_about(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
+def counts_about(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
     """Return a few numbers of components about one, by powers of two.
 
     Parameters
@@ -545,7 +545,7 @@ def numbers_about(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]
     return tuple(sorted({int(number) for number in nearest}))
 
 
-def _scored_numbers(table: dict[str, Any], name: str) -> Ints:
+def _scored_counts(table: dict[str, Any], name: str) -> Ints:
     """Return the numbers of components for which a table has scores."""
     has_score = np.isfinite(table["mean_test_score"])
     return np.unique(table[f"param_{name}"][has_score].astype(int))

@@ -27,9 +27,9 @@ class GridScores:
 
     Attributes
     ----------
-    scores : ndarray of shape (n_splits, n_points, n_dimensions)
+    scores : ndarray of shape (n_splits, n_points, n_counts)
         nan where a split has no score.
-    dimensions : ndarray of shape (n_dimensions,)
+    component_counts : ndarray of shape (n_counts,)
         Numbers of components, increasing.
     axes : sequence of tuple of ndarray
         Positions of the values of each parameter, for each grid; see ``SearchGrid``. The points of
@@ -43,7 +43,7 @@ class GridScores:
     """
 
     scores: Floats
-    dimensions: Ints
+    component_counts: Ints
     axes: Sequence[tuple[Ints, ...]]
     ridges: Floats
     steps: Ints
@@ -51,13 +51,13 @@ class GridScores:
 
     @property
     def means(self) -> Floats:
-        """Mean over splits (n_points, n_dimensions); -inf unless every split has a score."""
+        """Mean over splits (n_points, n_counts); -inf unless every split has a score."""
         means = np.asarray(self.scores.mean(axis=0))
         return np.where(np.isnan(means), -np.inf, means)
 
     @property
     def standard_error(self) -> float:
-        """Standard error of a mean, from the variance over splits at the best dimensions.
+        """Standard error of a mean, from the variance over splits at the best numbers of components.
 
         Repeated splits test the same samples, so they do not reduce it.
         """
@@ -75,18 +75,18 @@ class GridScores:
 
 @dataclass(frozen=True)
 class SelectedPoint:
-    """The result of a rule.
+    """What a rule selects: a grid point and a number of components.
 
     Attributes
     ----------
     point : int
         Index of the grid point.
-    dimension : int
-        Index of the number of components in ``GridScores.dimensions``.
+    column : int
+        Index of the number of components in ``GridScores.component_counts``.
     """
 
     point: int
-    dimension: int
+    column: int
 
 
 def select_minimum(grid: GridScores) -> SelectedPoint:
@@ -100,7 +100,7 @@ def select_one_standard_error(grid: GridScores) -> SelectedPoint:
 
 
 def select_pooled(grid: GridScores) -> SelectedPoint:
-    """Select the best mean over near dimensions and grid points one step away."""
+    """Select the best mean over near numbers of components and grid points one step away."""
     return _simplest(grid, pooled_means(grid))
 
 
@@ -132,8 +132,8 @@ RULES: dict[str, SelectionRule] = {
 
 
 def pooled_means(grid: GridScores) -> Floats:
-    """Return means over near dimensions and grid points; -inf where a split has no score."""
-    smooth = smooth_points(smooth_dimensions(grid.means, grid.dimensions), grid.axes)
+    """Return means over near numbers of components and grid points; -inf where a split has no score."""
+    smooth = smooth_points(smooth_counts(grid.means, grid.component_counts), grid.axes)
     # Smoothing also fills entries without a score from their neighbours. No fit has these numbers
     # of components in every fold, so they must not be selected.
     return np.where(np.isfinite(grid.means), smooth, -np.inf)
@@ -143,7 +143,7 @@ def _simplest(grid: GridScores, values: Floats, tolerance: float = 0.0) -> Selec
     """Select the simplest entry among those within a tolerance of the largest value.
 
     Simplest are the fewest components, then the strongest ridge, then the first grid point. The
-    values have the shape (n_points, n_dimensions).
+    values have the shape (n_points, n_counts).
     """
     is_allowed = values >= values.max() - tolerance - _TIE
     dimension = int(np.flatnonzero(is_allowed.any(axis=0))[0])
@@ -151,11 +151,11 @@ def _simplest(grid: GridScores, values: Floats, tolerance: float = 0.0) -> Selec
     return SelectedPoint(int(points[np.argmax(grid.ridges[points])]), dimension)
 
 
-def smooth_dimensions(means: Floats, dimensions: Ints) -> Floats:
+def smooth_counts(means: Floats, component_counts: Ints) -> Floats:
     """Average over near numbers of components, with triangular weights."""
-    gaps = np.abs(np.subtract.outer(dimensions, dimensions))
+    gaps = np.abs(np.subtract.outer(component_counts, component_counts))
     # In proportion to the dimension: the tenth component changes scores less than the second.
-    width = np.maximum(1.0, _WINDOW * dimensions)
+    width = np.maximum(1.0, _WINDOW * component_counts)
     return _weighted(means, np.maximum(0.0, 1.0 - gaps / (width[:, None] + 1.0)))
 
 

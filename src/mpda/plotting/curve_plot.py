@@ -115,7 +115,7 @@ class CurveDisplay(Display):
         axis = get_axes(ax, width=8.0 if outside else 6.0, height=4.2)
         axis.grid(alpha=0.25, linewidth=0.5)
         for curve, style in zip(self.curves, make_styles(len(self.curves)), strict=True):
-            if curve.dimensions.size:
+            if curve.component_counts.size:
                 _draw_curve(axis, curve, style)
             else:
                 level = {"color": "0.45", "linestyle": style.line}
@@ -139,14 +139,14 @@ def _draw_curve(axis: Any, curve: ErrorCurve, style: Style) -> None:
     """Draw the line, the band and the ring at the selected number of components."""
     label = display_name(curve.name)
     look: dict[str, Any] = {"color": style.color, "linestyle": style.line}
-    if curve.dimensions.size <= _MAX_MARKERS:
+    if curve.component_counts.size <= _MAX_MARKERS:
         look |= {"marker": style.marker, "markersize": 4.5}
     if curve.selected is not None:
         label += f" (selected: {round(curve.selected, 1):g})"
-    axis.plot(curve.dimensions, curve.error, linewidth=1.8, label=label, **look)
+    axis.plot(curve.component_counts, curve.error, linewidth=1.8, label=label, **look)
     if curve.low is not None and curve.high is not None:
         band = {"color": style.color, "alpha": 0.15, "linewidth": 0.0}
-        axis.fill_between(curve.dimensions, curve.low, curve.high, **band)
+        axis.fill_between(curve.component_counts, curve.low, curve.high, **band)
     if (point := curve.selected_point()) is not None:
         ring = {"color": style.color, "edgecolors": "black", "linewidths": 1.2}
         # Above all lines and bands, which matplotlib draws at 2 or less.
@@ -241,10 +241,10 @@ def _curve_of_search(name: str, search: Any) -> ErrorCurve:
         if all(step[i] == step[search.best_index_] for step in steps)
         and all(_equal(point.get(k, _equal), v) for k, v in best.items() if k != key)
     ]
-    dimensions = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
+    component_counts = np.array([table["params"][i][key] for i in rows], dtype=np.float64)
     scores = np.array([table[f"split{i}_test_score"][rows] for i in range(search.n_splits_)])
-    order = np.argsort(dimensions, kind="stable")  # a grid may list its values in any order
-    curve = average_error_curves(name, dimensions[order], 1.0 - scores[:, order])
+    order = np.argsort(component_counts, kind="stable")  # a grid may list its values in any order
+    curve = average_error_curves(name, component_counts[order], 1.0 - scores[:, order])
     return replace(curve, selected=float(best[key]))
 
 

@@ -107,17 +107,17 @@ def describe_curves(display: CurveDisplay) -> Chart:
         {**_describe_curve(curve), "style": i, "dash": LINES.index(style.line)}
         for i, (curve, style) in enumerate(zip(display.curves, styles, strict=True))
     ]
-    longest = max(curve.dimensions.max(initial=1.0) for curve in display.curves)
+    longest = max(curve.component_counts.max(initial=1.0) for curve in display.curves)
     chart = {"measure": f"{display.measure} in %", "upper": float(f"{display.upper_limit():.5g}")}
     return {**chart, "longest": float(longest), "curves": curves}
 
 
 def _describe_curve(curve: ErrorCurve) -> Chart:
     name = shorten(curve.name, _LABEL_LIMIT)
-    if not curve.dimensions.size:
+    if not curve.component_counts.size:
         name = f"{name}, all features" if curve.name == BASELINE else name
         return {"name": name, "level": True, "x": [], "y": _round_values(curve.error[:1], 4)}
-    chart = {"name": name, "x": curve.dimensions.tolist(), "y": _round_values(curve.error, 4)}
+    chart = {"name": name, "x": curve.component_counts.tolist(), "y": _round_values(curve.error, 4)}
     if curve.low is not None and curve.high is not None:
         chart |= {"low": _round_values(curve.low, 4), "high": _round_values(curve.high, 4)}
     if (point := curve.selected_point()) is not None:

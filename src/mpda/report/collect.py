@@ -128,7 +128,7 @@ def collect_comparison(
                 # nan for a single split, which becomes null in a file
                 **{"std": estimate.std, "low": low, "high": high},
                 "difference": None,
-                "components": float(estimate.dimensions.mean()),
+                "components": float(estimate.component_counts.mean()),
                 "best": name in best,
                 "seconds": costs.get((problem, name), (None, None))[0],
             }
@@ -137,7 +137,8 @@ def collect_comparison(
                 continue
             if BASELINE in errors:
                 entry["difference"] = estimate.mean - errors[BASELINE].mean
-            curve = vars(curves[problem, name])
+            curve = dict(vars(curves[problem, name]))
+            curve["dimensions"] = curve.pop("component_counts")  # the name in files of results
             mean = {"selected": entry["components"], "selected_error": estimate.mean}
             lines.append({"method": name, **curve, **mean})
         problems.append({"name": titles.get(problem, problem), "rows": entries, "curves": lines})

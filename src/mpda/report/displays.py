@@ -78,10 +78,10 @@ def _make_curves(problem: dict[str, Any]) -> list[ErrorCurve]:
     """Return the curves of a problem, then the references that have no curve as levels."""
     curves = []
     for entry in problem["curves"]:
-        dimensions, error = _to_floats(entry["dimensions"]), _to_floats(entry["error"])
+        component_counts, error = _to_floats(entry["dimensions"]), _to_floats(entry["error"])
         options: dict[str, Any] = {k: entry.get(k) for k in ("selected", "selected_error")}
         options |= {k: _to_floats(entry[k]) for k in ("low", "high") if entry.get(k) is not None}
-        curves.append(ErrorCurve(entry["method"], dimensions, error, **options))
+        curves.append(ErrorCurve(entry["method"], component_counts, error, **options))
     names = {curve.name for curve in curves}
     levels = [
         ErrorCurve(row["method"], np.empty(0), _to_floats([row["error"]]))

@@ -95,7 +95,7 @@ def summarize_errors(
     if any("p = " in text for text in differences):
         by_samples = any(comparison.p_samples is not None for comparison in comparisons.values())
         differences.append(_explain_p_values(estimate) if by_samples else _P_VALUES_OF_SPLITS)
-    size = n_components if n_components is not None else float(estimate.dimensions.mean())
+    size = n_components if n_components is not None else float(estimate.component_counts.mean())
     lda_size = _find_useful_lda(estimates, n_features)
     verdict, next_step = _judge(method, comparisons, size, lda_size, n_features)
     beats_guess = assessment.find_better_than_guess(estimates) != set()
@@ -144,7 +144,7 @@ def _find_useful_lda(estimates: Mapping[str, ErrorEstimate], n_features: int) ->
     """Return the number of components of LDA, None if it is no advice."""
     if "LDA" not in estimates:
         return None
-    size = float(estimates["LDA"].dimensions.mean())
+    size = float(estimates["LDA"].component_counts.mean())
     comparison = None
     if BASELINE in estimates:
         (comparison,) = assessment.compare_errors([(estimates["LDA"], estimates[BASELINE])])
@@ -195,9 +195,11 @@ def recommend_method(rows: Rows, candidates: Sequence[str]) -> Recommendation:
     estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
     better_than_guess = assessment.find_better_than_guess(estimates)
     comparisons = assessment.compare_methods(estimates, candidates)
-    n_features = float(estimates[BASELINE].dimensions.mean()) if BASELINE in estimates else math.inf
+    n_features = (
+        float(estimates[BASELINE].component_counts.mean()) if BASELINE in estimates else math.inf
+    )
     estimates = {name: estimates[name] for name in candidates}
-    sizes = {name: float(estimate.dimensions.mean()) for name, estimate in estimates.items()}
+    sizes = {name: float(estimate.component_counts.mean()) for name, estimate in estimates.items()}
     lowest = min(estimates, key=lambda name: estimates[name].mean)
     if better_than_guess == set():
         return Recommendation(lowest, _describe_guess(lowest, estimates[lowest]), helps=False)
@@ -244,7 +246,7 @@ def _describe_error(estimate: ErrorEstimate) -> str:
         error, splits = str(estimate), "splits"
     else:
         error = f"{estimate.mean:.2f} % (95 % interval {interval[0]:.1f} to {interval[1]:.1f} %)"
-    mean = _count(float(estimate.dimensions.mean()), "component")
+    mean = _count(float(estimate.component_counts.mean()), "component")
     return (
         f"Error on samples left out of the fit: {error}. This is the share of samples whose "
         f"nearest neighbour has another class; the {splits} selected {mean} on average."
