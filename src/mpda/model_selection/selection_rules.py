@@ -57,7 +57,7 @@ class GridScores:
 
     @property
     def standard_error(self) -> float:
-        """Standard error of a mean, from the variance over splits at the best numbers of components.
+        """Standard error of a mean, from the variance over splits at the best of each point.
 
         Repeated splits test the same samples, so they do not reduce it.
         """
@@ -132,7 +132,7 @@ RULES: dict[str, SelectionRule] = {
 
 
 def pooled_means(grid: GridScores) -> Floats:
-    """Return means over near numbers of components and grid points; -inf where a split has no score."""
+    """Return means over near columns and grid points; -inf where a split has no score."""
     smooth = smooth_points(smooth_counts(grid.means, grid.component_counts), grid.axes)
     # Smoothing also fills entries without a score from their neighbours. No fit has these numbers
     # of components in every fold, so they must not be selected.
