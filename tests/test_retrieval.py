@@ -220,6 +220,10 @@ def test_measures_are_invariant_to_shift_rotation_and_scale():
     expected = score_queries(Z, y, Z_query, y_query, MEASURES).means
     moved = score_queries(Z @ rotation + 5.0, y, Z_query @ rotation + 5.0, y_query, MEASURES).means
     assert moved == expected
+    # Squares of these numbers are not finite, or zero.
+    for exponent in (700, -700):
+        scaled = np.ldexp(Z, exponent), y, np.ldexp(Z_query, exponent), y_query
+        assert score_queries(*scaled, MEASURES).means == expected
 
 
 @pytest.mark.parametrize(
@@ -238,6 +242,15 @@ def test_names_of_classes_do_not_matter(names):
     assert score_queries(Z, names[y], Z_query, names[y_query], MEASURES).means == expected
     as_objects = names[y_query].astype(object)
     assert score_queries(Z, names[y], Z_query, as_objects, MEASURES).means == expected
+
+
+def test_labels_of_different_lengths_stay_apart():
+    Z, y = [[0.0], [1.0]], ["a", "b"]
+    scores = score_queries(Z, y, [[0.0], [1.0]], ["ab", "b"], "recall_at_1")
+    np.testing.assert_array_equal(scores.values["recall_at_1"], [np.nan, 1.0])
+    large = np.array([2**40, 1])
+    scores = score_queries(Z, np.array([0, 1], dtype=np.int32), Z, large, "recall_at_1")
+    np.testing.assert_array_equal(scores.values["recall_at_1"], [np.nan, 1.0])
 
 
 def test_large_labels_of_different_types_stay_apart():

@@ -16,8 +16,8 @@ from mpda.neighbors.product_search import augment_samples, search_products
 # Products, or coordinates of candidates, that are computed at a time (32 MB). Fewer rows than these
 # make slower products.
 BLOCK_ENTRIES, _MIN_ROWS = 4_000_000, 64
-# Samples that are found beyond those asked for. If the rounding of products leaves open whether a
-# further one is nearer, as with copies of samples, twice as many are found.
+# Samples that are found beyond those asked for; the query may be one of them. If the rounding of
+# products leaves open whether a further one is nearer, as with copies, twice as many are found.
 _N_SPARE = 8
 
 
@@ -89,7 +89,7 @@ class OrderedSearch:
         ndarray of int of shape (b, k)
             The nearest samples, ordered by distance and index.
         """
-        return self._find_among(rows, k, k + int(self._excludes_self) + _N_SPARE)
+        return self._find_among(rows, k, k + _N_SPARE)
 
     def _find_among(self, rows: Ints, k: int, n_candidates: int) -> Ints:
         """Find the k nearest samples (b, k) among candidates, of which there may be too few."""
@@ -104,7 +104,7 @@ class OrderedSearch:
         # A squared distance D is computed with an error of at most e (|q|^2 + |z|^2), and |z|^2 is
         # at most 2 |q|^2 + 2 D. Two samples may be in the wrong order if their computed distances
         # differ by less than twice e (3 |q|^2 + 2 D). Rounded are all terms of a sum, samples and
-        # norms; differences of coordinates are, too. Very small coordinates have no squares.
+        # norms; differences of coordinates are, too. Squares of very small coordinates vanish.
         double = np.finfo(np.float64)
         norms = self._query_norms[rows]
         rounding, underflow = (r + 6) * double.eps, 2 * (r + 6) * double.tiny
