@@ -95,6 +95,21 @@ def test_measures_equal_their_definitions(kind, among_themselves):
         np.testing.assert_array_equal(scores.n_relevant == 0, np.isnan(expected))
 
 
+@pytest.mark.parametrize("measures", [MEASURES, ("recall_at_1", "precision_at_3")])
+@pytest.mark.parametrize(("n", "n_copies"), [(80, 14), (1500, 5), (1500, 30), (1500, 750)])
+def test_copies_come_in_the_order_of_their_indices(n, n_copies, measures):
+    rng = np.random.default_rng(0)
+    Z, y = rng.normal(size=(n, 3)), rng.integers(4, size=n)
+    # The order of products of equal vectors depends on their rounding.
+    Z[rng.permutation(n)[: 2 * n_copies]] = np.repeat(Z[:2], n_copies, axis=0)
+    y_query, Z_query = y[:20], Z[:20] + 0.01 * rng.normal(size=(20, 3))
+    for vectors in ((Z, y, Z_query, y_query), (Z, y, Z[:20], y_query)):
+        scores = score_queries(*vectors, measures)
+        for name in measures:
+            expected = score_slowly(*vectors, name)
+            np.testing.assert_allclose(scores.values[name], expected, rtol=1e-12, err_msg=name)
+
+
 @pytest.mark.parametrize("among_themselves", [False, True])
 @pytest.mark.parametrize("kind", ["usual", "copies", "grid", "equal", "near copies"])
 @pytest.mark.parametrize("entries", [1, 300, 2000])
