@@ -92,6 +92,7 @@ TITLES = {
     "evidence/shortcuts": "The paper's shortcuts",
     "evidence/tables": "mpda fit on large tables",
     "evidence/vector-search": "Short vectors in a search: Banking77",
+    "evidence/retrieval": "Time and memory of measures of retrieval",
     "reproduction/claims": "Partitions, expansions, exponentials, LPFE",
     "reproduction/dimension": "The best method for each number of components",
     "reproduction/fields": "TSIMR and PFE, with and without patches",

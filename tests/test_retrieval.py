@@ -95,6 +95,21 @@ def test_measures_equal_their_definitions(kind, among_themselves):
         np.testing.assert_array_equal(scores.n_relevant == 0, np.isnan(expected))
 
 
+@pytest.mark.parametrize("measures", [MEASURES, ("recall_at_1", "precision_at_3")])
+@pytest.mark.parametrize(("n", "n_copies"), [(80, 14), (1500, 5), (1500, 30), (1500, 750)])
+def test_copies_come_in_the_order_of_their_indices(n, n_copies, measures):
+    rng = np.random.default_rng(0)
+    Z, y = rng.normal(size=(n, 3)), rng.integers(4, size=n)
+    # The order of products of equal vectors depends on their rounding.
+    Z[rng.permutation(n)[: 2 * n_copies]] = np.repeat(Z[:2], n_copies, axis=0)
+    y_query, Z_query = y[:20], Z[:20] + 0.01 * rng.normal(size=(20, 3))
+    for vectors in ((Z, y, Z_query, y_query), (Z, y, Z[:20], y_query)):
+        scores = score_queries(*vectors, measures)
+        for name in measures:
+            expected = score_slowly(*vectors, name)
+            np.testing.assert_allclose(scores.values[name], expected, rtol=1e-12, err_msg=name)
+
+
 @pytest.mark.parametrize("among_themselves", [False, True])
 @pytest.mark.parametrize("kind", ["usual", "copies", "grid", "equal", "near copies"])
 @pytest.mark.parametrize("entries", [1, 300, 2000])
@@ -220,6 +235,10 @@ def test_measures_are_invariant_to_shift_rotation_and_scale():
     expected = score_queries(Z, y, Z_query, y_query, MEASURES).means
     moved = score_queries(Z @ rotation + 5.0, y, Z_query @ rotation + 5.0, y_query, MEASURES).means
     assert moved == expected
+    # Squares of these numbers are not finite, or zero.
+    for exponent in (700, -700):
+        scaled = np.ldexp(Z, exponent), y, np.ldexp(Z_query, exponent), y_query
+        assert score_queries(*scaled, MEASURES).means == expected
 
 
 @pytest.mark.parametrize(
@@ -238,6 +257,15 @@ def test_names_of_classes_do_not_matter(names):
     assert score_queries(Z, names[y], Z_query, names[y_query], MEASURES).means == expected
     as_objects = names[y_query].astype(object)
     assert score_queries(Z, names[y], Z_query, as_objects, MEASURES).means == expected
+
+
+def test_labels_of_different_lengths_stay_apart():
+    Z, y = [[0.0], [1.0]], ["a", "b"]
+    scores = score_queries(Z, y, [[0.0], [1.0]], ["ab", "b"], "recall_at_1")
+    np.testing.assert_array_equal(scores.values["recall_at_1"], [np.nan, 1.0])
+    large = np.array([2**40, 1])
+    scores = score_queries(Z, np.array([0, 1], dtype=np.int32), Z, large, "recall_at_1")
+    np.testing.assert_array_equal(scores.values["recall_at_1"], [np.nan, 1.0])
 
 
 def test_large_labels_of_different_types_stay_apart():

@@ -218,8 +218,9 @@ def _check_vectors(Z: ArrayLike, y: ArrayLike, suffix: str) -> tuple[Floats, Lab
 def _encode_labels(y: Labels, y_query: Labels) -> tuple[Ints, Ints]:
     """Return the numbers of the labels of database and queries; equal labels have equal ones."""
     # NumPy would turn numbers into strings, and integers of 64 bits into rounded ones.
-    dtype = y.dtype if y.dtype.kind == y_query.dtype.kind else object
-    labels = np.concatenate([y.astype(dtype), y_query.astype(dtype)])
+    if y.dtype.kind != y_query.dtype.kind:
+        y, y_query = y.astype(object), y_query.astype(object)
+    labels = np.concatenate([y, y_query])
     try:
         codes = distinct_labels(labels)[1]
     except TypeError:

@@ -8,17 +8,21 @@ The order is therefore that of the differences, and does not depend on the block
 from collections.abc import Iterator
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
-from mpda._lib.array_types import Floats, Ints
+from mpda._lib.array_types import Bools, Floats, Ints
 from mpda._lib.arrays import iter_slices
 from mpda.neighbors.product_search import augment_samples, search_products
 
 # Products, or coordinates of candidates, that are computed at a time (32 MB). Fewer rows than these
 # make slower products.
 BLOCK_ENTRIES, _MIN_ROWS = 4_000_000, 64
-# Samples that are found beyond those asked for. If the rounding of products leaves open whether a
-# further one is nearer, as with copies of samples, twice as many are found.
-_N_SPARE = 8
+# Samples that are found beyond those asked for; the query may be one of them. If the rounding of
+# products leaves open whether a further one is nearer, as with copies, more are found.
+_N_SPARE, _GROWTH = 8, 8
+# With more than one tie for so many samples, the differences of all pairs take less time than those
+# of the ties (measured: 4000 samples, 64 columns).
+_SAMPLES_PER_TIE = 16
 
 
 class OrderedSearch:
@@ -89,56 +93,65 @@ class OrderedSearch:
         ndarray of int of shape (b, k)
             The nearest samples, ordered by distance and index.
         """
-        return self._find_among(rows, k, k + int(self._excludes_self) + _N_SPARE)
+        return self._find_among(rows, k, min(k + _N_SPARE, len(self._Z)))
 
     def _find_among(self, rows: Ints, k: int, n_candidates: int) -> Ints:
         """Find the k nearest samples (b, k) among candidates, of which there may be too few."""
-        n, r = self._Z.shape
-        n_candidates = min(n_candidates, n)
+        n = len(self._Z)
         values, indices = search_products(self._left[rows], self._right, n_candidates)
         farthest = values.max(axis=1)
         if self._excludes_self:
             values[indices == rows[:, None]] = np.inf
         order = np.argsort(values, axis=1)
         values, indices = (np.take_along_axis(array, order, axis=1) for array in (values, indices))
-        # A squared distance D is computed with an error of at most e (|q|^2 + |z|^2), and |z|^2 is
-        # at most 2 |q|^2 + 2 D. Two samples may be in the wrong order if their computed distances
-        # differ by less than twice e (3 |q|^2 + 2 D). Rounded are all terms of a sum, samples and
-        # norms; differences of coordinates are, too. Very small coordinates have no squares.
-        double = np.finfo(np.float64)
-        norms = self._query_norms[rows]
-        rounding, underflow = (r + 6) * double.eps, 2 * (r + 6) * double.tiny
-        slack = rounding * (7.0 * norms + 6.0 * np.maximum(farthest + norms, 0.0)) + underflow
-        indices = self._order_ties(rows, values, indices, slack[:, None])[:, :k]
+        slack = self._bound_rounding(rows, farthest)
+        is_close = np.diff(values, axis=1) <= slack[:, None]
+        if np.count_nonzero(is_close) > len(rows) * n / _SAMPLES_PER_TIE:
+            return self._find_by_differences(rows, k)
+        nearest = self._order_ties(rows, indices, is_close)[:, :k]
         if n_candidates < n:
             # Samples that were left out are not nearer than the farthest candidate.
             unsure = np.flatnonzero(farthest <= values[:, k - 1] + slack)
-            for block in iter_slices(unsure.size, BLOCK_ENTRIES // (2 * n_candidates) + 1):
+            n_candidates = min(_GROWTH * n_candidates, n)
+            for block in iter_slices(unsure.size, BLOCK_ENTRIES // n_candidates + 1):
                 again = unsure[block]
-                indices[again] = self._find_among(rows[again], k, 2 * n_candidates)
-        return indices
+                nearest[again] = self._find_among(rows[again], k, n_candidates)
+        return nearest
 
-    def _order_ties(self, rows: Ints, values: Floats, indices: Ints, slack: Floats) -> Ints:
-        """Order candidates (b, c) with values closer than the slack (b, 1) by differences."""
-        is_close = np.diff(values, axis=1) <= slack
-        is_tied = np.zeros(values.shape, dtype=bool)
+    def _bound_rounding(self, rows: Ints, farthest: Floats) -> Floats:
+        """Return the differences (b,) of products up to which their order may be wrong.
+
+        A squared distance D is computed with an error of at most e (|q|^2 + |z|^2), and |z|^2 is at
+        most 2 |q|^2 + 2 D. Two samples may be in the wrong order if their computed distances differ
+        by less than twice e (3 |q|^2 + 2 D). The farthest product (b,) bounds D.
+        """
+        # Rounded are all terms of a sum, samples, norms, and differences of coordinates. Squares of
+        # very small coordinates vanish.
+        n_terms = self._Z.shape[1] + 6
+        double, norms = np.finfo(np.float64), self._query_norms[rows]
+        squares = np.maximum(farthest + norms, 0.0)
+        return n_terms * (double.eps * (7.0 * norms + 6.0 * squares) + 2.0 * double.tiny)
+
+    def _order_ties(self, rows: Ints, indices: Ints, is_close: Bools) -> Ints:
+        """Order candidates (b, c) by differences where they are close to the next (b, c - 1)."""
+        is_tied = np.zeros(indices.shape, dtype=bool)
         is_tied[:, 1:] = is_close
         is_tied[:, :-1] |= is_close
         tied = np.flatnonzero(is_tied)
         if tied.size == 0:
             return indices
         # Candidates that are close to their predecessors make a run.
-        is_first = np.ones(values.shape, dtype=bool)
+        is_first = np.ones(indices.shape, dtype=bool)
         is_first[:, 1:] = ~is_close
         runs = np.cumsum(is_first)[tied]
         candidates = indices.ravel()[tied]
-        squares = self._sum_squares(rows[tied // values.shape[1]], candidates)
+        squares = self._sum_squares(rows[tied // indices.shape[1]], candidates)
         ordered = indices.ravel()
         ordered[tied] = candidates[np.lexsort((candidates, squares, runs))]
         return ordered.reshape(indices.shape)
 
     def _sum_squares(self, queries: Ints, candidates: Ints) -> Floats:
-        """Return the squared distances (p,) of pairs, added up in the order of the columns."""
+        """Return the squared distances (p,) of pairs, added up column by column as SciPy does."""
         squares = np.empty(candidates.size)
         for block in iter_slices(candidates.size, BLOCK_ENTRIES // self._Z.shape[1]):
             gaps = self._Z[candidates[block]]
@@ -146,3 +159,13 @@ class OrderedSearch:
             gaps *= gaps
             squares[block] = np.cumsum(gaps, axis=1)[:, -1]
         return squares
+
+    def _find_by_differences(self, rows: Ints, k: int) -> Ints:
+        """Find the k nearest samples (b, k) by the distances of all pairs."""
+        nearest = np.empty((len(rows), k), dtype=np.intp)
+        for block in iter_slices(len(rows), BLOCK_ENTRIES // len(self._Z) + 1):
+            squares = cdist(self._queries[rows[block]], self._Z, "sqeuclidean")
+            if self._excludes_self:
+                squares[np.arange(len(squares)), rows[block]] = np.inf
+            nearest[block] = np.argsort(squares, axis=1, kind="stable")[:, :k]
+        return nearest
