@@ -8,7 +8,8 @@ machine changes from minute to minute. Values are times or ratios of times; wher
 another program's time by ours, the ratio is inverted, so that more than 1 always means slower.
 Both commits run the new ``bench.py`` and compare with the slow definition of the new commit, and
 measure every size of ``growth`` once a turn. The study "nca" has only the rows against NCA, LDA and
-k-NN, which vary most. FILE gets a line of JSON for each turn, and a run goes on where an earlier
+k-NN, which vary most. The study "methods" has the time of the search over each method of
+scikit-learn, on one split of Vehicle and OptDigits (``mpda reproduce table2``). FILE gets a line of JSON for each turn, and a run goes on where an earlier
 one was stopped. The table next to it (.md) has the median and the quartiles over turns.
 """
 
@@ -38,6 +39,8 @@ _COST_COLUMNS = ("seconds", "times the k-NN", "MiB above the data", "MiB above t
 
 def measure(tree: Path, study: str, data: Path | None) -> dict[str, float]:
     """Run a benchmark of the code in a tree; return its values by line."""
+    if study == "methods":
+        return _measure_searches(tree, data)
     script = {"bench": ["bench.py"], "nca": ["bench.py", "--only", "nca"]}.get(study)
     script = script or ["scale.py", study]
     command = [sys.executable, str(tree / "benchmarks" / script[0]), *script[1:]]
@@ -49,6 +52,19 @@ def measure(tree: Path, study: str, data: Path | None) -> dict[str, float]:
     if not values:
         raise RuntimeError(f"{' '.join(command)} printed no values.")
     return values
+
+
+def _measure_searches(tree: Path, data: Path | None) -> dict[str, float]:
+    """Return the seconds of the search over methods of scikit-learn, by method and data set."""
+    methods, problems = "PCA,LDA,shrinkage LDA,NCA", "vehicle,optdigits"
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, "-m", "mpda", "reproduce", "table2", "--splits", "1"]
+        command += ["--methods", methods, "--datasets", problems, "--out", out, "--quiet"]
+        command += ["--data", str(data)] if data else []
+        environment = {**os.environ, "PYTHONPATH": str(tree / "src")}
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        rows = map(json.loads, (Path(out) / "rows.jsonl").read_text().splitlines())
+        return {f"{row['method']}, {row['problem']}": row["search_seconds"] for row in rows}
 
 
 def _read_lines(printed: str) -> dict[str, float]:

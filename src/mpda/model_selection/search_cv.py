@@ -451,6 +451,8 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Score samples by ``scoring``, with the training samples as their neighbours.
 
+        Samples are searched among themselves if none of their classes was in the training samples.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
