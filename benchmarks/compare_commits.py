@@ -8,9 +8,10 @@ machine changes from minute to minute. Values are times or ratios of times; wher
 another program's time by ours, the ratio is inverted, so that more than 1 always means slower.
 Both commits run the new ``bench.py`` and compare with the slow definition of the new commit, and
 measure every size of ``growth`` once a turn. The study "nca" has only the rows against NCA, LDA and
-k-NN, which vary most. The study "methods" has the time of the search over each method of
-scikit-learn, on one split of Vehicle and OptDigits (``mpda reproduce table2``). FILE gets a line of JSON for each turn, and a run goes on where an earlier
-one was stopped. The table next to it (.md) has the median and the quartiles over turns.
+k-NN, which vary most. The study "methods" has the time of the search over each method of scikit-
+learn, on one split of Vehicle and OptDigits (``mpda reproduce table2``). FILE gets a line of JSON
+for each turn, and a run goes on where an earlier one was stopped. The table next to it (.md) has
+the median and the quartiles over turns.
 """
 
 import argparse
