@@ -107,6 +107,8 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsTransformer
 from threadpoolctl import threadpool_info, threadpool_limits
 from mpda import MPDA
+from mpda._lib.validation import validate_samples
+from mpda.discriminant.class_pool import LocalClasses
 from mpda.model_selection import DiscriminantSearchCV
 
 threadpool_limits(2)  # an environment variable would not set more threads than cores
@@ -135,10 +137,15 @@ try:
 except ZeroDivisionError as error:
     kept = error  # with its traceback, as a notebook does
 assert count() == before
+# Private, because no public function stops in the middle of the classes.
+results = LocalClasses(validate_samples(MPDA(), X, y)).map("classes", lambda stages: count())
+assert max(next(results)) == 1
+results.close()
+assert count() == before
 """
 
 
-def test_threads_of_blas_are_restored_after_overlapping_fits_and_errors():
+def test_threads_of_blas_are_restored_after_overlapping_fits_errors_and_stops():
     command = [sys.executable, "-c", THREADS_AFTER_FITS]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr

@@ -75,7 +75,9 @@ def report_progress(
     object
         Each result.
     """
-    printer = ProgressPrinter(title)
-    for count, result in enumerate(results, start=1):
+    printer, count = ProgressPrinter(title), 0
+    for result in results:
+        count += 1  # noqa: SIM113  enumerate would keep each result until the next one is there
         printer.report(f"{count}/{n} {unit}", is_last=count == n)
         yield result
+        del result  # the next one is computed without the matrices of this one

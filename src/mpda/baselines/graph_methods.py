@@ -59,6 +59,7 @@ def local_fisher_problem(data: TrainingData, n_neighbors: int, affinity: str) ->
     for sums, near in data.map_classes("scatters", _local_scatter, n_neighbors, affinity):
         between = sums if between is None else between + sums
         within += near / float(sums.counts[0])
+        del sums, near  # the next class is computed without the matrices of this one
     assert between is not None  # there is at least one class
     return Eigenproblem(0.5 * between.form(), 0.5 * within)
 

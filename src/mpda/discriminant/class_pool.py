@@ -106,10 +106,8 @@ class LocalClasses:
     def map(self, title: str, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield ``work(stages)`` for each class, in order."""
         run = self._map_serial if self.n_threads == 1 else self._map_threads
-        results = run(work)
-        if self._progress is None:
-            return results
-        return report_progress(results, len(self.stages), f"{self._progress}, {title}", "classes")
+        report = self._progress and f"{self._progress}, {title}"
+        return report_progress(run(work), len(self.stages), report, "classes")
 
     def _map_serial(self, work: Callable[[ClassStages], Result]) -> Iterator[Result]:
         """Yield the results one after the other."""

@@ -41,6 +41,7 @@ from mpda.discriminant.settings import (
     Penalties,
     Strengths,
     Units,
+    group_equal,
 )
 from mpda.exceptions import PartitionError, SingularFormError
 
@@ -255,10 +256,8 @@ def solve_all_settings(
     directions : Directions, SingularFormError or PartitionError
         In the units of X; the error where a setting has no answer.
     """
-    groups: dict[ClassSettings, list[int]] = {}
-    for index, setting in enumerate(settings):
-        groups.setdefault(setting.classes, []).append(index)
-    for class_settings, indices in groups.items():
+    for indices in group_equal(setting.classes for setting in settings):
+        class_settings = settings[indices[0]].classes
         try:
             sums = sum_contributions(classes, class_settings).sums
         except PartitionError as error:

@@ -4,6 +4,7 @@ A user sets penalties. Units follow from the samples, or are 1. Strengths = pena
 the formulas: gamma weights the second term of S, alpha and beta are the ridges on t and v.
 """
 
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from numbers import Number
 from typing import Any
@@ -86,6 +87,14 @@ def parameter_key(value: Any) -> tuple[type, Any]:
     """
     is_plain = value is None or isinstance(value, str | Number)
     return type(value), value if is_plain else copy_object(value)
+
+
+def group_equal(keys: Iterable[Hashable]) -> list[list[int]]:
+    """Return the positions of equal keys, a list for each distinct key in order of occurrence."""
+    groups: dict[Hashable, list[int]] = {}
+    for index, key in enumerate(keys):
+        groups.setdefault(key, []).append(index)
+    return list(groups.values())
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from mpda._lib.arrays import (
 )
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import is_dask_collection, refuse_dask
-from mpda.discriminant.settings import parameter_key
+from mpda.discriminant.settings import group_equal, parameter_key
 
 Method = TypeVar("Method", bound="LinearMap")
 
@@ -81,36 +81,6 @@ class SolutionPath:
     solution: Any
     first: int = 1
     failure: str | None = None
-
-
-def split_by_class_weight(
-    estimator: Method, parameter_sets: Sequence[Mapping[str, Any]]
-) -> Iterator[tuple[Method, list[int]]]:
-    """Divide parameter sets by their class weight, because work on samples depends on it.
-
-    Parameters
-    ----------
-    estimator : estimator
-        It is not changed.
-    parameter_sets : sequence of dict
-        Parameters and their values.
-
-    Yields
-    ------
-    method : estimator
-        Copy of the estimator with one of the class weights.
-    indices : list of int
-        Numbers of the parameter sets with this class weight.
-    """
-    default = getattr(estimator, "class_weight", None)
-    groups: dict[Any, list[int]] = {}
-    for index, parameters in enumerate(parameter_sets):
-        key = parameter_key(parameters.get("class_weight", default))
-        groups.setdefault(key, []).append(index)
-    for indices in groups.values():
-        first = parameter_sets[indices[0]]
-        changes = {name: value for name, value in first.items() if name == "class_weight"}
-        yield copy(estimator).set_params(**changes), indices
 
 
 def vary(estimator: Method, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Method]:
@@ -276,8 +246,14 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         ComponentPath
             One or several for each parameter set, in the order in which work is shared best.
         """
-        for method, indices in split_by_class_weight(self, parameter_sets):
+        # Weights of samples follow from the class weight: sets that differ in it share no work.
+        name, default = "class_weight", getattr(self, "class_weight", None)
+        weights = [parameters.get(name, default) for parameters in parameter_sets]
+        for indices in group_equal(map(parameter_key, weights)):
             sets = [parameter_sets[index] for index in indices]
+            method = copy(self)
+            if name in sets[0]:
+                method.set_params(class_weight=weights[indices[0]])
             for path in method._fit_group(X, y, sets, n_components):
                 yield replace(path, index=indices[path.index])
 
@@ -293,13 +269,10 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Parameter sets that differ in the scale of the components only share their solution.
         """
         methods = vary(copy(self).set_params(n_components=None), parameter_sets)
-        groups: dict[Hashable, list[int]] = {}
-        for index, method in enumerate(methods):
-            groups.setdefault(method._solution_key(), []).append(index)
-        members = list(groups.values())
-        distinct = [methods[indices[0]] for indices in members]
+        groups = group_equal(method._solution_key() for method in methods)
+        distinct = [methods[indices[0]] for indices in groups]
         for path in self._solve_many(distinct, X, y, n_components):
-            for index in members[path.index]:
+            for index in groups[path.index]:
                 components = None
                 if path.solution is not None:
                     components = methods[index]._scale(path.solution)
