@@ -17,6 +17,7 @@ import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import FrameType, ModuleType
@@ -89,6 +90,12 @@ def source_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
+@cache
+def parse_file(path: Path) -> ast.Module:
+    """Return the syntax tree of a source file, which several measurements walk."""
+    return ast.parse(path.read_text())
+
+
 def count_lines(paths: Iterable[Path]) -> LineCounts:
     """Count the lines of source files.
 
@@ -137,7 +144,7 @@ def module_imports() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
         imports: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse_file(path)):
             if isinstance(node, ast.Import):
                 imports.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -202,7 +209,7 @@ def repeated_names() -> list[str]:
     classes = Counter(
         node.name
         for path in files
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parse_file(path))
         if isinstance(node, ast.ClassDef)
     )
     return [
@@ -215,7 +222,7 @@ def repeated_names() -> list[str]:
 
 def bound_names(path: Path) -> Iterator[str]:
     """Yield every name that a source file binds: variables, arguments, attributes, definitions."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parse_file(path)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield node.id
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
