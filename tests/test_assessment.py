@@ -433,12 +433,12 @@ def test_predictions_of_all_samples_decide_where_folds_have_no_power():
 def test_only_samples_of_the_fit_count_as_training_samples(has_fingerprints):
     """Neither an outlier in the file nor a crowded space makes new samples known."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 5)), np.arange(2000) % 2
+    X, y = rng.normal(size=(1000, 5)), np.arange(1000) % 2
     protocol = AssessmentProtocol(n_components=1, scaled=False)
     model = select_model(X, y, make_contender("MPDA", search=False), protocol).model
     if not has_fingerprints:
         del model.steps[-1][1].sample_fingerprints_
-    new, labels = rng.normal(size=(5000, 5)), np.arange(5000) % 2
+    new, labels = rng.normal(size=(2500, 5)), np.arange(2500) % 2
     assert evaluate_model(model, new, labels).n_training_samples == 0
     new[0] = 1e6
     assert evaluate_model(model, new, labels).n_training_samples == 0

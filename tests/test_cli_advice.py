@@ -42,6 +42,7 @@ def test_advised_command_repeats_the_options_of_the_page(capsys):
     images.assign(file=[f"{i}.png" for i in range(120)]).to_csv("d.csv", index=False)
     images.tail(30).to_csv("new.csv", index=False)
     words = ("--label", "target", "--text", "file", "--image", "8x8", "--test", "new.csv")
+    words += ("--scale", "none", "--pca", "none")
     words = ("fit", "d.csv", *words, "--score", "balanced", "--folds", "2", "--results", "r.json")
     assert call(*words) == 0
     advised, *_ = read_results("r.json")["next"]
@@ -96,7 +97,7 @@ def test_lda_is_no_advice_where_it_does_not_help(command, capsys):
     tables = [("one.csv", "--label", "target"), write_classes(25, 5, 4)]
     methods = ["--methods", "1-nn,lda,mpda"] if command == "compare" else []
     for words in tables:
-        assert call(command, *words, *methods, "--folds", "3") == 0
+        assert call(command, *words, *methods, "--folds", "3", "--scale", "none") == 0
         text = words_of(capsys)
         assert "helps here: none" in text or "does not help here" in text
         assert "Recommended" not in text

@@ -200,8 +200,10 @@ def test_interrupt_and_failed_task_set_the_exit_code(
     assert message in capsys.readouterr().err
 
 
-def test_demo_prints_a_table_and_writes_a_report(tmp_path, few_digits, capsys, monkeypatch):
-    # Fewer methods and splits than the demo has.
+def test_demo_prints_a_table_and_writes_a_report(tmp_path, capsys, monkeypatch):
+    # Fewer samples, methods and splits than the demo has.
+    X, y = load("digits")
+    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:160], y[:160]))
     monkeypatch.setattr(digits_demo, "METHODS", ("1-NN", "MPDA"))
     monkeypatch.setattr(digits_demo, "N_SPLITS", 2)
     assert call("demo", "--out", tmp_path, "--jobs", "1") == 0
@@ -212,8 +214,8 @@ def test_demo_prints_a_table_and_writes_a_report(tmp_path, few_digits, capsys, m
     assert (tmp_path / "digits.png").stat().st_size > 10_000
     results = read_results(tmp_path)
     assert results["provenance"]["command"].startswith("mpda demo --out")
-    assert len(results["embedding"]["points"]) == 225
-    assert np.sum(results["confusion"]["counts"]) == 225
+    assert len(results["embedding"]["points"]) == 120
+    assert np.sum(results["confusion"]["counts"]) == 120
     assert results["model"]["image_shape"] == [8, 8]
     assert f"to {results['model']['n_components']} components" in results["summary"][1]
     assert len(results["partition"]["classes"]) == 10
