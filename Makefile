@@ -4,6 +4,10 @@ BIN := .venv/bin
 INSTALL := -m pip install --quiet --disable-pip-version-check
 # Two processes, one test file in one process: a file sets up its cluster or browser once.
 TESTS := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+# Tests of rare accidents, and of laws on more data, are those of make test-slow.
+FAST := -m "not slow"
+# pytest compiles the tests with its assertions, which takes seconds and is kept for the next run.
+unexport PYTHONDONTWRITEBYTECODE
 
 OLDEST_PYTHON ?= python3.11
 # For make test-pythons.
@@ -20,12 +24,13 @@ MATHEMATICS := $(addprefix tests/test_,approximate_search.py baseline_matrices.p
 	sample_weight.py schur_complement.py search.py selection.py tangents_and_scatter.py \
 	within_form.py)
 
-.PHONY: demo test lint lint-release package test-rounding test-oldest test-pythons test-nightly check measure docs pictures bench bench-large fuzz mutations format clean
+.PHONY: demo test test-slow lint lint-release package test-rounding test-oldest test-pythons test-nightly check measure docs pictures bench bench-large fuzz mutations format clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo            compare MPDA with 1-NN, PCA, LDA and LFDA on the digits; writes demo-output/report.html"
-	@echo "make test            run the tests"
+	@echo "make test            run the tests, without those that are marked as slow"
+	@echo "make test-slow       run the tests that are marked as slow"
 	@echo "make test-rounding   run the tests of the mathematics with another BLAS kernel and one thread"
 	@echo "make test-oldest     run the tests with the oldest supported versions (oldest.txt) on Python 3.11"
 	@echo "make test-pythons    run the tests with the newest versions on each of PYTHONS=\"$(PYTHONS)\""
@@ -56,10 +61,14 @@ demo: .venv/.demo
 # Compiled once, so that the processes that tests start need not do it.
 test: .venv/.dev
 	$(BIN)/python -m compileall -q src tests
-	$(BIN)/python $(TESTS)
+	$(BIN)/python $(TESTS) $(FAST)
+
+test-slow: .venv/.dev
+	$(BIN)/python -m compileall -q src tests
+	$(BIN)/python $(TESTS) -m slow
 
 test-rounding: .venv/.dev
-	OPENBLAS_CORETYPE=$(BLAS_KERNEL) OPENBLAS_NUM_THREADS=1 $(BIN)/python $(TESTS) $(MATHEMATICS)
+	OPENBLAS_CORETYPE=$(BLAS_KERNEL) OPENBLAS_NUM_THREADS=1 $(BIN)/python $(TESTS) $(FAST) $(MATHEMATICS)
 
 .venv-oldest/.test: pyproject.toml oldest.txt
 	@$(OLDEST_PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11) and "oldest.txt is for Python 3.11: make test-oldest OLDEST_PYTHON=..")'

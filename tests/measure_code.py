@@ -14,6 +14,7 @@ import re
 import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from types import ModuleType
@@ -78,6 +79,12 @@ def source_files(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
 
+@cache
+def parse_file(path: Path) -> ast.Module:
+    """Return the syntax tree of a source file, which several measurements walk."""
+    return ast.parse(path.read_text())
+
+
 def count_lines(paths: Iterable[Path]) -> LineCounts:
     """Count the lines of source files.
 
@@ -126,7 +133,7 @@ def module_imports() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, path in modules.items():
         imports: set[str] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse_file(path)):
             if isinstance(node, ast.Import):
                 imports.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:

@@ -90,6 +90,7 @@ def test_attributes_are_device_arrays_except_names_of_classes(library):
     assert library.holds(MPDA(5).fit(library(X), y).classes_, "int64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [MPDA(5), LFDA(5, alpha=0.1)], ids=repr)
 def test_labels_may_be_device_arrays_or_of_another_dtype(method, library):
     X, y = digits()
@@ -101,6 +102,7 @@ def test_labels_may_be_device_arrays_or_of_another_dtype(method, library):
             np.testing.assert_array_equal(*arrays)
 
 
+@pytest.mark.slow
 def test_fits_repeat_bit_for_bit(library):
     X, y = digits()
     for method in (LFDA(8, alpha=0.1), MPDA(8), PMPDA(8, n_neighbors=6)):
@@ -130,6 +132,7 @@ def test_transform_needs_the_device_of_the_fit(library):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fitted", ["float32", "float64"])
 @pytest.mark.parametrize("mapped", ["float32", "float64", "int64"])
 def test_transform_keeps_the_precision_of_its_input(fitted, mapped, library):
@@ -253,6 +256,7 @@ def test_neighbors_from_gram_products_are_exact(kind, library, monkeypatch):
     np.testing.assert_allclose(to_host(result.distances), expected.distances, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_large_class_is_partitioned_on_the_device(library):
     if library.module.__name__ == "array_api_strict":
         pytest.skip("array-api-strict takes minutes for a class of this size")

@@ -82,10 +82,10 @@ def test_selection_does_not_depend_on_test_samples(wine):
     X, y = wine
     grid = {"alpha": (0.0, 0.1), "n_neighbors": (3, 7)}
     contender = Contender("LFDA", method("LFDA"), {}, grid)
-    before = assess_methods(X, y, [contender], AssessmentProtocol()).rows[0]
+    before = assess_methods(X, y, [contender], AssessmentProtocol(2)).rows[0]
     X = X.copy()
     X[before["tested"]] = X[before["tested"]][:, ::-1] * 100.0
-    after = assess_methods(X, y, [contender], AssessmentProtocol()).rows[0]
+    after = assess_methods(X, y, [contender], AssessmentProtocol(2)).rows[0]
     assert before["parameters"] == after["parameters"]
     assert before["cv_dimension"] == after["cv_dimension"]
     assert before["wrong"] != after["wrong"]
@@ -225,8 +225,9 @@ def test_rule_for_the_number_of_components(wine, name):
     assert 0.9 < numbers[True].score < 1.0
 
 
+@pytest.mark.slow
 def test_automatic_choice_has_the_best_score(wine):
-    X, y = wine
+    X, y = (values[::2] for values in wine)
     # A method alone decides about the scale by itself.
     contender, protocol = (
         make_contender("auto", search=False),
@@ -418,12 +419,12 @@ def test_predictions_of_all_samples_decide_where_folds_have_no_power():
 def test_only_samples_of_the_fit_count_as_training_samples(has_fingerprints):
     """Neither an outlier in the file nor a crowded space makes new samples known."""
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(2000, 5)), np.arange(2000) % 2
+    X, y = rng.normal(size=(1000, 5)), np.arange(1000) % 2
     protocol = AssessmentProtocol(n_components=1, scaled=False)
     model = select_model(X, y, make_contender("MPDA", search=False), protocol).model
     if not has_fingerprints:
         del model.steps[-1][1].sample_fingerprints_
-    new, labels = rng.normal(size=(5000, 5)), np.arange(5000) % 2
+    new, labels = rng.normal(size=(2500, 5)), np.arange(2500) % 2
     assert evaluate_model(model, new, labels).n_training_samples == 0
     new[0] = 1e6
     assert evaluate_model(model, new, labels).n_training_samples == 0

@@ -63,9 +63,9 @@ def test_settings_are_chosen_by_the_score_of_the_protocol(method):
 
 def test_fit_prints_the_balanced_error(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    X, y = unequal_samples()
+    X, y = unequal_samples((150, 40, 20))
     pd.DataFrame(X).assign(kind=np.array(["a", "b", "c"])[y]).to_csv("table.csv", index=False)
-    words = ("fit", "table.csv", "--label", "kind", "--folds", "3", "--report", "page.html")
+    words = ("fit", "table.csv", "--label", "kind", "--folds", "2", "--report", "page.html")
     assert call(*words, "--score", "balanced", "--set", "class_weight=balanced") == 0
     output = " ".join(capsys.readouterr().out.split())
     pattern = r"Balanced error, .*?: 1-NN ([\d.]+) % .*? LDA ([\d.]+) % .*? MPDA ([\d.]+) %"
@@ -74,7 +74,7 @@ def test_fit_prints_the_balanced_error(tmp_path, monkeypatch, capsys):
     assert "Always guessing one class has 66.67 %" in output
     assert "the folds that chose them have a balanced error of" in output
     assert "Balanced error" in (tmp_path / "page.html").read_text()
-    assert call(*words) == 0
+    assert call(*words, "--components", "2") == 0
     assert "Balanced error" not in capsys.readouterr().out
 
 

@@ -193,6 +193,7 @@ def test_page_opens_without_errors_and_requests(browser, pages):
     assert [name for name in names if not name.startswith("data:")] == []
 
 
+@pytest.mark.slow
 def test_legend_hides_a_class_and_theme_keeps_it_hidden(browser, pages):
     open_page(browser, pages["wine"])
     entry = browser.find_elements("css selector", ".legend li button")[1]
@@ -206,6 +207,7 @@ def test_legend_hides_a_class_and_theme_keeps_it_hidden(browser, pages):
     assert browser.execute_script(f"return {VIEW}.visible") == [True, True, True]
 
 
+@pytest.mark.slow
 def test_ten_classes_differ_in_colour_and_mark_in_both_themes(browser, pages):
     open_page(browser, pages["digits"])
     codes = "Array.from({length: 10}, (_, i) => i)"
@@ -222,6 +224,7 @@ def test_ten_classes_differ_in_colour_and_mark_in_both_themes(browser, pages):
     assert browser.execute_script(f"return {paths}") == [mark for _, mark in looks[0]]
 
 
+@pytest.mark.slow
 def test_legend_of_many_classes_scrolls_and_can_be_searched(browser, pages):
     open_page(browser, pages["many"])
     legend = browser.find_element("css selector", ".legend ul")
@@ -243,6 +246,7 @@ def test_legend_of_many_classes_scrolls_and_can_be_searched(browser, pages):
     assert [i for i, on in enumerate(shown) if on] == found
 
 
+@pytest.mark.slow
 def test_hover_text_names_row_class_prediction_and_features(browser, pages):
     open_page(browser, pages["wine"])
     i = find_lonely_sample(browser)
@@ -262,6 +266,7 @@ def test_hover_text_names_row_class_prediction_and_features(browser, pages):
     assert embedding["hover"]["features"][4]["name"] in hover(browser, i)
 
 
+@pytest.mark.slow
 def test_command_shows_texts_and_images_of_samples(browser, fitted_pages):
     open_page(browser, fitted_pages["wine"])
     i = find_lonely_sample(browser)
@@ -285,6 +290,7 @@ def test_command_shows_texts_and_images_of_samples(browser, fitted_pages):
     np.testing.assert_allclose(np.array(pixels) / 255, expected, atol=0.05)
 
 
+@pytest.mark.slow
 def test_top_of_the_page_has_the_next_commands(browser, fitted_pages):
     open_page(browser, fitted_pages["wine"])
     advised, *commands = read_texts(browser, "#summary code")
@@ -299,6 +305,7 @@ def test_top_of_the_page_has_the_next_commands(browser, fitted_pages):
     assert fitted_pages["digits"].stat().st_size < 2e6
 
 
+@pytest.mark.slow
 def test_components_are_chosen_and_named_by_method(browser, pages):
     open_page(browser, pages["wine"])
     menus = browser.find_elements("css selector", ".tools select")
@@ -313,6 +320,7 @@ def test_components_are_chosen_and_named_by_method(browser, pages):
     assert abs(np.corrcoef(before, fourth)[0, 1]) < 0.9
 
 
+@pytest.mark.slow
 def test_view_in_three_dimensions_turns_and_keeps_the_marks(browser, pages):
     open_page(browser, pages["wine"])
     browser.execute_script("document.getElementById('scatter').scrollIntoView()")
@@ -327,6 +335,7 @@ def test_view_in_three_dimensions_turns_and_keeps_the_marks(browser, pages):
     assert severe_messages(browser) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", ["Lasso", "Box"])
 def test_selected_samples_are_listed(browser, pages, tool):
     open_page(browser, pages["wine"])
@@ -350,6 +359,7 @@ def test_selected_samples_are_listed(browser, pages, tool):
     assert read_texts(browser, ".selection tr") == []
 
 
+@pytest.mark.slow
 def test_samples_are_reached_and_selected_by_keys(browser, pages):
     open_page(browser, pages["wine"])
     press_keys(browser, "nn")
@@ -364,6 +374,7 @@ def test_samples_are_reached_and_selected_by_keys(browser, pages):
     assert read_texts(browser, ".selection tbody th") == []
 
 
+@pytest.mark.slow
 def test_controls_and_pictures_have_names_for_screen_readers(browser, pages):
     open_page(browser, pages["many"])
     script = (
@@ -379,6 +390,7 @@ def test_controls_and_pictures_have_names_for_screen_readers(browser, pages):
     assert "n and p go to the next and previous sample" in keys
 
 
+@pytest.mark.slow
 def test_drag_zooms_and_double_click_resets(browser, pages):
     open_page(browser, pages["wine"])
     browser.execute_script("document.getElementById('scatter').scrollIntoView()")
@@ -390,6 +402,7 @@ def test_drag_zooms_and_double_click_resets(browser, pages):
     assert browser.execute_script(f"return {VIEW}.window") == [0, 1, 0, 1]
 
 
+@pytest.mark.slow
 def test_curves_show_values_and_hide_methods(browser, pages):
     open_page(browser, pages["wine"])
     curves = wine_results()["comparison"]["problems"][0]["curves"]
@@ -403,6 +416,7 @@ def test_curves_show_values_and_hide_methods(browser, pages):
     assert len(browser.find_elements("css selector", "#curve > div path")) < n_paths
 
 
+@pytest.mark.slow
 def test_patches_are_shown_for_the_class_that_the_reader_chooses(browser, pages):
     open_page(browser, pages["wine"])
     classes = {entry["label"]: entry for entry in wine_results()["partition"]["classes"]}
@@ -418,6 +432,7 @@ def test_patches_are_shown_for_the_class_that_the_reader_chooses(browser, pages)
         assert f"Class {option.text}: " in read_texts(browser, "#patch-picture .how")[0]
 
 
+@pytest.mark.slow
 def test_themes_follow_the_system_and_the_button(browser, pages):
     open_page(browser, pages["wine"])
     dark_media = {"features": [{"name": "prefers-color-scheme", "value": "dark"}]}
@@ -444,6 +459,7 @@ def find_clipped(browser):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["wine", "digits", "many"])
 def test_nothing_is_clipped_on_a_phone_and_on_paper(browser, pages, name):
     open_page(browser, pages[name], width=400)
@@ -465,6 +481,7 @@ def test_nothing_is_clipped_on_a_phone_and_on_paper(browser, pages, name):
     assert clipped == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "n_wide"), [("digits", 0), ("wine", 0), ("species", 1)])
 def test_pictures_have_readable_text_on_a_phone(browser, fitted_pages, name, n_wide):
     """Text of figures has 9 pixels and is not cut; only a matrix of many classes scrolls."""
@@ -489,6 +506,7 @@ def test_pictures_have_readable_text_on_a_phone(browser, fitted_pages, name, n_w
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
 
 
+@pytest.mark.slow
 def test_lines_break_neither_options_nor_numbers(browser, fitted_pages):
     open_page(browser, fitted_pages["wine"], width=400)
     lines = browser.execute_script(
@@ -508,6 +526,7 @@ def test_lines_break_neither_options_nor_numbers(browser, fitted_pages):
     assert not [line for line in lines if line.strip().startswith(("%", "="))]
 
 
+@pytest.mark.slow
 def test_long_tables_are_cut_on_paper_and_say_so(browser, pages):
     open_page(browser, pages["many"])
     add_rows = (
@@ -527,6 +546,7 @@ def test_long_tables_are_cut_on_paper_and_say_so(browser, pages):
     assert "first 100 rows" in note
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("media", ["", "print"])
 def test_numbers_are_not_broken_on_a_narrow_page(browser, pages, media):
     open_page(browser, pages["wine"], width=400)
@@ -541,6 +561,7 @@ def test_numbers_are_not_broken_on_a_narrow_page(browser, pages, media):
     assert set(heights) == {1}
 
 
+@pytest.mark.slow
 def test_plot_grows_with_the_screen(browser, pages):
     open_page(browser, pages["digits"], width=400)
     assert browser.execute_script(f"return {VIEW}.height") == 360
@@ -548,6 +569,7 @@ def test_plot_grows_with_the_screen(browser, pages):
     wait_until(browser, f"return {VIEW}.height === 520")
 
 
+@pytest.mark.slow
 def test_print_is_light_and_sharp(browser, pages):
     open_page(browser, pages["wine"])
     browser.find_element("id", "theme").click()

@@ -27,10 +27,11 @@ def test_more_neighbours_estimate_tangents_better():
     assert six.neighbor_angles.mean() < 0.5 * two.neighbor_angles.mean()
 
 
+@pytest.mark.slow
 def test_command_measures_errors_of_variants(tmp_path, monkeypatch):
     X, y = load_digits(return_X_y=True)
     load = "mpda.experiments.protocol.load_samples"
-    monkeypatch.setattr(load, lambda problem, directory: (X[:600], y[:600]))
+    monkeypatch.setattr(load, lambda problem, directory: (X[:300], y[:300]))
     words = ("--datasets", "semeion", "vehicle", "--out", tmp_path, "--splits", "1", "--quiet")
     assert call("reproduce", "claims", *words) == 0
     lines = (tmp_path / "claims.md").read_text().splitlines()

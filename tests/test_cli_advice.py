@@ -38,10 +38,11 @@ def words_of(capsys):
 
 
 def test_advised_command_repeats_the_options_of_the_page(capsys):
-    images = load_digits(as_frame=True).frame.head(200)
-    images.assign(file=[f"{i}.png" for i in range(200)]).to_csv("d.csv", index=False)
-    images.tail(50).to_csv("new.csv", index=False)
+    images = load_digits(as_frame=True).frame.head(120)
+    images.assign(file=[f"{i}.png" for i in range(120)]).to_csv("d.csv", index=False)
+    images.tail(30).to_csv("new.csv", index=False)
     words = ("--label", "target", "--text", "file", "--image", "8x8", "--test", "new.csv")
+    words += ("--scale", "none", "--pca", "none")
     words = ("fit", "d.csv", *words, "--score", "balanced", "--folds", "2", "--results", "r.json")
     assert call(*words) == 0
     advised, *_ = read_results("r.json")["next"]
@@ -52,8 +53,8 @@ def test_advised_command_repeats_the_options_of_the_page(capsys):
 
 
 def test_search_is_advised_with_the_method_and_parameters_of_the_user(capsys):
-    words = ("fit", *write_classes(40, 5, 4), "--method", "lfda", "--set", "alpha=0.1")
-    assert call(*words, "--results", "r.json") == 0
+    words = ("fit", *write_classes(25, 5, 4), "--method", "lfda", "--set", "alpha=0.1")
+    assert call(*words, "--folds", "3", "--results", "r.json") == 0
     advised, *_ = read_results("r.json")["next"]
     assert advised["command"].endswith("--method lfda --set alpha=0.1 --search")
 
@@ -93,10 +94,10 @@ def test_comparison_ends_with_the_command_that_fits(capsys):
 @pytest.mark.parametrize("command", ["fit", "compare"])
 def test_lda_is_no_advice_where_it_does_not_help(command, capsys):
     load_iris(as_frame=True).frame.iloc[:, [2, 4]].to_csv("one.csv", index=False)
-    tables = [("one.csv", "--label", "target"), write_classes(40, 5, 4)]
-    options = ["--methods", "1-nn,lda,mpda"] if command == "compare" else []
+    tables = [("one.csv", "--label", "target"), write_classes(25, 5, 4)]
+    methods = ["--methods", "1-nn,lda,mpda"] if command == "compare" else []
     for words in tables:
-        assert call(command, *words, *options) == 0
+        assert call(command, *words, *methods, "--folds", "3", "--scale", "none") == 0
         text = words_of(capsys)
         assert "helps here: none" in text or "does not help here" in text
         assert "Recommended" not in text

@@ -1,5 +1,6 @@
 """Tables that a model did not see: notes and errors of the commands that use a model."""
 
+import contextlib
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +20,20 @@ def working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def wine_model(tmp_path_factory):
+    """Return the bytes of a model, which is fitted once for all tests."""
+    with contextlib.chdir(tmp_path_factory.mktemp("model")):
+        load_wine(as_frame=True).frame.to_csv("wine.csv", index=False)
+        assert call("fit", "wine.csv", *QUICK, "--quiet") == 0
+        return Path("wine.mpda").read_bytes()
+
+
 @pytest.fixture
-def wine(capsys):
+def wine(wine_model):
     frame = load_wine(as_frame=True).frame
     frame.to_csv("wine.csv", index=False)
-    assert call("fit", "wine.csv", *QUICK) == 0
-    capsys.readouterr()
+    Path("wine.mpda").write_bytes(wine_model)
     return frame
 
 

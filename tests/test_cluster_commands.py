@@ -31,6 +31,7 @@ def make_digits():
     return pd.DataFrame(X, columns=names).assign(digit=[f"d{c}" for c in y[:600]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "npz"])
 def test_fit_on_the_cluster_equals_the_local_fit(client, kind, capsys):
     frame = make_digits()
@@ -53,6 +54,7 @@ def test_fit_on_the_cluster_equals_the_local_fit(client, kind, capsys):
     assert json.loads(capsys.readouterr().out)["error"] < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "csv.gz"])
 def test_cluster_reads_decimal_commas_and_other_encodings(client, kind):
     frame = make_digits().rename(columns={"p0": "Gr\u00f6\u00dfe"})
@@ -68,6 +70,7 @@ def test_cluster_reads_decimal_commas_and_other_encodings(client, kind):
     assert largest_angle(model.components_.T, local.components_.T) < 1e-6
 
 
+@pytest.mark.slow
 def test_fit_on_the_cluster_applies_pca_first(client, capsys):
     make_digits().to_parquet("d.parquet")
     options = ("--label", "digit", "--components", "3", "--pca", "0.8", "--json")
@@ -78,6 +81,7 @@ def test_fit_on_the_cluster_applies_pca_first(client, capsys):
     assert model["pca"].explained_variance_ratio_.sum() >= 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
@@ -95,6 +99,7 @@ def test_mistake_is_one_line_and_an_exit_code(client, options, code, message, ca
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_folds_of_a_comparison_run_on_the_cluster(client, capsys):
     make_digits()[:200].to_parquet("d.parquet")
     options = ("--label", "digit", "--methods", "1-nn", "lda", "--folds", "2", "--jobs", "2")
@@ -102,6 +107,7 @@ def test_folds_of_a_comparison_run_on_the_cluster(client, capsys):
     assert "LDA" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_reproduction_runs_on_the_cluster(client):
     words = ("--datasets", "digits", "--methods", "PCA", "LDA", "--splits", "2", "--jobs", "2")
     address = client.scheduler.address

@@ -65,10 +65,13 @@ METHODS = {
     "PMPDA": PMPDA(8, n_neighbors=8),
     "LFDA": LFDA(8, alpha=0.1),
 }
+# The law of the fast suite is that of MPDA in double precision; the others are slow.
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name != "MPDA"]
+SINGLE = pytest.param(np.float32, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["MPDA", *OTHERS])
+@pytest.mark.parametrize("dtype", [np.float64, SINGLE])
 def test_fits_to_arrays_and_frames_equal_fits_to_numpy(client, name, dtype):
     X, y = curved_classes(dtype, n_classes=50 if name == "MPDA" else 10)
     method = METHODS[name]
@@ -86,6 +89,7 @@ def test_fits_to_arrays_and_frames_equal_fits_to_numpy(client, name, dtype):
         assert fitted.classes_[0] == "class 00"
 
 
+@pytest.mark.slow
 def test_attributes_equal_those_of_a_fit_to_numpy(client):
     X, y = curved_classes()
     expected = MPDA(5, n_neighbors=6).fit(X, y)
@@ -98,6 +102,7 @@ def test_attributes_equal_those_of_a_fit_to_numpy(client):
     assert not hasattr(fitted, "patch_labels_")
 
 
+@pytest.mark.slow
 def test_variances_of_gram_pca_are_those_of_numpy_at_any_scale(client):
     X = np.ldexp(digits()[0], 300)  # a power of two, which rounds nothing
     expected, fitted = GramPCA(10).fit(X), GramPCA(10).fit(as_lazy(X, 170))
@@ -107,6 +112,7 @@ def test_variances_of_gram_pca_are_those_of_numpy_at_any_scale(client):
     assert_close(fitted.components_, expected.components_)
 
 
+@pytest.mark.slow
 def test_transform_is_lazy_and_keeps_the_chunks(client):
     X, y = digits()
     frame = as_frame(X, y).drop(columns="kind")
@@ -128,6 +134,7 @@ def test_transform_is_lazy_and_keeps_the_chunks(client):
     np.testing.assert_allclose(mapped.compute(), expected, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sort", [True, False])
 def test_parquet_files_may_be_sorted_by_class_or_not(client, tmp_path, sort):
     X, y = curved_classes(np.float32)
@@ -145,6 +152,7 @@ def test_parquet_files_may_be_sorted_by_class_or_not(client, tmp_path, sort):
         np.testing.assert_allclose(components, expected, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.slow
 def test_labels_are_matched_to_rows_by_position_not_by_index(client, tmp_path):
     X, y = curved_classes()
     frame = as_frame(X, y)
@@ -160,6 +168,7 @@ def test_labels_are_matched_to_rows_by_position_not_by_index(client, tmp_path):
         assert_close(LFDA(5, alpha=0.1).fit(*data).components_, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["Int64", "Float32", "bool", "float64[pyarrow]"])
 def test_columns_may_have_any_numeric_dtype(client, dtype):
     X, y = digits()
@@ -172,6 +181,7 @@ def test_columns_may_have_any_numeric_dtype(client, dtype):
     assert mapped.compute().dtype == mapped.dtype == fitted.components_.dtype
 
 
+@pytest.mark.slow
 def test_pipeline_with_gram_pca_equals_that_of_numpy(client):
     X, y = digits()
     pipeline = make_pipeline(GramPCA(0.95), MPDA(8, n_neighbors=8))
@@ -185,6 +195,7 @@ def test_pipeline_with_gram_pca_equals_that_of_numpy(client):
         pipeline.fit(samples, "kind")
 
 
+@pytest.mark.slow
 def test_refinement_of_a_map_that_the_cluster_fitted(client):
     X, y = digits()
     frame = dd.from_pandas(as_frame(X, y), npartitions=4)
@@ -201,6 +212,7 @@ def test_refinement_of_a_map_that_the_cluster_fitted(client):
     )
 
 
+@pytest.mark.slow
 def test_refinement_keeps_steps_on_the_cluster(client):
     X, y = digits()
     frozen = FrozenEstimator(MPDA(2).fit(X, y))
@@ -215,6 +227,7 @@ def test_refinement_keeps_steps_on_the_cluster(client):
     np.testing.assert_allclose(mapped.compute(), model.transform(X), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_refinement_draws_the_same_samples_for_any_blocks(client):
     X, y = digits()
     pipeline = make_pipeline(GramPCA(20), LFDA(5, alpha=0.1))
@@ -232,6 +245,7 @@ def test_refinement_draws_the_same_samples_for_any_blocks(client):
     np.testing.assert_allclose(first.transform(as_lazy(X)).compute(), first.transform(X), atol=1e-8)
 
 
+@pytest.mark.slow
 def test_partial_fit_adds_classes_from_the_cluster(client):
     X, y = curved_classes()
     first = y < 5
@@ -243,6 +257,7 @@ def test_partial_fit_adds_classes_from_the_cluster(client):
         model.partial_fit(as_lazy(X[first][:-5]), y[first][:-5])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [MPDA, PMPDA])
 def test_summaries_of_the_cluster_and_of_memory_merge(client, method):
     X, y = curved_classes()
@@ -264,6 +279,7 @@ def test_summaries_of_the_cluster_and_of_memory_merge(client, method):
         of_cluster + model.summarize(X[first], y[first])
 
 
+@pytest.mark.slow
 def test_fewer_samples_than_features_are_fitted_on_the_client(client):
     X, y = np.random.default_rng(0).normal(size=(30, 50)), np.arange(30) % 3
     expected = LFDA(2, alpha=0.1).fit(X, y).components_
@@ -272,6 +288,7 @@ def test_fewer_samples_than_features_are_fitted_on_the_client(client):
     assert fitted.feature_names_in_[1] == "feature 1"
 
 
+@pytest.mark.slow
 def test_fit_survives_the_death_of_a_worker(client, monkeypatch):
     X, y = curved_classes(n_classes=50)
     expected = MPDA(6, n_neighbors=6).fit(X, y).components_
@@ -295,6 +312,7 @@ def fail(*_, **__):
     raise ArithmeticError("on purpose")
 
 
+@pytest.mark.slow
 def test_failed_fit_leaves_no_tasks_on_the_cluster(client, monkeypatch):
     X, y = curved_classes()
     # No data are known for which the second pass fails on a worker, so it is replaced.
@@ -308,6 +326,7 @@ def test_failed_fit_leaves_no_tasks_on_the_cluster(client, monkeypatch):
         time.sleep(0.1)
 
 
+@pytest.mark.slow
 def test_search_runs_on_the_cluster(client):
     X, y = digits()
     searches = [DiscriminantSearchCV(LFDA(8), {"alpha": [0.1, 1.0]}, cv=2) for _ in range(2)]
@@ -318,6 +337,7 @@ def test_search_runs_on_the_cluster(client):
     np.testing.assert_allclose(first, second, atol=2.0 / 400)
 
 
+@pytest.mark.slow
 def test_invalid_input_is_rejected(client):
     X, y = curved_classes()
     lazy, labels = as_lazy(X), as_lazy(y)

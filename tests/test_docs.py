@@ -115,7 +115,13 @@ def test_relative_links_resolve(name):
 
 
 @pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")  # import of faiss
-@pytest.mark.parametrize("name", RUNNABLE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "guide/parameters.md" else name
+        for name in RUNNABLE  # that page searches all parameters of the digits
+    ],
+)
 def test_code_in_pages_prints_the_output_below_it(name, tmp_path, monkeypatch):
     for package in RUNNABLE[name]:
         pytest.importorskip(package, reason=f"the code of {name} needs it")

@@ -30,6 +30,7 @@ def run(directory, *methods, **options):
     return out
 
 
+@pytest.mark.slow
 def test_errors_are_those_of_the_definition(directory):
     out = run(directory, "raw", "truncation", "PCA", "MPDA refined", n_splits=2)
     X, y, is_test = load_embeddings("banking77", directory)

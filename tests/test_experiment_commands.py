@@ -39,10 +39,10 @@ def no_data_directory(monkeypatch):
 def few_digits(monkeypatch):
     # A smaller data set, where the command would take all 1797 digits.
     X, y = load("digits")
-    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:600], y[:600]))
+    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:300], y[:300]))
 
 
-def test_experiments_write_tables_and_figures(tmp_path):
+def test_experiments_write_tables_and_figures(tmp_path, few_digits):
     settings = ExperimentOptions(
         tmp_path, problems=["digits"], methods=["1-NN", "PCA", "LDA"], n_splits=2
     )
@@ -120,6 +120,7 @@ def test_ranks_are_drawn_for_each_group_of_methods(tmp_path, few_digits):
     assert "## Methods with the same search" not in result.text  # fewer than two of them were run
 
 
+@pytest.mark.slow
 def test_sensitivity_varies_every_parameter(tmp_path, few_digits, monkeypatch):
     # Two values for each parameter instead of 51 fits.
     values = {
@@ -149,7 +150,7 @@ def test_patch_finds_the_tangent_where_two_neighbours_do_not():
         "--datasets digits table2 --methods 'lda 1-nn'",
     ],
 )
-def test_reproduce_accepts_lists_with_spaces_and_commas(words, tmp_path, capsys):
+def test_reproduce_accepts_lists_with_spaces_and_commas(words, tmp_path, few_digits, capsys):
     assert call("reproduce", *shlex.split(words), "--splits", "1", "--out", tmp_path) == 0
     streams = capsys.readouterr()
     # One row in each of two tables of errors, aligned for people; the file has Markdown.
@@ -199,8 +200,10 @@ def test_interrupt_and_failed_task_set_the_exit_code(
     assert message in capsys.readouterr().err
 
 
-def test_demo_prints_a_table_and_writes_a_report(tmp_path, few_digits, capsys, monkeypatch):
-    # Fewer methods and splits than the demo has.
+def test_demo_prints_a_table_and_writes_a_report(tmp_path, capsys, monkeypatch):
+    # Fewer samples, methods and splits than the demo has.
+    X, y = load("digits")
+    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:160], y[:160]))
     monkeypatch.setattr(digits_demo, "METHODS", ("1-NN", "MPDA"))
     monkeypatch.setattr(digits_demo, "N_SPLITS", 2)
     assert call("demo", "--out", tmp_path, "--jobs", "1") == 0
@@ -211,8 +214,8 @@ def test_demo_prints_a_table_and_writes_a_report(tmp_path, few_digits, capsys, m
     assert (tmp_path / "digits.png").stat().st_size > 10_000
     results = read_results(tmp_path)
     assert results["provenance"]["command"].startswith("mpda demo --out")
-    assert len(results["embedding"]["points"]) == 450
-    assert np.sum(results["confusion"]["counts"]) == 450
+    assert len(results["embedding"]["points"]) == 120
+    assert np.sum(results["confusion"]["counts"]) == 120
     assert results["model"]["image_shape"] == [8, 8]
     assert f"to {results['model']['n_components']} components" in results["summary"][1]
     assert len(results["partition"]["classes"]) == 10

@@ -98,6 +98,7 @@ def test_best_points_are_those_with_the_best_mean_at_any_number_of_components():
     np.testing.assert_array_equal(best_points(grid, 1, np.array([0, 1, 0, 2])), [0, 2])
 
 
+@pytest.mark.slow
 def test_numbers_of_neighbors_that_are_cut_stay_together():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2000, 5)), np.arange(2000) % 2
@@ -121,6 +122,7 @@ def test_numbers_of_neighbors_that_are_cut_stay_together():
     assert search.n_candidates_ == [4, len(left)]
 
 
+@pytest.mark.slow
 def test_first_round_has_as_many_samples_as_its_numbers_need():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1200, 220)), np.arange(1200) % 2
@@ -140,14 +142,14 @@ def test_first_round_has_as_many_samples_as_its_numbers_need():
 
 def test_fits_without_a_ridge_have_more_samples_than_features():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(1600, 350)), np.arange(1600) % 2
+    X, y = rng.normal(size=(1200, 180)), np.arange(1200) % 2
     X[:, 0] += 3.0 * y
-    options = {"halving": True, "n_components": [2], "refit": False}
+    options = {"halving": True, "n_components": [2], "refit": False, "cv": 2}
     grid = {"n_neighbors": [3, 5, 7, 9]}
     for method, rounds in (
-        (LFDA(), [1600]),  # of 400 samples only 300 would train
-        (LFDA(alpha=0.1), [400, 1600]),
-        (make_pipeline(PCA(50), LFDA()), [400, 1600]),
+        (LFDA(), [1200]),  # of 300 samples only 150 would train
+        (LFDA(alpha=0.1), [300, 1200]),
+        (make_pipeline(PCA(50), LFDA()), [300, 1200]),
     ):
         search = DiscriminantSearchCV(method, grid, **options).fit(X, y)
         assert search.n_resources_ == rounds
@@ -240,6 +242,7 @@ def test_last_round_has_the_scores_of_a_search_over_its_points(samples):
             assert table[name][row] == complete.cv_results_[name][same]
 
 
+@pytest.mark.slow
 def test_halving_finds_settings_as_good_as_a_complete_search(samples):
     X, y = samples
     halved = DiscriminantSearchCV(MPDA(), GRID, halving=True).fit(X[:1500], y[:1500])

@@ -19,6 +19,7 @@ DRAWS = settings(hostile.SETTINGS, max_examples=12)
 ignore_small_classes = pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", hostile.NAMES)
 def test_random_hostile_data_and_parameters_obey_the_laws(name):
     @DRAWS

@@ -94,6 +94,7 @@ def test_directory_may_be_set_in_the_environment(directory, monkeypatch):
         load_samples("iris", None)
 
 
+@pytest.mark.slow
 def test_tuned_method_is_selected_on_the_training_samples(directory):
     grid = {"alpha": (0.001, 10.0), "n_neighbors": (3, 20)}
     contender = replace(KEEL_CONTENDERS["LFDA tuned"], grid=grid)

@@ -12,7 +12,10 @@ import pytest
 from command_calls import call
 from mpda.experiments import read_rows
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals"),
+    pytest.mark.slow,
+]
 
 # Entries of a row that depend on the clock.
 CLOCK = ("seconds", "search_seconds", "fit_seconds", "fit_mib", "at")

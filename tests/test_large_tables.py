@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.datasets import make_classification
@@ -20,7 +21,7 @@ pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 @pytest.fixture(scope="module")
 def samples():
     return make_classification(
-        1200, 6, n_informative=4, n_redundant=0, n_classes=3, class_sep=2.0, random_state=0
+        1000, 6, n_informative=4, n_redundant=0, n_classes=3, class_sep=2.0, random_state=0
     )
 
 
@@ -32,10 +33,17 @@ def table(samples, tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def small_table(samples, table):
+    """A table for tests in which the size does not matter."""
+    np.savez(table, X=samples[0][:200], y=samples[1][:200])
+    return table
+
+
+@pytest.fixture
 def small_limits(monkeypatch):
-    """Limits that a table of 1200 samples exceeds."""
+    """Limits that a table of 1000 samples exceeds."""
     make_protocol = MeasurementOptions.make_protocol
-    limits = {"max_samples": 400, "max_tests": 40}
+    limits = {"max_samples": 150, "max_tests": 20}
     monkeypatch.setattr(
         MeasurementOptions,
         "make_protocol",
@@ -43,49 +51,58 @@ def small_limits(monkeypatch):
     )
 
 
-def test_output_says_how_many_samples_chose_and_measured(table, small_limits, capsys):
-    assert call("fit", table, "--label", "y") == 0
+def test_output_and_results_say_how_many_samples_chose_and_measured(table, small_limits, capsys):
+    words = ("--scale", "none", "--results", "results.json")
+    assert call("fit", table, "--label", "y", *words) == 0
     streams = capsys.readouterr()
-    assert "settings were selected on 400 of the 1,200 samples" in streams.err
-    assert "the error was measured on 200 of the 1,200 samples" in streams.err
-    assert "400 chose the settings" in " ".join(streams.out.split())
+    assert "settings were selected on 150 of the 1,000 samples" in streams.err
+    assert "the error was measured on 100 of the 1,000 samples" in streams.err
+    assert "150 chose the settings" in " ".join(streams.out.split())
     assert "optimistic" not in streams.out
+    with open("results.json") as file:
+        results = json.load(file)
+    assert results["embedding"]["n_all"] == 100
+    assert results["data"]["n_samples"] == 1000
+    assert np.sum(results["confusion"]["counts"]) == 100
 
 
-def test_small_table_has_no_notes_about_limits(table, capsys):
-    assert call("fit", table, "--label", "y", "--folds", "2") == 0
+def test_small_table_has_no_notes_about_limits(small_table, capsys):
+    assert call("fit", small_table, "--label", "y", "--folds", "2") == 0
     streams = capsys.readouterr()
     assert "were selected on" not in streams.err
     assert "was measured on" not in streams.err
     assert "fits are to fewer samples" not in " ".join(streams.out.split())
 
 
-def test_report_has_the_tested_samples(table, small_limits):
-    assert call("fit", table, "--label", "y", "--quiet", "--results", "results.json") == 0
-    with open("results.json") as file:
-        results = json.load(file)
-    assert results["embedding"]["n_all"] == 200
-    assert results["data"]["n_samples"] == 1200
-    assert np.sum(results["confusion"]["counts"]) == 200
-
-
 @pytest.mark.parametrize("command", ["fit", "compare"])
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_time_budget_leaves_out_folds(table, command, jobs, capsys, monkeypatch):
-    words = ("--jobs", jobs, *(("--methods", "1-nn", "mpda") if command == "compare" else ()))
+@pytest.mark.parametrize(
+    ("jobs", "backend"),
+    [
+        ("1", "threading"),
+        ("2", "threading"),
+        pytest.param("2", "loky", marks=pytest.mark.slow),  # processes take seconds to start
+    ],
+)
+def test_time_budget_leaves_out_folds(small_table, command, jobs, backend, capsys, monkeypatch):
+    words = ["--jobs", jobs, "--scale", "none"]
+    words += ["--methods", "1-nn", "mpda"] if command == "compare" else []
     # A second that has passed before the first fold is measured.
     monkeypatch.setattr(MeasurementOptions, "deadline", lambda self, progress: progress.start)
-    assert call(command, table, "--label", "y", "--time-budget", "1", *words) == 0
+    with joblib.parallel_config(backend=backend):
+        assert call(command, small_table, "--label", "y", "--time-budget", "1", *words) == 0
     streams = capsys.readouterr()
     assert "--time-budget: the error was measured on 2 of 5 folds" in streams.err
     assert "nested cross-validation on 2 folds" in " ".join(streams.out.split())
     assert "cancelled" not in streams.err  # folds that were begun are no concern of the user
 
 
-def test_enough_time_changes_nothing(table, capsys):
-    assert call("fit", table, "--label", "y", "--folds", "2", "--json") == 0
+def test_enough_time_changes_nothing(small_table, capsys):
+    assert call("fit", small_table, "--label", "y", "--folds", "2", "--json") == 0
     plain = json.loads(capsys.readouterr().out)
-    assert call("fit", table, "--label", "y", "--folds", "2", "--time-budget", "600", "--json") == 0
+    assert (
+        call("fit", small_table, "--label", "y", "--folds", "2", "--time-budget", "600", "--json")
+        == 0
+    )
     limited = json.loads(capsys.readouterr().out)
     assert limited["comparison"]["problems"][0]["rows"] != []
     for row, same in zip(
@@ -96,9 +113,9 @@ def test_enough_time_changes_nothing(table, capsys):
         assert row["error"] == same["error"]
 
 
-def test_progress_lines_appear_where_stderr_is_no_terminal(table, capsys, monkeypatch):
+def test_progress_lines_appear_where_stderr_is_no_terminal(small_table, capsys, monkeypatch):
     monkeypatch.setattr(terminal, "_LINE_INTERVAL", 0.0)
-    assert call("fit", table, "--label", "y", "--folds", "2") == 0
+    assert call("fit", small_table, "--label", "y", "--folds", "2") == 0
     lines = [line for line in capsys.readouterr().err.splitlines() if "% done" in line][1:]
     assert lines[0].startswith("mpda: fitting MPDA, 0 % done")
     # The choice is shown inside, before the fit is done: it is 10 of 38 parts of the work.
@@ -108,9 +125,9 @@ def test_progress_lines_appear_where_stderr_is_no_terminal(table, capsys, monkey
     assert lines[-1].startswith("mpda: measuring the error, 100 % done")
 
 
-def test_quiet_command_has_no_progress_lines(table, capsys, monkeypatch):
+def test_quiet_command_has_no_progress_lines(small_table, capsys, monkeypatch):
     monkeypatch.setattr(terminal, "_LINE_INTERVAL", 0.0)
-    assert call("fit", table, "--label", "y", "--folds", "2", "--quiet") == 0
+    assert call("fit", small_table, "--label", "y", "--folds", "2", "--quiet") == 0
     assert capsys.readouterr().err == ""
 
 

@@ -32,7 +32,7 @@ def nearest_neighbor_error(components, X, y):
     return 1.0 - KNeighborsClassifier(1).fit(Z[:half], y[:half]).score(Z[half:], y[half:])
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_informative_subspace_is_found(seed):
     X, y, informative = rings(seed, n=300)
     model = LSDR(n_components=2).fit(X[:150], y[:150])
@@ -46,6 +46,7 @@ def test_informative_subspace_is_found(seed):
     assert np.mean([nearest_neighbor_error(W, X, y) for W in random]) > 0.3
 
 
+@pytest.mark.slow
 def test_classes_with_equal_means_and_variances_are_separated():
     rng = np.random.default_rng(3)
     sides = rng.choice([-1.0, 1.0], size=(300, 2))
@@ -102,7 +103,7 @@ def test_attributes_describe_the_ascent():
     assert (W[np.arange(2), np.abs(W).argmax(axis=1)] > 0).all()
 
 
-@pytest.mark.parametrize("init", ["pca", "random"])
+@pytest.mark.parametrize("init", ["pca", pytest.param("random", marks=pytest.mark.slow)])
 def test_best_start_is_not_worse_than_one(init):
     X, y, informative = rings(0, n=120, spread=2.0)
     best, single = (LSDR(n_components=2, init=start).fit(X, y) for start in ("best", init))

@@ -249,6 +249,7 @@ def test_a_problem_without_directions_is_an_error(estimator, data):
         estimator.fit(*data)
 
 
+@pytest.mark.slow
 def test_no_method_allocates_a_matrix_of_all_pairs():
     rng = np.random.default_rng(6)
     n = 4000

@@ -70,6 +70,7 @@ def test_figures_display_themselves_and_can_be_pickled(pipeline):
     assert pickle.loads(pickle.dumps(figure))._repr_png_() == figure._repr_png_()
 
 
+@pytest.mark.slow
 def test_pyplot_is_not_imported():
     script = (
         "import sys, mpda.plotting as p; assert 'matplotlib' not in sys.modules;"

@@ -44,7 +44,7 @@ KINDS = (
 def test_distances_are_the_smallest(monkeypatch, kind, k, entries):
     monkeypatch.setattr(product_search, "BLOCK_ENTRIES", entries)
     Z = make_samples(kind)
-    rows = np.arange(3, 500, 7)
+    rows = np.arange(3, 500, 13)
     search = ProductSearch(Z)
     found = [search.find(block, k) for block in search.iter_blocks(rows, k)]
     indices, squares = (np.concatenate(arrays) for arrays in zip(*found, strict=True))

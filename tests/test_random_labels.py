@@ -23,7 +23,7 @@ pytest.importorskip("typer", reason="needs mpda[cli]")
 FOLDS = ("--folds", "3")  # fewer than the default, to save time
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_command_and_page_say_that_no_method_separates(name, seed, tmp_path):
     for text in run_command(name, *make_samples(seed, n=60), tmp_path, *FOLDS):
@@ -61,6 +61,7 @@ def test_error_on_samples_of_the_fit_is_no_claim(keep, tmp_path, capsys):
             assert "It is too low if they were used to fit the model" in text
 
 
+@pytest.mark.slow
 def test_demo_on_shuffled_labels_claims_no_gain(tmp_path, monkeypatch, capsys):
     X, y = load("digits")
     y = np.random.default_rng(0).permutation(y[:200])

@@ -229,7 +229,7 @@ def test_pipeline_keeps_its_earlier_steps():
 
 def test_search_has_three_stages():
     X, y = load_digits(return_X_y=True)
-    X, y = X[:500], y[:500]
+    X, y = X[:400], y[:400]
     grid = {"estimator__alpha": [0.1, 1.0], "penalty": [100.0, 300.0], "temperature": [2.0]}
     search = DiscriminantSearchCV(NeighborhoodRefinement(), grid, n_components=16, cv=3).fit(X, y)
     results = search.cv_results_
@@ -431,16 +431,24 @@ def test_search_refuses_a_pipeline_inside():
         DiscriminantSearchCV(inside, {"penalty": [300.0]}).fit(X[:200], y[:200])
 
 
+CONVERGED = {"n_rounds": 2, "max_iter": 2000, "tol": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def converged():
+    X, y = pairs_and_more()
+    return X, y, NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=1, **CONVERGED).fit(X, y)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("entries", [1, 300, 10_000])
-def test_converged_map_does_not_depend_on_blocks_and_threads(monkeypatch, entries, n_jobs):
-    X, y, _ = problem(n=151)
-    X, y = X[:-1], y[:-1]
-    options = {"n_rounds": 2, "max_iter": 2000, "tol": 1e-9}
-    expected = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=1, **options).fit(X, y)
+def test_converged_map_does_not_depend_on_blocks_and_threads(
+    monkeypatch, converged, entries, n_jobs
+):
+    X, y, expected = converged
     monkeypatch.setattr("mpda.refinement.loss._BLOCK_ENTRIES", entries)
     monkeypatch.setattr("mpda.neighbors.product_search.BLOCK_ENTRIES", entries)
-    model = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=n_jobs, **options).fit(X, y)
+    model = NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=n_jobs, **CONVERGED).fit(X, y)
     size = np.abs(expected.components_).max()
     np.testing.assert_allclose(model.components_, expected.components_, atol=1e-5 * size)
     losses = [curve[-1] for curve in model.loss_curve_]

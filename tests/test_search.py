@@ -130,7 +130,7 @@ def test_scores_equal_those_of_refitting_every_point(estimator, grid):
     assert np.isnan(refitted_score(beyond, *FOLDS[0]))
     for fold, (train, test) in enumerate(FOLDS[:2]):
         for row, point in enumerate(points):
-            if point["n_components"] in (1, 2, 6):
+            if point["n_components"] in ((1, 6), (2,))[fold]:
                 expected = refitted_score(clone(estimator).set_params(**point), train, test)
                 score = results[f"split{fold}_test_score"][row]
                 np.testing.assert_allclose(score, expected, atol=ONE_SAMPLE)

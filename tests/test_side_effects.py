@@ -120,7 +120,7 @@ def fail(y, predicted):
     raise ZeroDivisionError
 
 X, y = load_digits(return_X_y=True)
-X, y = X[:300], y[:300]
+X, y = X[:200], y[:200]
 before = count()
 assert all(n == 2 for n in before), before
 together = threading.Barrier(3)
@@ -130,7 +130,7 @@ def fit(k):
     return MPDA(n_neighbors=k).fit(X, y)
 
 with ThreadPoolExecutor(3) as pool:
-    list(pool.map(fit, [5, 10, 20] * 4))
+    list(pool.map(fit, [5, 10, 20] * 3))
 assert count() == before
 try:
     DiscriminantSearchCV(MPDA(), {"alpha": [0.1, 1.0]}, scoring=fail).fit(X, y)
@@ -162,6 +162,7 @@ assert count_openmp_threads() == 1, count_openmp_threads()
 """
 
 
+@pytest.mark.slow
 def test_threads_of_openmp_do_not_depend_on_the_order_of_imports():
     env = {**os.environ, "OMP_NUM_THREADS": "2"}
     command = [sys.executable, "-c", OPENMP_AFTER_IMPORT]

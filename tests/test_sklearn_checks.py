@@ -21,8 +21,8 @@ MIN_CHECKS = {
     "PFE": 46,
     "DiscriminantSearchCV": 60,
 }
-# Fewer starts and folds run the same code in less time.
-QUICK = {"LSDR": {"init": "pca", "n_folds": 2}}
+# Fewer starts, folds and rounds run the same code in less time.
+QUICK = {"LSDR": {"init": "pca", "n_folds": 2}, "NeighborhoodRefinement": {"n_rounds": 1}}
 # The checks draw blobs that are far apart; with fewer neighbours their graph has several parts.
 QUICK |= {name: {"n_neighbors": 25} for name in ("TSIMR", "PFE")}
 ESTIMATORS = [
@@ -37,7 +37,7 @@ ESTIMATORS += [
     for method, options in ((mpda.LFDA, {"affinity": "ones"}), (mpda.GraphDiscriminant, {}))
     for orthonormal in (True, False)
 ]
-ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [3, 5]}))
+ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [3, 5]}, cv=2))
 # Reasons for which scikit-learn skips a check: a device or an array library is not installed.
 ABSENT = ("cuda", "MPS device", "XPU device", "is not installed: not checking array_api")
 

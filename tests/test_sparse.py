@@ -32,6 +32,11 @@ def name(method):
     return str(method).replace(" ", "").replace("\n", "")
 
 
+def slow(method):
+    """Mark a method whose search takes a second or more."""
+    return pytest.param(method, marks=pytest.mark.slow)
+
+
 def word_counts(n=120, d=40, n_classes=3, density=0.15, seed=0):
     """Draw samples with mostly zeros, whose classes differ in the features that occur."""
     rng = np.random.default_rng(seed)
@@ -170,7 +175,7 @@ def test_classes_can_be_added():
     assert_same_map(added, expected)
 
 
-@pytest.mark.parametrize("start", [GramPCA(), NeighborhoodRefinement(GramPCA())], ids=name)
+@pytest.mark.parametrize("start", [GramPCA(), slow(NeighborhoodRefinement(GramPCA()))], ids=name)
 def test_search_over_components_of_sparse_pca(start):
     X, y = word_counts()
     search = DiscriminantSearchCV(start, {}, n_components=[2, 3], cv=3)
@@ -178,7 +183,7 @@ def test_search_over_components_of_sparse_pca(start):
     np.testing.assert_allclose(search.fit(X, y).cv_results_["mean_test_score"], scores, atol=0.03)
 
 
-@pytest.mark.parametrize("method", [MPDA(), LFDA(), NeighborhoodRefinement()], ids=name)
+@pytest.mark.parametrize("method", [MPDA(), LFDA(), slow(NeighborhoodRefinement())], ids=name)
 def test_search_takes_sparse_samples(method):
     X, y = word_counts()
     name = "estimator__n_neighbors" if hasattr(method, "estimator") else "n_neighbors"

@@ -37,7 +37,7 @@ def count_searches(monkeypatch):
     "method",
     [
         MPDA(2, tangent_alpha=0.1),
-        MPDA(2, partition="geodesic"),
+        pytest.param(MPDA(2, partition="geodesic"), marks=pytest.mark.slow),
         MPDA(2, anchors=True),
         PMPDA(2, n_neighbors=8, tangent_alpha=0.1),
     ],

@@ -2,6 +2,7 @@
 
 import tracemalloc
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_linear_functions_on_flat_data_have_no_energy(partition):
 
 
 @pytest.mark.parametrize("hole", [False, True])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
 def test_swiss_roll_is_unrolled(seed, hole):
     X, sheet = draw_swiss_roll(1000, seed, hole=hole)
     assert rigid_residual(sheet, PFE(2).fit_transform(X)) < 1e-3
@@ -147,12 +148,17 @@ def test_new_samples_take_memory_for_a_block_at_a_time():
     np.testing.assert_allclose(mapped, np.repeat(model.embedding_, 100, axis=0), atol=1e-12)
 
 
+@cache
+def embed_once(kind, partition):
+    return kind(2, partition=partition).fit_transform(draw_swiss_roll(400, 0)[0])
+
+
 @pytest.mark.parametrize("factor", [1e-6, 0.01, 300.0])
 @pytest.mark.parametrize("partition", [None, "auto"])
 @pytest.mark.parametrize("kind", [TSIMR, PFE])
 def test_embedding_scales_with_the_samples(kind, partition, factor):
-    X, _ = draw_swiss_roll(600, 0)
-    embedding = kind(2, partition=partition).fit_transform(X)
+    X, _ = draw_swiss_roll(400, 0)
+    embedding = embed_once(kind, partition)
     model = kind(2, partition=partition).fit(factor * X)
     scale = np.abs(embedding).max()
     np.testing.assert_allclose(model.embedding_ / factor, embedding, atol=1e-5 * scale)
@@ -258,18 +264,21 @@ def test_residuals_of_known_maps():
     assert affine_residual(sheet, noise) > 0.9
 
 
+@pytest.mark.slow
 def test_command_writes_both_tables(tmp_path, monkeypatch):
     words = ("--data", tmp_path / "none", "--out", tmp_path / "out", "--quiet")
     assert call("reproduce", "fields", "--datasets", "coil20", *words) == 1
     X, y = load_digits(return_X_y=True)
     load = "mpda.experiments.fields.load_samples"
     monkeypatch.setattr(load, lambda problem, directory: (X[:300], y[:300]))
+    # Private: the experiment has no parameter for the size of its rolls.
+    monkeypatch.setattr("mpda.experiments.fields._N_ROLL", 500)
     words = ("--datasets", "swiss-roll", "coil20", "--data", tmp_path, "--out", tmp_path / "out")
     assert call("reproduce", "fields", *words, "--splits", "1", "--quiet") == 0
     text = (tmp_path / "out" / "fields.md").read_text()
     rows = {line.split(" | ")[0].strip("| "): line for line in text.splitlines() if "|" in line}
     residuals = [float(cell) for cell in rows["PFE, every sample"].split(" | ")[1:3]]
-    X, sheet = draw_swiss_roll(1000, 0)
+    X, sheet = draw_swiss_roll(500, 0)
     Z = PFE(2).fit_transform(X)
     expected = [rigid_residual(sheet, Z), affine_residual(sheet, Z)]
     np.testing.assert_allclose(residuals, expected, atol=2e-5)

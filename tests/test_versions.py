@@ -5,6 +5,8 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
@@ -74,6 +76,7 @@ def test_warnings_are_errors():
     assert PROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"] == ["error"]
 
 
+@pytest.mark.slow
 def test_no_filter_hides_deprecation_warnings():
     for path in [*(ROOT / "tests").glob("*.py"), *(ROOT / "src").rglob("*.py")]:
         calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
