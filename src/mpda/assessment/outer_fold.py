@@ -47,7 +47,7 @@ class FoldResult(TypedDict, total=False):
     method: str
     fold: int
     parameters: dict[str, Any]
-    component_counts: list[int]
+    dimensions: list[int]
     wrong: list[int]
     n_test: int
     cv_dimension: int
@@ -82,9 +82,7 @@ def assess_features(split: Split) -> FoldResult:
     """
     d, n_test = split.X.shape[1], len(split.y_test)
     wrong = [int(np.count_nonzero(classify_test_samples(split) != split.y_test))]
-    return FoldResult(
-        parameters={}, component_counts=[d], wrong=wrong, n_test=n_test, cv_dimension=d
-    )
+    return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
 
 
 def assess_selected(
@@ -140,7 +138,7 @@ def _curve_of_map(split: Split, selected: SelectedParameters) -> FoldResult:
     predicted = classify_by_counts(split.X, split.y, split.X_test, numbers)
     return FoldResult(
         parameters=selected.parameters,
-        component_counts=numbers.tolist(),
+        dimensions=numbers.tolist(),
         wrong=np.count_nonzero(predicted != split.y_test, axis=1).tolist(),
         n_test=len(split.y_test),
         cv_dimension=selected.n_components,
@@ -191,7 +189,7 @@ def measure_curve(
     measured = np.isfinite(fold.scores[0])  # the fit may have had fewer components
     return FoldResult(
         parameters=selected.parameters,
-        component_counts=(np.flatnonzero(measured) + 1).tolist(),
+        dimensions=(np.flatnonzero(measured) + 1).tolist(),
         # Scores are shares of n_test; rounding removes the error of the division.
         wrong=np.rint((1.0 - fold.scores[0][measured]) * n_test).astype(int).tolist(),
         n_test=n_test,
