@@ -21,6 +21,11 @@ from mpda.assessment.balanced_error import BalancedError
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
 
+def slow(value):
+    """Mark a method whose choice takes seconds."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def unequal_samples(sizes=(300, 60, 25), d=6):
     """Draw three classes of unequal size that overlap."""
     rng = np.random.default_rng(0)
@@ -48,7 +53,7 @@ def test_balanced_error_is_that_of_the_predictions():
     assert balanced_errors(groups, y)["1-NN"].interval is None
 
 
-@pytest.mark.parametrize("method", ["LDA", "PCA", "LFDA", "MPDA refined"])
+@pytest.mark.parametrize("method", ["LDA", "PCA", "LFDA", slow("MPDA refined")])
 def test_settings_are_chosen_by_the_score_of_the_protocol(method):
     X, y = unequal_samples()
     contender = make_contender(method, search=False)

@@ -173,6 +173,7 @@ def test_search_prints_the_parameters_that_it_selected(table, capsys):
     assert f"selected by cross-validation: alpha={fitted.alpha!r}" in streams.out
 
 
+@pytest.mark.slow
 def test_automatic_choice_is_reported(iris, capsys):
     table = "few.csv"
     iris.iloc[::2].to_csv(table, index=False)
@@ -198,6 +199,11 @@ def test_automatic_choice_is_reported(iris, capsys):
     assert "<dt>error of auto</dt>" in page
     assert any("each refined or not" in text for text in read_results("r.json")["summary"])
     assert "left out:" not in out
+
+
+def test_automatic_choice_names_what_it_leaves_out(iris, capsys):
+    table = "few.csv"
+    iris.iloc[::2].to_csv(table, index=False)
     words = ("--method", "auto", "--components", "3", "--folds", "0")
     assert call("fit", table, "--label", "species", *words) == 0
     out = capsys.readouterr().out

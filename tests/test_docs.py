@@ -39,6 +39,8 @@ RUNNABLE = {
     "guide/report.md": ["matplotlib"],
     "theory/reduction.md": [],
 }
+# The first searches all parameters of the digits, the second imports three optional packages.
+SLOW_PAGES = {"guide/parameters.md", "guide/deploying.md"}
 
 
 def load_extension(name):
@@ -118,8 +120,8 @@ def test_relative_links_resolve(name):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name == "guide/parameters.md" else name
-        for name in RUNNABLE  # that page searches all parameters of the digits
+        pytest.param(name, marks=pytest.mark.slow) if name in SLOW_PAGES else name
+        for name in RUNNABLE
     ],
 )
 def test_code_in_pages_prints_the_output_below_it(name, tmp_path, monkeypatch):

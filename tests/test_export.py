@@ -470,6 +470,7 @@ def test_faiss_finds_the_neighbours_of_the_mapped_samples(tmp_path):
     assert np.mean(Y[nearest] == model.predict(NEW)) > 0.98  # near ties may be rounded
 
 
+@pytest.mark.slow
 def test_export_of_many_features_needs_no_dense_copy_of_the_samples(tmp_path):
     pytest.importorskip("faiss", reason="faiss is not installed")
     n, n_features = 1000, 20_000

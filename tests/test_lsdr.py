@@ -15,6 +15,11 @@ from mpda.baselines.lsdr.grassmann import project_to_tangent
 from mpda.baselines.lsdr.subspace_search import fisher_subspace
 
 
+def slow(value):
+    """Mark a parameter that repeats a law."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def rings(seed, n=200, d=8, spread=1.5):
     """A disc in a ring in 2 dimensions, among others of larger variance; and the 2 dimensions."""
     rng = np.random.default_rng(seed)
@@ -32,7 +37,7 @@ def nearest_neighbor_error(components, X, y):
     return 1.0 - KNeighborsClassifier(1).fit(Z[:half], y[:half]).score(Z[half:], y[half:])
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, slow(1)])
 def test_informative_subspace_is_found(seed):
     X, y, informative = rings(seed, n=300)
     model = LSDR(n_components=2).fit(X[:150], y[:150])
@@ -103,7 +108,7 @@ def test_attributes_describe_the_ascent():
     assert (W[np.arange(2), np.abs(W).argmax(axis=1)] > 0).all()
 
 
-@pytest.mark.parametrize("init", ["pca", pytest.param("random", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("init", ["pca", slow("random")])
 def test_best_start_is_not_worse_than_one(init):
     X, y, informative = rings(0, n=120, spread=2.0)
     best, single = (LSDR(n_components=2, init=start).fit(X, y) for start in ("best", init))
@@ -139,7 +144,7 @@ def small_fit():
     return X, y, fit_small(X, y)
 
 
-@pytest.mark.parametrize("scale", [3.0, 1e-4, 1e-150, 1e150])
+@pytest.mark.parametrize("scale", [3.0, slow(1e-4), slow(1e-150), 1e150])
 def test_width_has_the_unit_of_the_samples(small_fit, scale):
     X, y, model = small_fit
     scaled = fit_small(scale * X, y)

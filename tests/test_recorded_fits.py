@@ -10,7 +10,7 @@ RECORDED = np.load(FILE)
 
 # Pixels that are white in all images vary by the noise against ties only.
 @pytest.mark.filterwarnings("ignore::mpda.exceptions.FeatureScaleWarning")
-@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("library", ["numpy", pytest.param("torch", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("data", DATA)
 def test_components_are_those_recorded(data, library):
     if library == "torch":

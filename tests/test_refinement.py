@@ -39,6 +39,11 @@ from mpda.refinement.loss import CandidateSets, RefinementLoss
 from mpda.refinement.optimize import RefinementSettings, refine_map
 
 
+def slow(*values):
+    """Mark parameters that repeat a law in a second or more."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def problem(n=60, d=6, r=3, seed=0):
     """Return samples of four classes, one of them with a single sample, and a start."""
     rng = np.random.default_rng(seed)
@@ -193,7 +198,7 @@ def test_refinement_lowers_the_error_on_digits():
     assert errors[1] < errors[0]
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("dtype", ["float64", slow("float32")])
 def test_array_libraries_give_the_same_map(library, dtype):
     X, y = load_digits(return_X_y=True)
     X = (X[:400] + 0.01 * np.random.default_rng(0).normal(size=(400, 64))).astype(dtype)
@@ -229,7 +234,7 @@ def test_pipeline_keeps_its_earlier_steps():
 
 def test_search_has_three_stages():
     X, y = load_digits(return_X_y=True)
-    X, y = X[:400], y[:400]
+    X, y = X[:500], y[:500]
     grid = {"estimator__alpha": [0.1, 1.0], "penalty": [100.0, 300.0], "temperature": [2.0]}
     search = DiscriminantSearchCV(NeighborhoodRefinement(), grid, n_components=16, cv=3).fit(X, y)
     results = search.cv_results_
@@ -285,12 +290,12 @@ def test_search_ends_with_the_start_where_no_refinement_is_better():
 )
 def test_search_from_other_starts(start):
     X, y = load_digits(return_X_y=True)
-    X, y = X[:400], y[:400]
+    X, y = X[:250], y[:250]
     pipeline = make_pipeline(StandardScaler(), NeighborhoodRefinement(start))
     grid = {"penalty": [300.0]}
     search = DiscriminantSearchCV(pipeline, grid, n_components=8, cv=2).fit(X, y)
     name = "neighborhoodrefinement__n_components"
-    assert search.transform(X).shape == (400, search.best_params_[name])
+    assert search.transform(X).shape == (250, search.best_params_[name])
 
 
 @pytest.mark.parametrize("algorithm", ["randomized", "arpack"])
@@ -440,8 +445,10 @@ def converged():
     return X, y, NeighborhoodRefinement(LFDA(3, alpha=0.1), n_jobs=1, **CONVERGED).fit(X, y)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("entries", [1, 300, 10_000])
+@pytest.mark.parametrize(
+    ("entries", "n_jobs"),
+    [(1, 1), (300, 1), (300, 2), (10_000, 2), *(slow(1, 2), slow(10_000, 1))],
+)
 def test_converged_map_does_not_depend_on_blocks_and_threads(
     monkeypatch, converged, entries, n_jobs
 ):

@@ -164,6 +164,7 @@ def test_baseline_is_one_nearest_neighbour_on_the_samples():
     assert row["n_test"] == len(samples.y_test)
 
 
+@pytest.mark.slow
 def test_a_task_agrees_with_a_grid_search_of_scikit_learn():
     contender = replace(CONTENDERS["LFDA"], grid={"n_neighbors": (5, 10)}, max_components=20)
     samples = split(DIGITS, None, 2)

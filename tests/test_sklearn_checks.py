@@ -37,7 +37,7 @@ ESTIMATORS += [
     for method, options in ((mpda.LFDA, {"affinity": "ones"}), (mpda.GraphDiscriminant, {}))
     for orthonormal in (True, False)
 ]
-ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [3, 5]}, cv=2))
+ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [4]}, cv=3))
 # Reasons for which scikit-learn skips a check: a device or an array library is not installed.
 ABSENT = ("cuda", "MPS device", "XPU device", "is not installed: not checking array_api")
 
