@@ -28,8 +28,8 @@ def read_map(model: Any) -> tuple[Floats, Floats]:
     if has_plain_map(model):
         return _read_attributes(model)
     linear = affine_map(model)
-    n_constant = int(linear.unit_length and linear.offset[-1] != 0.0)
-    return linear.matrix[: len(linear.matrix) - n_constant], linear.mean
+    n_rows = len(linear.matrix) - (linear.constant > 0.0)
+    return linear.matrix[:n_rows], linear.mean
 
 
 def has_plain_map(model: Any) -> bool:

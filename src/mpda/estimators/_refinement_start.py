@@ -109,7 +109,7 @@ def refuse_start_in_memory(start: Any) -> None:
 def fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Any:
     """Return the first method, fitted; the last step of a pipeline gets the weights, if it can."""
     earlier, last, is_frozen = split_pipeline(start)
-    if not hasattr(start, "fit"):
+    if earlier is None and not hasattr(last, "fit"):  # a fitted map only
         return start
     takes_weights = has_fit_parameter(last, "sample_weight")
     if sample_weight is None or not takes_weights or is_frozen:

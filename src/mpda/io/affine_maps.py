@@ -60,6 +60,12 @@ class AffineMap:
     unit_length: bool = False
     fill_values: Floats | None = None
 
+    @property
+    def constant(self) -> float:
+        """The constant k of a map to a sphere: the offset of a last row of zeros. 0 without one."""
+        is_constant = self.unit_length and not self.matrix[-1].any()
+        return float(self.offset[-1]) if is_constant else 0.0
+
     def __call__(self, X: ArrayLike) -> Floats:
         """Transform samples X (n_samples, n_features) to (n_samples, n_components)."""
         X = np.asarray(X, dtype=np.float64)
