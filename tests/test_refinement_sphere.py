@@ -463,9 +463,27 @@ def test_refinement_of_a_refinement_starts_from_its_linear_part():
 def test_methods_without_a_meaning_on_a_sphere_say_why():
     X, y = digits()
     model = NeighborhoodRefinement(MPDA(4), radius=1).fit(X, y)
-    for call in (model.mahalanobis_matrix, lambda: model.inverse_transform(X[:, :4])):
-        with pytest.raises(TypeError, match=r"projected to a sphere.*affine_map.*radius=None"):
-            call()
+    with pytest.raises(TypeError, match=r"does not exist on a sphere .*affine_map.*radius=None"):
+        model.mahalanobis_matrix()
+    cosine = NeighborhoodRefinement(MPDA(4), radius=0).fit(X, y)
+    with pytest.raises(TypeError, match=r"does not exist with radius=0"):
+        cosine.inverse_transform(X[:, :4])
+
+
+def test_inverse_transform_finds_samples_with_these_points():
+    X, y = digits()
+    for start in (MPDA(4), make_pipeline(StandardScaler(), MPDA(4))):
+        model = NeighborhoodRefinement(start, radius=1).fit(X, y)
+        Z = model.transform(X)
+        np.testing.assert_allclose(model.transform(model.inverse_transform(Z)), Z, atol=1e-9)
+        means = np.array([Z[y == label].mean(axis=0) for label in range(10)])
+        lengths = np.linalg.norm(means, axis=1, keepdims=True)
+        found = model.transform(model.inverse_transform(means))
+        np.testing.assert_allclose(found, means / lengths, atol=1e-9)
+    with pytest.raises(ValueError, match="last column of X must be positive"):
+        model.inverse_transform(-Z)
+    with pytest.raises(ValueError, match="X has 3 columns, but NeighborhoodRefinement maps to 4"):
+        model.inverse_transform(Z[:, :3])
 
 
 # Search, files, pictures

@@ -52,6 +52,24 @@ def project_to_sphere(Z: Array, radius: float | None) -> Array:
     return scale_to_unit_length(Z)
 
 
+def lift_from_sphere(points: Array, radius: float) -> Array:
+    """Return the mapped samples of points, the inverse of `project_to_sphere` for k > 0.
+
+    Parameters
+    ----------
+    points : array of shape (n_samples, n_components + 1)
+        Points of any length whose last coordinates are positive.
+    radius : float
+        The constant k.
+
+    Returns
+    -------
+    array of shape (n_samples, n_components)
+        The multiples of the points whose last coordinate is k, without it.
+    """
+    return points[:, :-1] * (radius / points[:, -1:])
+
+
 def scale_to_unit_length(Z: Array) -> Array:
     """Scale rows to length 1.
 

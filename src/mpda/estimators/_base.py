@@ -29,7 +29,7 @@ from mpda._lib.arrays import (
     move_to,
 )
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
-from mpda._lib.sphere import count_outputs, project_to_sphere
+from mpda._lib.sphere import count_outputs, lift_from_sphere, project_to_sphere
 from mpda._lib.validation import is_dask_collection, refuse_dask
 from mpda.discriminant.settings import parameter_key
 
@@ -242,12 +242,19 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         refuse_dask(self, X)
         self._refuse_other_device(X, "inverse_transform")
         X = check_array(detach(X), dtype=_float_types(X))
-        n_components = self.components_.shape[0]
+        n_components = self._n_features_out
         if X.shape[1] != n_components:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but {type(self).__name__} maps to {n_components} "
                 "components: give what transform returned."
             )
+        if self.radius_ is not None:
+            if not bool(array_namespace(X).all(X[:, -1] > 0.0)):
+                raise ValueError(
+                    "The last column of X must be positive, since it is the constant of a sphere: "
+                    "give what transform returned, or means of it."
+                )
+            X = lift_from_sphere(X, self.radius_)
         components, mean = move_to(self.components_, X), move_to(self.mean_, X)
         dtype = array_namespace(X).result_type(X, components)
         components = astype(components, dtype)

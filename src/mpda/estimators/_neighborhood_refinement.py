@@ -423,8 +423,9 @@ class NeighborhoodRefinement(LinearMap):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
-            Mapped samples.
+        X : array-like of shape (n_samples, n_outputs)
+            Mapped samples. On a sphere their length does not matter, so that means of points may
+            be given; the constant in the last column must be positive.
 
         Returns
         -------
@@ -435,9 +436,14 @@ class NeighborhoodRefinement(LinearMap):
         Raises
         ------
         TypeError
-            On a sphere, which keeps no length with radius=0 and is curved otherwise.
+            With radius=0, where the lengths of the mapped samples are lost.
         """
-        self._refuse_sphere("inverse_transform")
+        check_is_fitted(self, "components_")
+        if self.radius_ == 0.0:
+            raise TypeError(
+                "inverse_transform does not exist with radius=0: points of length 1 do not tell "
+                "how far a sample is from the mean. Fit with another radius, or None."
+            )
         features = super().inverse_transform(X)
         earlier = self.earlier_steps
         return features if earlier is None else earlier.inverse_transform(features)
@@ -456,22 +462,18 @@ class NeighborhoodRefinement(LinearMap):
         TypeError
             On a sphere, where no matrix has the distances.
         """
-        self._refuse_sphere("mahalanobis_matrix")
+        check_is_fitted(self, "components_")
+        if self.radius_ is not None:
+            raise TypeError(
+                f"mahalanobis_matrix does not exist on a sphere (radius={self.radius!r}): its "
+                "distances depend on the lengths of the samples, not only on their difference. "
+                "mpda.io.affine_map(model) has the matrix and the constant before the projection; "
+                "or fit with radius=None."
+            )
         if self.earlier_steps is None:
             return super().mahalanobis_matrix()
         matrix = read_map(self)[0]
         return matrix.T @ matrix
-
-    def _refuse_sphere(self, method: str) -> None:
-        """Raise an error for a method that a map to a sphere does not have."""
-        check_is_fitted(self, "components_")
-        if self.radius_ is not None:
-            raise TypeError(
-                f"{method} needs a linear map, and samples are projected to a sphere after it "
-                f"(radius={self.radius!r}): their distances depend on their lengths, too. "
-                "mpda.io.affine_map(model) has the matrix and the constant before the projection; "
-                "or fit with radius=None."
-            )
 
     @property
     def class_neighbors(self) -> int | None:
