@@ -24,7 +24,6 @@ from mpda._lib.arrays import (
     is_device_array,
     is_sparse,
     ldexp,
-    take,
     to_device,
     to_host,
 )
@@ -562,24 +561,21 @@ class NeighborhoodRefinement(LinearMap):
         # A start of length 1 and scaled samples: the loss does not depend on either.
         start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
         codes = np.searchsorted(samples.classes, samples.y)
-        centred = _centre(samples, samples.mean if settings.radius is None else mean)
-        X, weights = centred.X, samples.weights
-        if weights is not None:
-            weighted = np.flatnonzero(to_host(weights))
-            if weighted.size < len(codes):  # others are neither queries nor candidates
-                X, codes, weights = (
-                    take(X, to_device(weighted, X)),
-                    codes[weighted],
-                    weights[weighted],
-                )
+        weights = samples.weights
+        if weights is None:
+            queries = self._draw_queries(len(samples.y))
+        else:
+            weighted = np.flatnonzero(to_host(weights))  # others add nothing to the loss
+            queries = weighted[self._draw_queries(weighted.size)]
             # Their sum is the effective number of samples.
             weights = weights / self_weighted_mean(weights)
         if settings.penalty is None:
-            n_coefficients = count_coefficients(len(matrix), samples.n_varying, len(codes))
+            n_samples = len(codes) if weights is None else int(np.count_nonzero(weights))
+            n_coefficients = count_coefficients(len(matrix), samples.n_varying, n_samples)
             settings = replace(settings, penalty=PENALTY_PER_COEFFICIENT * n_coefficients)
-        queries = self._draw_queries(len(codes))
+        centred = _centre(samples, samples.mean if settings.radius is None else mean)
         centre = None if settings.radius is None else centred.centre
-        refined = refine_map(X, codes, queries, start, settings, weights, centre)
+        refined = refine_map(centred.X, codes, queries, start, settings, weights, centre)
         radius = refined.radius
         if radius is not None:
             radius = size * float(np.ldexp(radius, centred.exponent))
