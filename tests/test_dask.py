@@ -196,10 +196,11 @@ def test_pipeline_with_gram_pca_equals_that_of_numpy(client):
 
 
 @pytest.mark.slow
-def test_refinement_of_a_map_that_the_cluster_fitted(client):
+@pytest.mark.parametrize("radius", [None, 0, 1])
+def test_refinement_of_a_map_that_the_cluster_fitted(client, radius):
     X, y = digits()
     frame = dd.from_pandas(as_frame(X, y), npartitions=4)
-    refine = NeighborhoodRefinement(LFDA(5, alpha=0.1), max_iter=2, n_rounds=2)
+    refine = NeighborhoodRefinement(LFDA(5, alpha=0.1), max_iter=2, n_rounds=2, radius=radius)
     expected = clone(refine).fit(X, y)
     for model in (
         clone(refine).fit(as_lazy(X), as_lazy(y)),
@@ -221,10 +222,12 @@ def test_refinement_keeps_steps_on_the_cluster(client):
         with pytest.raises(TypeError, match="would bring the Dask collection into memory"):
             NeighborhoodRefinement(start).fit(as_lazy(X), as_lazy(y))
     pipeline = make_pipeline(GramPCA(20), LFDA(5, alpha=0.1))
-    model = NeighborhoodRefinement(pipeline, max_iter=2, n_rounds=1).fit(as_lazy(X), as_lazy(y))
-    mapped = model.transform(as_lazy(X))
-    assert isinstance(mapped, da.Array)
-    np.testing.assert_allclose(mapped.compute(), model.transform(X), atol=1e-8)
+    for radius in (None, 1):
+        model = NeighborhoodRefinement(pipeline, max_iter=2, n_rounds=1, radius=radius)
+        mapped = model.fit(as_lazy(X), as_lazy(y)).transform(as_lazy(X))
+        assert isinstance(mapped, da.Array)
+        assert mapped.shape == (len(X), 5)
+        np.testing.assert_allclose(mapped.compute(), model.transform(X), atol=1e-8)
 
 
 @pytest.mark.slow

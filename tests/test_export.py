@@ -63,6 +63,19 @@ METHODS = [
     for kind in (getattr(mpda, name) for name in mpda.__all__)
     if inspect.isclass(kind) and hasattr(kind, "inverse_transform")  # linear ones
 ]
+SPHERES = [
+    mpda.NeighborhoodRefinement(mpda.LFDA(3, n_neighbors=4), radius=1),
+    mpda.NeighborhoodRefinement(mpda.LFDA(3, n_neighbors=4), radius=0),
+    mpda.NeighborhoodRefinement(
+        make_pipeline(MinMaxScaler((1, 2)), mpda.LFDA(n_neighbors=4)), radius=0.5
+    ),
+    make_pipeline(
+        StandardScaler(), mpda.NeighborhoodRefinement(PCA(3), radius=2), Normalizer(), NEAREST
+    ),
+    DiscriminantSearchCV(
+        mpda.NeighborhoodRefinement(PCA()), {"radius": [1.0], "n_rounds": [1]}, n_components=[3]
+    ),
+]
 MAPS = [
     *METHODS,
     mpda.MPDA(2, n_neighbors=4, eigenvalue_power=0.5),
@@ -70,6 +83,7 @@ MAPS = [
         make_pipeline(StandardScaler(), PCA(4), mpda.LFDA(2, n_neighbors=4))
     ),
     mpda.NeighborhoodRefinement(FrozenEstimator(PCA(3).fit(X))),
+    *SPHERES,
     PCA(3),
     PCA(3, whiten=True),
     LinearDiscriminantAnalysis(n_components=1),
@@ -117,7 +131,8 @@ def test_affine_map_is_the_transform(model):
     assert (linear.mean.shape, linear.offset.shape) == ((5,), expected.shape[1:])
     assert linear.matrix.dtype == linear.mean.dtype == linear.offset.dtype == np.float64
     assert largest_error(linear(NEW), expected) < 1e-11
-    np.testing.assert_array_equal(linear.offset, 0.0)
+    # The constant of a sphere is the offset of a row of zeros.
+    np.testing.assert_array_equal(linear.offset[linear.matrix.any(axis=1)], 0.0)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +187,8 @@ def test_models_of_device_arrays(library):
 
 
 def test_mahalanobis_distances_are_distances_after_the_map():
-    models = [clone(model).fit(X, Y) for model in MAPS if hasattr(model, "mahalanobis_matrix")]
+    kinds = [model for model in MAPS if hasattr(model, "mahalanobis_matrix")]
+    models = [clone(model).fit(X, Y) for model in kinds if model not in SPHERES]
     assert len(models) >= len(METHODS) + 3
     for model in models:
         metric = model.mahalanobis_matrix()
@@ -270,6 +286,25 @@ def read_by_numpy(path):
     exec(compile(code, "guide", "exec"), scope)
     with np.load(path, allow_pickle=False) as arrays:
         return dict(arrays), scope["transform"], scope["predict"]
+
+
+@pytest.mark.parametrize("radius", [0, 1])
+def test_map_to_a_sphere_is_an_affine_map_with_the_cosine(radius, tmp_path):
+    model = mpda.NeighborhoodRefinement(mpda.LFDA(3, n_neighbors=4), radius=radius).fit(X, Y)
+    linear = affine_map(model)
+    assert linear.unit_length
+    assert linear.matrix.shape == (3, 5)
+    if radius:
+        np.testing.assert_array_equal(linear.matrix[-1], 0.0)
+        assert linear.offset.tolist() == [0.0, 0.0, model.radius_]
+    Z = (NEW - linear.mean) @ linear.matrix.T + linear.offset
+    cosines = 1.0 - cdist(Z, Z, "cosine")
+    mapped = model.transform(NEW)
+    np.testing.assert_allclose(mapped @ mapped.T, cosines, atol=1e-12)
+    with pytest.raises(TypeError, match=r"--numpy.*radius=None"):
+        export_matrix(model, tmp_path / "m.npy")
+    with pytest.raises(TypeError, match="so must a refinement on a sphere"):
+        affine_map(make_pipeline(model, PCA(2)).fit(X, Y))
 
 
 @for_each_map
@@ -528,7 +563,9 @@ def test_graph_is_the_transform(model, precision, run, tmp_path):
 def test_mean_that_is_large_relative_to_the_spread(run, tmp_path):
     far = (X + 3e4).astype(np.float32).astype(float)
     new = (NEW + 3e4).astype(np.float32)
-    for method in (mpda.MPDA(2, n_neighbors=4), make_pipeline(StandardScaler(), mpda.GramPCA(3))):
+    on_sphere = mpda.NeighborhoodRefinement(mpda.MPDA(3, n_neighbors=4), radius=1)
+    methods = mpda.MPDA(2, n_neighbors=4), make_pipeline(StandardScaler(), mpda.GramPCA(3))
+    for method in (*methods, on_sphere):
         model = clone(method).fit(far, Y)
         path = export_onnx(model, tmp_path / "map.onnx", precision="single")
         expected = model.transform(new.astype(float))
@@ -552,6 +589,10 @@ def test_columns_that_single_precision_cannot_hold_are_refused(run, tmp_path):
         export_faiss(model, tmp_path / "m.faiss")
     path = export_onnx(model, tmp_path / "m.onnx", precision="double", neighbors=True)
     np.testing.assert_array_equal(run(path, far)["label"], model.predict(far))
+    refine = mpda.NeighborhoodRefinement(mpda.LFDA(3, n_neighbors=4), radius=1)
+    sphere = make_pipeline(StandardScaler(), refine, NEAREST).fit(far, classes)
+    with pytest.raises(ValueError, match=r"float32 does not hold column 0 precisely"):
+        export_onnx(sphere, tmp_path / "m.onnx")
     named = pd.DataFrame(far, columns=["time", *"abcd"])
     model = clone(model).fit(named, classes)
     with pytest.raises(ValueError, match="float32 does not hold 'time' precisely"):
@@ -566,6 +607,7 @@ CLASSIFIERS = [
     DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3),
     make_pipeline(StandardScaler(), DiscriminantSearchCV(mpda.LFDA(), GRID, cv=3)),
     make_pipeline(StandardScaler(), mpda.MPDA(2, n_neighbors=4), Normalizer(), NEAREST),
+    make_pipeline(StandardScaler(), mpda.NeighborhoodRefinement(PCA(3), radius=1), NEAREST),
 ]
 
 

@@ -72,6 +72,8 @@ MODELS = [
     ),
     mpda.NeighborhoodRefinement(make_pipeline(StandardScaler(), mpda.LFDA(2, n_neighbors=4))),
     mpda.NeighborhoodRefinement(FrozenEstimator(PCA(2).fit(X))),
+    mpda.NeighborhoodRefinement(mpda.LFDA(2, n_neighbors=4), radius=0.5),
+    mpda.NeighborhoodRefinement(mpda.LFDA(2, n_neighbors=4), radius=np.inf, objective="class"),
     StandardScaler(),
     MinMaxScaler((-1, 1)),
     RobustScaler(),

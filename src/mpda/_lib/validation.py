@@ -60,10 +60,12 @@ def check_number(
     most: float = math.inf,
     above: float = -math.inf,
     below: float = math.inf,
+    also: str = "",
 ) -> float:
     """Return ``value`` as a float, or raise an error unless it is finite and within the bounds.
 
-    The bounds ``least`` and ``most`` are inclusive, ``above`` and ``below`` are exclusive.
+    The bounds ``least`` and ``most`` are inclusive, ``above`` and ``below`` are exclusive. ``also``
+    is added to the message: alternatives that the caller has handled before.
     """
     if above > -math.inf:
         limit = f" and less than {below:g}" if below < math.inf else ""
@@ -74,6 +76,7 @@ def check_number(
         allowed = f"a number from {least:g} to {most:g}"
     else:
         allowed = f"a finite number of at least {least:g}"
+    allowed += also
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {allowed}, got {_describe(value)}.")
     number = float(value)

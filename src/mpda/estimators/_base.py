@@ -29,6 +29,7 @@ from mpda._lib.arrays import (
     move_to,
 )
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
+from mpda._lib.sphere import count_outputs, lift_from_sphere, project_to_sphere
 from mpda._lib.validation import is_dask_collection, refuse_dask
 from mpda.discriminant.settings import group_equal, parameter_key
 
@@ -53,12 +54,26 @@ class ComponentPath:
         Smallest number of components for which that holds.
     failure : str or None
         Why there is no answer.
+    radius : float or None
+        The constant k of a sphere, to which mapped samples are projected; None for a linear map.
+        Maps to spheres are not nested: ``first`` is their only number, that of their outputs.
+    mean : array of shape (n_features,) or None
+        Vector that is subtracted from samples; None where it does not matter, without a sphere.
     """
 
     index: int
     components: Array | None
     first: int = 1
     failure: str | None = None
+    radius: float | None = None
+    mean: Array | None = None
+
+    @property
+    def n_outputs(self) -> int:
+        """Largest number of components, with the constant of a sphere; 0 without an answer."""
+        if self.components is None:
+            return 0
+        return count_outputs(self.components.shape[0], self.radius)
 
 
 @dataclass(frozen=True)
@@ -145,6 +160,8 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     components_: Array
     mean_: Array
+    # The constant k of a refinement on a sphere; None for a linear map.
+    radius_: float | None = None
 
     def transform(self, X: ArrayLike) -> Array:
         """Map samples to the learnt space.
@@ -160,19 +177,23 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         array of shape (n_samples, n_components)
             Mapped samples, in the precision of X.
         """
+        return self._map_samples(X, self.radius_)
+
+    def _map_samples(self, X: ArrayLike, radius: float | None) -> Array:
+        """Return mapped samples, on the sphere of a constant if there is one."""
         check_is_fitted(self, "components_")
         if is_dask_collection(X):
             from mpda.parallel.dask_blocks import map_blocks
 
             self._refuse_containers()
-            work = partial(apply_map, mean=self.mean_, components=self.components_)
-            return map_blocks(self, X, work, self.components_.shape[0])
+            work = partial(apply_map, mean=self.mean_, components=self.components_, radius=radius)
+            return map_blocks(self, X, work, count_outputs(self.components_.shape[0], radius))
         self._refuse_other_device(X, "transform")
         accepted = "csr" if self._takes_sparse else False
         X = validate_data(
             self, detach(X), accept_sparse=accepted, reset=False, dtype=_float_types(X)
         )
-        return apply_map(X, self.mean_, self.components_)
+        return apply_map(X, self.mean_, self.components_, radius)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Find samples that are mapped to given points.
@@ -191,12 +212,19 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         refuse_dask(self, X)
         self._refuse_other_device(X, "inverse_transform")
         X = check_array(detach(X), dtype=_float_types(X))
-        n_components = self.components_.shape[0]
+        n_components = self._n_features_out
         if X.shape[1] != n_components:
             raise ValueError(
                 f"X has {X.shape[1]} columns, but {type(self).__name__} maps to {n_components} "
                 "components: give what transform returned."
             )
+        if self.radius_ is not None:
+            if not bool(array_namespace(X).all(X[:, -1] > 0.0)):
+                raise ValueError(
+                    "The last column of X must be positive, since it is the constant of a sphere: "
+                    "give what transform returned, or means of it."
+                )
+            X = lift_from_sphere(X, self.radius_)
         components, mean = move_to(self.components_, X), move_to(self.mean_, X)
         dtype = array_namespace(X).result_type(X, components)
         components = astype(components, dtype)
@@ -313,7 +341,7 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def _n_features_out(self) -> int:
-        return self.components_.shape[0]
+        return count_outputs(self.components_.shape[0], self.radius_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -351,7 +379,7 @@ def _float_types(X: Any) -> list[Any]:
     return [xp.float64, xp.float32]
 
 
-def apply_map(X: Array, mean: Array, components: Array) -> Array:
+def apply_map(X: Array, mean: Array, components: Array, radius: float | None = None) -> Array:
     """Map samples, block by block.
 
     Parameters
@@ -362,24 +390,27 @@ def apply_map(X: Array, mean: Array, components: Array) -> Array:
         Vector that is subtracted.
     components : array of shape (n_components, n_features)
         Linear part.
+    radius : float, default=None
+        The constant k of a sphere, to which the mapped samples are projected.
 
     Returns
     -------
-    array of shape (n_samples, n_components)
-        (X - mean) components' in the precision of X.
+    array of shape (n_samples, n_outputs)
+        (X - mean) components' in the precision of X, or its points on the sphere.
     """
     if is_sparse(X):
-        return (X @ components.T - components @ mean).astype(X.dtype, copy=False)
+        mapped = (X @ components.T - components @ mean).astype(X.dtype, copy=False)
+        return project_to_sphere(mapped, radius)
     if not is_numpy(X):
         offsets = X - move_to(mean, X)
         # Not every library multiplies matrices of different precision.
         components = astype(move_to(components, X), offsets.dtype)
-        return astype(offsets @ components.T, X.dtype)
+        return astype(project_to_sphere(offsets @ components.T, radius), X.dtype)
     X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
     mean, components = move_to(mean, X), move_to(components, X)
-    mapped = np.empty((X.shape[0], components.shape[0]), dtype=X.dtype)
+    mapped = np.empty((X.shape[0], count_outputs(components.shape[0], radius)), dtype=X.dtype)
     for rows in iter_slices(X.shape[0], _BLOCK_ENTRIES // X.shape[1]):
-        mapped[rows] = (X[rows] - mean) @ components.T
+        mapped[rows] = project_to_sphere((X[rows] - mean) @ components.T, radius)
     return mapped
 
 

@@ -13,16 +13,48 @@ import numpy as np
 from sklearn.base import clone
 
 from mpda._lib.array_types import ArrayLike, Floats
+from mpda._lib.arrays import to_host
 from mpda.estimators._base import ComponentPath, LinearMap, sparse_counts
 from mpda.estimators.methods import find_method
 
 
 def read_map(model: Any) -> tuple[Floats, Floats]:
-    """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision."""
+    """Return matrix (r, d) and mean (d,) of a fitted linear method, in double precision.
+
+    Of a map to a sphere it is the linear part, without the row of the constant.
+    """
     from mpda.io.affine_maps import affine_map
 
+    if has_plain_map(model):
+        return _read_attributes(model)
     linear = affine_map(model)
-    return linear.matrix, linear.mean
+    n_rows = len(linear.matrix) - (linear.constant > 0.0)
+    return linear.matrix[:n_rows], linear.mean
+
+
+def has_plain_map(model: Any) -> bool:
+    """Return True for a fitted object that is known by ``components_`` and ``mean_`` only."""
+    from mpda.io.affine_maps import has_affine_map
+
+    if hasattr(model, "best_estimator_") or has_affine_map(model):
+        return False
+    return hasattr(model, "components_") and hasattr(model, "mean_")
+
+
+def _read_attributes(model: Any) -> tuple[Floats, Floats]:
+    matrix = np.asarray(to_host(model.components_), dtype=np.float64)
+    mean = np.asarray(to_host(model.mean_), dtype=np.float64)
+    if matrix.ndim != 2 or mean.shape != matrix.shape[1:] or not matrix.size:
+        raise ValueError(
+            "estimator must have components_ of shape (n_components, n_features) and mean_ of "
+            f"shape (n_features,), got {matrix.shape} and {mean.shape} of {type(model).__name__}."
+        )
+    if not (np.isfinite(matrix).all() and np.isfinite(mean).all() and matrix.any()):
+        raise ValueError(
+            "components_ and mean_ of estimator must be finite, and components_ not all 0: "
+            f"those of {type(model).__name__} are not."
+        )
+    return matrix, mean
 
 
 def fit_paths(

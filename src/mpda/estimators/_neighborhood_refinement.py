@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -26,10 +29,12 @@ from mpda._lib.arrays import (
 )
 from mpda._lib.sample_weights import self_weighted_mean
 from mpda._lib.samples import LabelledSamples
+from mpda._lib.sphere import count_outputs
 from mpda._lib.validation import (
     check_count,
     check_jobs,
     check_number,
+    check_option,
     is_dask_collection,
     refuse_cluster_weights,
     resolve_seed,
@@ -42,6 +47,7 @@ from mpda.estimators._linear_methods import read_map
 from mpda.estimators._mpda import MPDA
 from mpda.estimators._refinement_start import (
     check_features,
+    count_requested,
     fit_start,
     fit_starts,
     refuse_nonlinear_start,
@@ -49,6 +55,7 @@ from mpda.estimators._refinement_start import (
     split_pipeline,
 )
 from mpda.parallel import import_dask_cluster
+from mpda.refinement.loss import OBJECTIVES
 from mpda.refinement.optimize import (
     PENALTY_PER_COEFFICIENT,
     RefinedMap,
@@ -77,17 +84,29 @@ class NeighborhoodRefinement(LinearMap):
         + (penalty / n) |T - T0|^2 / |T0|^2,      D_ij = |T (x_i - x_j)|^2,
 
     where N_i holds the samples nearest to sample i. This is neighbourhood components analysis
-    restricted to near candidates, with a penalty that keeps the map near its start.
+    restricted to near candidates, with a penalty that keeps the map near its start. With a
+    ``radius`` the same loss is that of points on a sphere (see Notes).
 
     Parameters
     ----------
     estimator : estimator, default=None
         Method that makes the first map: a method of this package, PCA, TruncatedSVD,
         LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn, a pipeline
-        that ends in one of them, or a fitted model in a ``FrozenEstimator``. None stands for
-        ``MPDA()``.
+        that ends in one of them, or a fitted model in a ``FrozenEstimator``. A fitted model may be
+        any object with ``components_`` (n_components, n_features) and ``mean_`` (n_features,),
+        which stand for the map x -> components_ (x - mean_). None stands for ``MPDA()``.
     n_components : int, default=None
-        Number of components. None leaves the number of ``estimator``.
+        Number of outputs. With 0 < radius < inf the constant is one of them, also of a number that
+        is set on ``estimator``. None leaves the number of ``estimator``; if it has none either,
+        all of its components are kept and the constant is added.
+    radius : float, default=None
+        Constant k of the sphere in units of the root mean square length of the mapped training
+        samples in the first map: 0 compares samples by their cosine, a positive number also by
+        their lengths. None or inf is the Euclidean geometry, without a sphere.
+    objective : {"nearest", "class"}, default="nearest"
+        "nearest" asks for some near sample of the own class, as the loss above does. "class" asks
+        for all own candidates, by the mean of log exp(-D_ij / tau) over them in place of the
+        logarithm of the sum: for retrieval of whole classes.
     n_own_neighbors : int, default=5
         Number of nearest samples of the own class among the candidates N_i.
     n_candidates : int, default=40
@@ -95,7 +114,8 @@ class NeighborhoodRefinement(LinearMap):
     penalty : float, default=None
         Weight of the distance from the first map. It is divided by the number of samples. None is a
         tenth of the number of coefficients, n_components min(n_features, n_samples - 1), without
-        constant features: a larger map fits noise more easily.
+        constant features: a larger map fits noise more easily. Components do not include the
+        constant of a sphere.
     temperature : float, default=4.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
@@ -119,9 +139,13 @@ class NeighborhoodRefinement(LinearMap):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Refined map; for a pipeline, of the features that its last step gets.
+        Refined map T; for a pipeline, of the features that its last step gets. On a sphere with
+        k > 0 there is one component fewer than outputs: the constant has no row.
     mean_ : ndarray of shape (n_features,)
-        Mean of the first map.
+        Mean of the first map. On a sphere it is the weighted mean of the training samples, or that
+        of a fitted model in a ``FrozenEstimator``, 0 where this has none.
+    radius_ : float or None
+        The constant k in the units of the mapped samples; None in the Euclidean geometry.
     start_components_ : ndarray of shape (n_components, n_features)
         First map T0, with the signs of ``components_``.
     estimator_ : estimator
@@ -135,10 +159,23 @@ class NeighborhoodRefinement(LinearMap):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the features, if X has names.
 
+    Notes
+    -----
+    On a sphere ``transform`` gives
+
+        z(x) = [T (x - m), k] / sqrt(|T (x - m)|^2 + k^2),      D_ij = |z(x_i) - z(x_j)|^2,
+
+    with k = radius sqrt(mean_i |T0 (x_i - m)|^2), which stays fixed. These vectors have length 1:
+    their Euclidean and cosine neighbours agree. What a vector store needs is the affine map
+    [T (x - m), k] with the metric of the cosine: ``mpda.io.affine_map`` gives its matrix, whose
+    last row is 0, and its offset. With radius=0 a sample that is mapped to 0 stays 0.
+
     References
     ----------
     .. [1] Goldberger, J., Roweis, S., Hinton, G. and Salakhutdinov, R. (2005). Neighbourhood
            components analysis. Advances in Neural Information Processing Systems, 17, 513-520.
+    .. [2] Khosla, P. et al. (2020). Supervised contrastive learning. Advances in Neural
+           Information Processing Systems, 33, 18661-18673. (The objective "class".)
 
     Examples
     --------
@@ -148,6 +185,14 @@ class NeighborhoodRefinement(LinearMap):
     >>> model = NeighborhoodRefinement(MPDA(n_components=10)).fit(X[::2], y[::2])
     >>> model.transform(X).shape
     (1797, 10)
+
+    On a sphere nine components and the constant make ten outputs.
+
+    >>> sphere = NeighborhoodRefinement(MPDA(n_components=10), radius=1, temperature=2)
+    >>> sphere.fit(X[::2], y[::2]).transform(X).shape
+    (1797, 10)
+    >>> sphere.components_.shape
+    (9, 64)
     """
 
     _computes_on_devices = True
@@ -156,6 +201,8 @@ class NeighborhoodRefinement(LinearMap):
     estimator: Any = None
     _: KW_ONLY
     n_components: int | None = None
+    radius: float | None = None
+    objective: str = "nearest"
     n_own_neighbors: int = 5
     n_candidates: int = 40
     penalty: float | None = None
@@ -189,7 +236,8 @@ class NeighborhoodRefinement(LinearMap):
             The fitted estimator itself.
         """
         settings = self._check_parameters()
-        start = self._make_start(self.n_components)
+        n_rows = self._count_rows(settings.radius)
+        start = self._make_start(n_rows)
         refuse_nonlinear_start(start)
         if is_dask_collection(X):
             refuse_start_in_memory(start)
@@ -211,13 +259,17 @@ class NeighborhoodRefinement(LinearMap):
         )
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
         matrix, mean = read_map(last)
-        if self.n_components is not None and self.n_components > len(matrix):
+        if n_rows is not None and n_rows > len(matrix):
+            n_outputs = count_outputs(len(matrix), settings.radius)
+            constant = f", {n_outputs} with the constant" if n_outputs > len(matrix) else ""
             raise ValueError(
-                f"n_components={self.n_components} is more than there is: the first map has "
-                f"{len(matrix)} components."
+                f"n_components={count_outputs(n_rows, settings.radius)} is more than there is: the "
+                f"first map has {len(matrix)} components{constant}."
             )
-        matrix = matrix[: self.n_components]  # a frozen model may have more
-        components, refined = self._refine(samples, matrix, settings)
+        matrix = matrix[:n_rows]  # a frozen model may have more
+        keeps_mean = settings.radius is None or is_frozen
+        mean = to_device(mean, samples.X) if keeps_mean else samples.mean
+        refined = self._refine(samples, matrix, mean, settings)
         if not refined.is_usable:
             warnings.warn(
                 "The refinement did not reach a finite map other than 0, and the map of the first "
@@ -233,13 +285,14 @@ class NeighborhoodRefinement(LinearMap):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        xp = array_namespace(components)
+        components, xp = refined.components, array_namespace(refined.components)
         signs = column_signs(xp.matrix_transpose(components))[:, None]
         signs = xp.where(signs == 0.0, xp.ones_like(signs), signs)  # a component may become 0
         self.estimator_ = start
         self.components_ = signs * components
         self.start_components_ = signs * astype(to_device(matrix, samples.X), samples.dtype)
-        self.mean_ = astype(to_device(mean, samples.X), samples.dtype)
+        self.mean_ = astype(mean, samples.dtype)
+        self.radius_ = refined.radius
         self.loss_curve_ = refined.losses
         self.n_iter_ = sum(max(1, curve.size - 1) for curve in refined.losses)
         return self
@@ -255,18 +308,32 @@ class NeighborhoodRefinement(LinearMap):
 
         First maps are computed by ``fit_many`` of the first method, whose parameters begin with
         ``estimator__``. Each is refined for every number of components on its own, because refined
-        maps are not nested.
+        maps are not nested. On a sphere numbers are those of outputs, with the constant.
         """
         samples = validate_samples(self, X, y, rotates=False)
         methods = [
             copy(self).set_params(**_without_prefix(point, inside=False))
             for point in parameter_sets
         ]
+        settings = [method._check_parameters() for method in methods]
         starts = [_without_prefix(point, inside=True) for point in parameter_sets]
         distinct = [start for i, start in enumerate(starts) if start not in starts[:i]]
         start = self._make_start(None)
         refuse_nonlinear_start(start)
-        for path in fit_starts(start, X, y, distinct, n_components):
+        numbers = None
+        if n_components is not None:
+            constants = {count_outputs(0, each.radius) for each in settings}
+            numbers = sorted({r - c for r in n_components for c in constants} - {0})
+            if not numbers:
+                for index, method in enumerate(methods):
+                    yield ComponentPath(index, None, failure=_say_too_few(method.radius))
+                return
+            # A start that is a refinement on a sphere has a constant, too.
+            inside = getattr(split_pipeline(start).last, "radius", None)
+            radii = [_check_radius(point.get("radius", inside)) for point in distinct]
+            constants = {count_outputs(0, radius) for radius in radii}
+            numbers = sorted({r + c for r in numbers for c in constants})
+        for path in fit_starts(start, X, y, distinct, numbers):
             for index, method in enumerate(methods):
                 if starts[index] == distinct[path.index]:
                     yield from method._refine_path(
@@ -278,14 +345,26 @@ class NeighborhoodRefinement(LinearMap):
     ) -> Iterator[ComponentPath]:
         """Yield the refined map for each number of components of a path of first maps."""
         settings = self._check_parameters()
-        if path.components is None or settings.n_rounds == 0:
+        is_linear = settings.radius is None
+        if path.components is None or (settings.n_rounds == 0 and is_linear):
             yield path
             return
         matrix = np.asarray(path.components, dtype=np.float64)
-        for r in sparse_counts(len(matrix)) if n_components is None else n_components:
-            if path.first <= r <= len(matrix):
-                components, _ = self._refine(samples, matrix[:r], settings)
-                yield ComponentPath(path.index, components, first=r)
+        mean = samples.mean if path.mean is None else path.mean
+        n_constants = count_outputs(0, settings.radius)
+        first = path.first - (path.n_outputs - len(matrix))  # in rows
+        numbers = sparse_counts(len(matrix) + n_constants) if n_components is None else n_components
+        for number in numbers:
+            n_rows = int(number) - n_constants
+            if first <= n_rows <= len(matrix):
+                refined = self._refine(samples, matrix[:n_rows], mean, settings)
+                yield ComponentPath(
+                    path.index,
+                    refined.components,
+                    first=int(number),
+                    radius=refined.radius,
+                    mean=None if is_linear else mean,
+                )
 
     def transform(self, X: ArrayLike) -> Array:
         """Map samples to the refined space.
@@ -297,40 +376,71 @@ class NeighborhoodRefinement(LinearMap):
 
         Returns
         -------
-        array of shape (n_samples, n_components)
-            Mapped samples, in the precision of X.
+        array of shape (n_samples, n_outputs)
+            Mapped samples, in the precision of X; on a sphere vectors of length 1.
         """
+        return self._map_samples(X, self.radius_)
+
+    def transform_linear(self, X: ArrayLike) -> Array:
+        """Map samples without projecting them to the sphere, for pictures.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            T (x - m). In the Euclidean geometry it is what ``transform`` returns.
+        """
+        return self._map_samples(X, None)
+
+    def _map_samples(self, X: ArrayLike, radius: float | None) -> Array:
         check_is_fitted(self, "components_")
         if self.earlier_steps is None:
-            return super().transform(X)
+            return super()._map_samples(X, radius)
         if is_dask_collection(X):
             from mpda.parallel.dask_blocks import map_blocks
 
             self._refuse_containers()
-            return map_blocks(self, X, self._apply_steps, len(self.components_))
-        return self._apply_steps(X)
+            n_outputs = count_outputs(len(self.components_), radius)
+            return map_blocks(self, X, partial(self._apply_steps, radius=radius), n_outputs)
+        return self._apply_steps(X, radius)
 
-    def _apply_steps(self, X: Any) -> Array:
+    def _apply_steps(self, X: Any, radius: float | None) -> Array:
         """Map samples in memory by the earlier steps and the components."""
         features = self.earlier_steps.transform(X)
         if not (is_device_array(features) or is_sparse(features)):
             features = np.asarray(features)
-        return apply_map(features, self.mean_, self.components_)
+        return apply_map(features, self.mean_, self.components_, radius)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Find samples that are mapped to given points.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components)
-            Mapped samples.
+        X : array-like of shape (n_samples, n_outputs)
+            Mapped samples. On a sphere their length does not matter, so that means of points may
+            be given; the constant in the last column must be positive.
 
         Returns
         -------
         array of shape (n_samples, n_features)
             Of all samples that are mapped to X, those nearest to the training mean. For a pipeline
             these are features of its last step, which the earlier steps then map back.
+
+        Raises
+        ------
+        TypeError
+            With radius=0, where the lengths of the mapped samples are lost.
         """
+        check_is_fitted(self, "components_")
+        if self.radius_ == 0.0:
+            raise TypeError(
+                "inverse_transform does not exist with radius=0: points of length 1 do not tell "
+                "how far a sample is from the mean. Fit with another radius, or None."
+            )
         features = super().inverse_transform(X)
         earlier = self.earlier_steps
         return features if earlier is None else earlier.inverse_transform(features)
@@ -343,8 +453,20 @@ class NeighborhoodRefinement(LinearMap):
         array of shape (n_features, n_features)
             M with sqrt((x - z)' M (x - z)) equal to the Euclidean distance after ``transform``. Of
             a pipeline it includes the earlier steps, which must be linear.
+
+        Raises
+        ------
+        TypeError
+            On a sphere, where no matrix has the distances.
         """
         check_is_fitted(self, "components_")
+        if self.radius_ is not None:
+            raise TypeError(
+                f"mahalanobis_matrix does not exist on a sphere (radius={self.radius!r}): its "
+                "distances depend on the lengths of the samples, not only on their difference. "
+                "mpda.io.affine_map(model) has the matrix and the constant before the projection; "
+                "or fit with radius=None."
+            )
         if self.earlier_steps is None:
             return super().mahalanobis_matrix()
         matrix = read_map(self)[0]
@@ -401,20 +523,37 @@ class NeighborhoodRefinement(LinearMap):
             check_count("max_iter", self.max_iter),
             check_number("tol", self.tol, least=0.0),
             check_jobs(self.n_jobs),
+            _check_radius(self.radius),
+            check_option("objective", self.objective, OBJECTIVES),
         )
 
-    def _make_start(self, n_components: int | None) -> Any:
-        """Return a copy of the estimator, not fitted, with this number of components if given."""
-        start = MPDA() if self.estimator is None else clone(self.estimator)
-        steps = split_pipeline(start)
-        if n_components is not None and not steps.is_frozen:
-            steps.last.set_params(n_components=n_components)
+    def _count_rows(self, radius: float | None) -> int | None:
+        """Return the number of rows of the map that is asked for, None for all."""
+        n_constants, number = count_outputs(0, radius), self.n_components
+        if n_constants and number is None and self.estimator is not None:
+            number = count_requested(self.estimator)
+        if number is None:
+            return None
+        if number <= n_constants:
+            raise ValueError(_say_too_few(self.radius))
+        return number - n_constants
+
+    def _make_start(self, n_rows: int | None) -> Any:
+        """Return a copy of the estimator, not fitted, whose map has this number of rows if given.
+
+        An object that is no estimator is copied, too.
+        """
+        start = MPDA() if self.estimator is None else clone(self.estimator, safe=False)
+        last, is_frozen = split_pipeline(start)[1:]
+        if n_rows is not None and not is_frozen:
+            radius = _check_radius(getattr(last, "radius", None))
+            last.set_params(n_components=count_outputs(n_rows, radius))
         return start
 
     def _refine(
-        self, samples: LabelledSamples, matrix: Floats, settings: RefinementSettings
-    ) -> tuple[Array, RefinedMap]:
-        """Return the refined components of a first map (r, d), and the result of the optimiser."""
+        self, samples: LabelledSamples, matrix: Floats, mean: Array, settings: RefinementSettings
+    ) -> RefinedMap:
+        """Return the refined map of a first one (r, d), in the units of the samples."""
         largest = np.abs(matrix).max()
         size = float(largest * np.linalg.norm(matrix / largest))  # squares stay in range
         # A start of length 1 and scaled samples: the loss does not depend on either.
@@ -432,8 +571,14 @@ class NeighborhoodRefinement(LinearMap):
             n_samples = len(codes) if weights is None else int(np.count_nonzero(weights))
             n_coefficients = count_coefficients(len(matrix), samples.n_varying, n_samples)
             settings = replace(settings, penalty=PENALTY_PER_COEFFICIENT * n_coefficients)
-        refined = refine_map(_centre(samples), codes, queries, start, settings, weights)
-        return astype(size * refined.components, samples.dtype), refined
+        centred = _centre(samples, samples.mean if settings.radius is None else mean)
+        centre = None if settings.radius is None else centred.centre
+        refined = refine_map(centred.X, codes, queries, start, settings, weights, centre)
+        radius = refined.radius
+        if radius is not None:
+            radius = size * float(np.ldexp(radius, centred.exponent))
+        components = astype(size * refined.components, samples.dtype)
+        return replace(refined, components=components, radius=radius)
 
     def _draw_queries(self, n: int) -> Ints:
         if n <= self.max_queries:
@@ -460,16 +605,55 @@ def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]
     }
 
 
-def _centre(samples: LabelledSamples) -> Array:
-    """Return the scaled samples minus their mean, in their precision; sparse ones stay sparse."""
-    mean = ldexp(samples.mean, -samples.coordinates.exponent)
+def _check_radius(radius: Any) -> float | None:
+    """Return the radius of a sphere, None for the Euclidean geometry."""
+    if radius is None or (isinstance(radius, Real) and radius == math.inf):
+        return None
+    return check_number("radius", radius, least=0.0, also=", None or inf")
+
+
+def _say_too_few(radius: float | None) -> str:
+    return (
+        f"n_components must be at least 2 with radius={radius!r}, because the constant is one of "
+        "the outputs, got 1. Ask for more, or set radius=None or 0."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _CentredSamples:
+    """Centred samples, scaled by 2^-exponent.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples in their precision; sparse ones stay sparse.
+    centre : array of shape (d,) or None
+        What is left to subtract from sparse samples, scaled like them.
+    exponent : int
+        Binary exponent of their scale.
+    """
+
+    X: Array
+    centre: Array | None
+    exponent: int
+
+
+def _centre(samples: LabelledSamples, mean: Array) -> _CentredSamples:
+    """Return the samples minus a vector (d,) in their units."""
+    mean, centre = ldexp(mean, -samples.coordinates.exponent), None
     if is_sparse(samples.X):
         counts = None if samples.weights is None else samples.weights > 0.0
-        X = centre_full_columns(samples.X, mean, counts)[0]
+        X, centre = centre_full_columns(samples.X, mean, counts)
+        centre = centre.astype(X.dtype)
         largest = np.abs(X.data).max(initial=0.0)
     else:
         X = samples.X - astype(mean, samples.X.dtype)
         largest = float(array_namespace(X).max(array_namespace(X).abs(X)))
     # The loss does not depend on the scale, but squares must be in the range of single precision.
     exponent = int(np.frexp(largest)[1])
-    return X if abs(exponent) <= _LARGEST_EXPONENT else ldexp(X, -exponent)
+    if abs(exponent) <= _LARGEST_EXPONENT:
+        exponent = 0
+    else:
+        X = ldexp(X, -exponent)
+        centre = None if centre is None else ldexp(centre, -exponent)
+    return _CentredSamples(X, centre, samples.coordinates.exponent + exponent)

@@ -7,6 +7,7 @@ pipeline. Depends on ``_linear_methods``, which fits methods and reads their mat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter, validate_data
 
 from mpda._lib.array_types import ArrayLike
 from mpda.estimators._base import ComponentPath, LinearMap
-from mpda.estimators._linear_methods import fit_paths, read_map
+from mpda.estimators._linear_methods import fit_paths, has_plain_map, read_map
 
 
 class MethodSteps(NamedTuple):
@@ -26,7 +27,10 @@ class MethodSteps(NamedTuple):
 
 
 def split_pipeline(model: Any) -> MethodSteps:
-    """Return the steps of a method, also of pipelines in pipelines."""
+    """Return the steps of a method, also of pipelines in pipelines.
+
+    An object that cannot be fitted is frozen.
+    """
     # Imported here, because importing mpda loads no more of scikit-learn than neighbours.
     from sklearn.frozen import FrozenEstimator
     from sklearn.pipeline import Pipeline, make_pipeline
@@ -39,7 +43,22 @@ def split_pipeline(model: Any) -> MethodSteps:
         else:
             earlier += [step for _, step in model.steps[:-1]]
             model = model.steps[-1][1]
+    is_frozen = is_frozen or not hasattr(model, "fit")
     return MethodSteps(make_pipeline(*earlier) if earlier else None, model, is_frozen)
+
+
+def count_requested(model: Any) -> int | None:
+    """Return the number of components that is set on a first method, None if there is none.
+
+    Of a search it is the selected number, of a refinement without a number that of its start.
+    """
+    last = split_pipeline(model).last
+    last = split_pipeline(getattr(last, "best_estimator_", last)).last
+    number = getattr(last, "n_components", None)
+    if number is None and isinstance(last, LinearMap) and hasattr(last, "estimator"):
+        return count_requested(last.estimator)
+    # PCA(0.9) has none.
+    return int(number) if isinstance(number, Integral) and not isinstance(number, bool) else None
 
 
 def refuse_nonlinear_start(start: Any) -> None:
@@ -53,12 +72,13 @@ def refuse_nonlinear_start(start: Any) -> None:
                 f"estimator must not be a search, got {method!r}. Fit the search first, and give "
                 "FrozenEstimator(search.best_estimator_)."
             )
-    elif not has_affine_map(method):
+    elif not (has_affine_map(method) or (is_frozen and has_plain_map(method))):
         raise TypeError(
             f"estimator must be a linear method, which has a matrix to refine, got {method!r}. "
             "Refine MPDA, another linear method of this package, or PCA, TruncatedSVD, "
-            "LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn; methods "
-            "that are not linear may come before it in a pipeline."
+            "LinearDiscriminantAnalysis or NeighborhoodComponentsAnalysis of scikit-learn, or a "
+            "FrozenEstimator of a fitted object with components_ and mean_; methods that are not "
+            "linear may come before it in a pipeline."
         )
 
 
@@ -89,6 +109,8 @@ def refuse_start_in_memory(start: Any) -> None:
 def fit_start(start: Any, X: Any, y: Any, sample_weight: ArrayLike | None) -> Any:
     """Return the first method, fitted; the last step of a pipeline gets the weights, if it can."""
     earlier, last, is_frozen = split_pipeline(start)
+    if earlier is None and not hasattr(last, "fit"):  # a fitted map only
+        return start
     takes_weights = has_fit_parameter(last, "sample_weight")
     if sample_weight is None or not takes_weights or is_frozen:
         return start.fit(X, y)
@@ -104,7 +126,10 @@ def check_features(model: Any, X: Any) -> None:
     Names are compared where both have them; scikit-learn would warn where only one has.
     """
     n_features = getattr(model, "n_features_in_", None)
-    if hasattr(X, "columns") == hasattr(model, "feature_names_in_"):
+    if n_features is None and hasattr(model, "components_"):
+        n_features = np.shape(model.components_)[-1]
+    is_estimator = hasattr(model, "__sklearn_tags__")
+    if is_estimator and hasattr(X, "columns") == hasattr(model, "feature_names_in_"):
         validate_data(model, X, reset=False, skip_check_array=True)
     elif n_features is not None and np.shape(X)[1] != n_features:
         raise ValueError(
@@ -132,6 +157,7 @@ def fit_starts(
         )
     if is_frozen:
         for index in range(len(parameter_sets)):
-            yield ComponentPath(index, read_map(last)[0])
+            matrix, mean = read_map(last)
+            yield ComponentPath(index, matrix, mean=mean)
         return
     yield from fit_paths(start, X, y, parameter_sets, n_components)

@@ -4,7 +4,8 @@ Maps are read from public fitted attributes: ``components_`` and ``mean_`` of mp
 attributes of scikit-learn's linear transformers, the steps of a Pipeline (composed), and
 ``best_estimator_`` of a search. Matrices of scalers are sparse until they are composed, so that
 nothing of shape (n_features, n_features) arises. A Normalizer at the end scales mapped samples to
-length 1. A SimpleImputer sets the values that replace nan.
+length 1, and so does a refinement on a sphere, whose constant is a row of zeros with an offset. A
+SimpleImputer sets the values that replace nan.
 ``export_matrix`` writes the map as .npy files.
 """
 
@@ -25,6 +26,7 @@ from scipy.sparse import csr_array, diags_array, eye_array
 from mpda._lib.array_types import Array, ArrayLike, Floats
 from mpda._lib.arrays import to_host
 from mpda._lib.atomic_write import atomic_path
+from mpda._lib.sphere import scale_to_unit_length
 from mpda.io.model_classes import ESTIMATORS, find_path
 from mpda.io.table_files import write_array
 
@@ -58,16 +60,19 @@ class AffineMap:
     unit_length: bool = False
     fill_values: Floats | None = None
 
+    @property
+    def constant(self) -> float:
+        """The constant k of a map to a sphere: the offset of a last row of zeros. 0 without one."""
+        is_constant = self.unit_length and not self.matrix[-1].any()
+        return float(self.offset[-1]) if is_constant else 0.0
+
     def __call__(self, X: ArrayLike) -> Floats:
         """Transform samples X (n_samples, n_features) to (n_samples, n_components)."""
         X = np.asarray(X, dtype=np.float64)
         if self.fill_values is not None:
             X = np.where(np.isnan(X), self.fill_values, X)
         Z = (X - self.mean) @ self.matrix.T + self.offset
-        if self.unit_length:
-            lengths = np.linalg.norm(Z, axis=1, keepdims=True)
-            Z /= np.where(lengths > 0.0, lengths, 1.0)
-        return Z
+        return scale_to_unit_length(Z) if self.unit_length else Z
 
     def then(self, outer: AffineMap) -> AffineMap:
         """Return the composition that applies this map first.
@@ -89,8 +94,9 @@ class AffineMap:
         """
         if self.unit_length:
             raise TypeError(
-                "A Normalizer must be the last step before the classifier: steps after it and it "
-                "are no matrix together. Scale the samples before the model instead."
+                "A Normalizer must be the last step before the classifier, and so must a "
+                "refinement on a sphere: steps after it and it are no matrix together. Scale the "
+                "samples before the model instead, or refine with radius=None."
             )
         offset = (self.offset - outer.mean) @ outer.matrix.T + outer.offset
         fill_values, later_values = self.fill_values, outer.fill_values
@@ -106,19 +112,22 @@ class AffineMap:
         Returns
         -------
         AffineMap
-            Equal map with offset zero; this map if no mean reproduces the offset.
+            Equal map with offset zero, but for the constants of rows of zeros; this map if no mean
+            reproduces the offset.
         """
+        is_constant = ~self.matrix.any(axis=1)
+        offset = np.where(is_constant, 0.0, self.offset)
         # The shift s solves W s = -offset. Columns of W are scaled to norm 1 first, since features
         # may have very different units.
         norms = np.linalg.norm(self.matrix, axis=0)
         norms[norms == 0.0] = 1.0
-        shift = np.linalg.lstsq(self.matrix / norms, -self.offset, rcond=None)[0] / norms
-        residual = np.abs(self.offset + self.matrix @ shift).max()
+        shift = np.linalg.lstsq(self.matrix / norms, -offset, rcond=None)[0] / norms
+        residual = np.abs(offset + self.matrix @ shift).max()
         terms = (np.abs(self.matrix) @ np.abs(shift)).max()
-        size = np.abs(self.offset).max()
+        size = np.abs(offset).max()
         if residual > _OFFSET_TOLERANCE * size or terms > _LARGEST_CANCELLATION * size:
             return self
-        return replace(self, mean=self.mean + shift, offset=np.zeros_like(self.offset))
+        return replace(self, mean=self.mean + shift, offset=self.offset - offset)
 
 
 def affine_map(model: Any) -> AffineMap:
@@ -131,13 +140,14 @@ def affine_map(model: Any) -> AffineMap:
         NeighborhoodComponentsAnalysis, StandardScaler, RobustScaler, MinMaxScaler, MaxAbsScaler,
         SimpleImputer, a Pipeline of such steps, or a DiscriminantSearchCV. A KNeighborsClassifier
         at the end of a pipeline is left out. A Normalizer at the end, or before this classifier,
-        sets ``unit_length``. An imputer sets ``fill_values``.
+        sets ``unit_length``, and so does a refinement on a sphere. An imputer sets ``fill_values``.
 
     Returns
     -------
     AffineMap
         Map with ``mean``, ``matrix``, ``offset``, ``unit_length`` and ``fill_values``. The offset
-        is zero unless no mean reproduces it.
+        is zero unless no mean reproduces it. For a refinement on a sphere with a constant k the
+        last row of the matrix is zero and the last offset is k.
 
     Raises
     ------
@@ -179,6 +189,7 @@ def affine_map(model: Any) -> AffineMap:
     composed = reduce(lambda outer, inner: inner.then(outer), maps)
     matrix: Any = composed.matrix
     matrix = np.ascontiguousarray(matrix.toarray() if isinstance(matrix, csr_array) else matrix)
+    unit_length = unit_length or composed.unit_length
     return replace(composed, matrix=matrix, unit_length=unit_length).fold_offset()
 
 
@@ -250,7 +261,13 @@ def _find_rule(model: Any) -> Callable[[Any], AffineMap | None] | None:
 
 
 def _mpda_map(model: Any) -> AffineMap | None:
-    return _build(model.components_, model.mean_) if hasattr(model, "components_") else None
+    if not hasattr(model, "components_"):
+        return None
+    linear, radius = _build(model.components_, model.mean_), getattr(model, "radius_", None)
+    if not radius:
+        return replace(linear, unit_length=radius is not None)
+    matrix = np.vstack([linear.matrix, np.zeros(linear.matrix.shape[1])])
+    return AffineMap(linear.mean, matrix, np.append(linear.offset, radius), unit_length=True)
 
 
 def _pca_map(pca: Any) -> AffineMap:
@@ -345,7 +362,8 @@ def export_matrix(model: Any, path: str | os.PathLike[str]) -> list[Path]:
     if linear.unit_length:
         raise TypeError(
             "A matrix alone does not scale vectors to length 1. Export a .npz file (export_numpy, "
-            "--numpy), or a model without Normalizer (without --normalize)."
+            "--numpy), or a model without Normalizer (without --normalize) and without a sphere "
+            "(radius=None)."
         )
     mean_path, offset_path = (path.with_stem(f"{path.stem}-{n}") for n in ("mean", "offset"))
     arrays = {path: linear.matrix, mean_path: linear.mean}

@@ -11,6 +11,7 @@ import numpy as np
 
 from mpda._lib.array_types import Array, Ints
 from mpda._lib.arrays import iter_slices, to_host
+from mpda._lib.sphere import scale_to_unit_length
 from mpda.io.affine_maps import AffineMap
 
 # Largest share of training samples whose label rounding may change; of ties it changes some.
@@ -66,7 +67,8 @@ def check_single_inputs(model: Any, linear: AffineMap) -> None:
 
     A model keeps its training samples mapped only. Of all samples with the same map those nearest
     to the mean are tried, with features scaled by their weights, so that every feature varies.
-    Where a model keeps none, or only their directions, nothing is checked.
+    On a sphere the constant tells their lengths. Where a model keeps none, or only their
+    directions, nothing is checked.
 
     Parameters
     ----------
@@ -82,11 +84,14 @@ def check_single_inputs(model: Any, linear: AffineMap) -> None:
     """
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     classifier = getattr(last, "classifier_", last)
-    if linear.unit_length or not hasattr(classifier, "_fit_X") or not hasattr(classifier, "_y"):
+    is_direction = linear.unit_length and not linear.constant
+    if is_direction or not hasattr(classifier, "_fit_X") or not hasattr(classifier, "_y"):
         return
     Z, codes = np.asarray(classifier._fit_X, dtype=np.float64), np.asarray(classifier._y)
     if codes.ndim > 1:  # several labels a sample, which the graph does not have
         return
+    if linear.constant:
+        Z = linear.constant * Z / Z[:, -1:]
     weights = np.linalg.norm(linear.matrix, axis=0)
     weights[weights == 0.0] = 1.0
     inverse = np.linalg.pinv(linear.matrix / weights).T / weights
@@ -99,6 +104,8 @@ def check_single_inputs(model: Any, linear: AffineMap) -> None:
             rounded[rows] = Z[rows] + errors @ linear.matrix.T
             shifts += np.abs(errors).sum(axis=0) * weights
     is_finite = np.isfinite(rounded).all(axis=1)
+    if linear.constant:
+        rounded[is_finite] = scale_to_unit_length(rounded[is_finite])
     nearest = np.full(len(Z), -1)
     if is_finite.any():
         indices = classifier.kneighbors(rounded[is_finite], n_neighbors=1, return_distance=False)

@@ -34,9 +34,14 @@ _MAP_NODES = """
 _IMPUTATION_NODES = """        is_missing = IsNaN(input)
         complete = Where(is_missing, fill_values, input)
 """
-_SCALING_NODES = """        length = ReduceL2<axes = [1], keepdims = 1>(sum)
+# Divided by the largest entry first: squares of small numbers vanish in single precision.
+_SCALING_NODES = """        magnitudes = Abs(sum)
+        largest = ReduceMax<axes = [1], keepdims = 1>(magnitudes)
+        divisor = Max(largest, tiny)
+        scaled = Div(sum, divisor)
+        length = ReduceL2<axes = [1], keepdims = 1>(scaled)
         positive = Max(length, tiny)
-        reduced = Div(sum, positive)
+        reduced = Div(scaled, positive)
 """
 _NEIGHBOR_NODES = """
         shifted = Sub(reduced, centre)
@@ -119,7 +124,7 @@ def export_onnx(
     if linear.unit_length:
         texts |= {"sum": "sum", "scaling": _SCALING_NODES}
         # A vector of zeros stays as it is.
-        arrays["tiny"] = np.array(np.finfo(np.float32).tiny, dtype=dtype)
+        arrays["tiny"] = np.array(np.finfo(str(dtype)).tiny, dtype=dtype)
     nodes = _MAP_NODES.format(**texts, **codes)
     n_components, n_features = linear.matrix.shape
     outputs = f"{outside}[n, {n_components}] transformed"

@@ -16,9 +16,10 @@ from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
-from mpda._lib.arrays import is_sparse
+from mpda._lib.arrays import is_sparse, to_host
+from mpda._lib.sphere import project_to_sphere
 from mpda._lib.threads import SMALL, one_blas_thread
-from mpda.estimators._base import sparse_counts
+from mpda.estimators._base import ComponentPath, sparse_counts
 from mpda.estimators._linear_methods import fit_paths
 from mpda.estimators.methods import START_PREFIX
 from mpda.model_selection.grid import last_step
@@ -110,6 +111,7 @@ def score_fold(task: FoldTask) -> FoldScores:
     )
     # All components that exist; the scorer cuts them to every smaller number.
     paths = fit_paths(method, X_train, y_train, points, task.n_components)
+    mean = None
     if not is_sparse(X_train):
         X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
         # Distances do not depend on the mean, but their rounding does.
@@ -124,11 +126,10 @@ def score_fold(task: FoldTask) -> FoldScores:
             if path.components is None:
                 failures.append(str(path.failure))
             else:
-                components = np.asarray(path.components, dtype=np.float64).T
-                width = max(width, components.shape[1])
-                numbers = _counts_to_score(task, path.first, components.shape[1])
-                scored = components[:, : numbers.max(initial=0)]
-                Z, Z_test = X_train @ scored, X_test @ scored
+                width = max(width, path.n_outputs)
+                numbers = _counts_to_score(task, path.first, path.n_outputs)
+                scored = np.asarray(path.components, dtype=np.float64)[: numbers.max(initial=0)]
+                Z, Z_test = (_map_samples(X, scored, path, mean) for X in (X_train, X_test))
                 # More threads gain little in small products, and wait for each other on busy
                 # machines.
                 with one_blas_thread():
@@ -145,6 +146,15 @@ def score_fold(task: FoldTask) -> FoldScores:
         table[index, numbers - 1] = scores
     small_classes = _small_classes(y_train, points, method, task.number)
     return FoldScores(table, seconds, failures, small_classes)
+
+
+def _map_samples(X: Any, components: Floats, path: ComponentPath, mean: Floats | None) -> Floats:
+    """Return mapped samples; ``mean`` (d,) is what was subtracted from X."""
+    Z = X @ components.T
+    if path.radius is not None:
+        centre = to_host(path.mean) - (0.0 if mean is None else mean)
+        Z = project_to_sphere(Z - components @ centre, path.radius)
+    return Z
 
 
 def _counts_to_score(task: FoldTask, first: int, r: int) -> Ints:

@@ -32,6 +32,9 @@ def to_numpy(X: Any) -> Any:
 def map_samples(estimator: Any, X: Any) -> Floats:
     """Return the samples in the space of an estimator.
 
+    Of a refinement on a sphere it is the space before the projection: two outputs on a sphere lie
+    on an arc.
+
     Parameters
     ----------
     estimator : fitted transformer, pipeline or None
@@ -49,7 +52,7 @@ def map_samples(estimator: Any, X: Any) -> Floats:
         if not hasattr(transformer, "transform"):
             kind = type(estimator).__name__
             raise TypeError(f"estimator must have transform or be None for mapped X, got {kind}.")
-        X = transformer.transform(X)
+        X = _transform(transformer, X)
     Z = to_numpy(X)
     Z = Z[:, None] if Z.ndim == 1 else Z  # one mapped component
     if Z.ndim != 2 or not np.issubdtype(Z.dtype, np.number):
@@ -130,7 +133,10 @@ def get_component_names(estimator: Any, n: int) -> list[str]:
         names = [str(name) for name in transformer.get_feature_names_out()]
     except (AttributeError, ValueError):  # no such method, or a step needs names of features
         names = []
-    method = type((_pipeline_steps(transformer) or [transformer])[-1]).__name__
+    last = _last_step(transformer)
+    method = type(last).__name__
+    if _is_on_sphere(last):  # without the name of the constant
+        names = names[:n]
     if names == [f"{method.lower()}{i}" for i in range(n)]:
         return [f"{method} {i + 1}" for i in range(n)]
     return names if len(names) == n else [f"component {i + 1}" for i in range(n)]
@@ -218,6 +224,25 @@ def _pipeline_steps(estimator: Any) -> list[Any]:
     for _, step in getattr(_best(estimator), "steps", None) or []:
         steps += _pipeline_steps(step) or [step]
     return steps
+
+
+def _last_step(transformer: Any) -> Any:
+    """Return the last step of a pipeline, or the transformer itself."""
+    return _best((_pipeline_steps(transformer) or [_best(transformer)])[-1])
+
+
+def _is_on_sphere(step: Any) -> bool:
+    return getattr(step, "radius_", None) is not None
+
+
+def _transform(transformer: Any, X: Any) -> Any:
+    """Map samples, without the projection of a last step to a sphere."""
+    last = _last_step(transformer)
+    if not _is_on_sphere(last):
+        return transformer.transform(X)
+    for step in _pipeline_steps(transformer)[:-1]:
+        X = X if step in (None, "passthrough") else _best(step).transform(X)
+    return last.transform_linear(X)
 
 
 def _without_classifier(estimator: Any) -> Any:

@@ -10,6 +10,10 @@ multiplied by w_i, exp(-D_ij / tau) by w_j, and q is the sum of the weights of t
 With p_ij the softmax of -D_ij / tau over N_i, q_ij the softmax over the samples of the own class in
 N_i, V = Q - P and W = V + V', the gradient of the first term is 2/(q tau) Z' Lap(W) X: a graph
 Laplacian with weights of both signs.
+
+The objective "class" has the mean of log exp(-D_ij / tau) over the own candidates in place of the
+logarithm of their sum (supervised contrastive loss): q_ij is uniform over them. On a sphere D_ij is
+the squared distance of the points of ``sphere``, and the gradient is pulled back to T.
 """
 
 from collections.abc import Iterator
@@ -31,7 +35,10 @@ from mpda._lib.arrays import (
     zeros,
 )
 from mpda._lib.threads import BlockMap, map_serially
+from mpda.refinement.sphere import place_on_sphere
 
+# Names of the objectives.
+OBJECTIVES = ("nearest", "class")
 # Coordinates of candidates that are compared at a time: 2 MB, which stay in the cache.
 _BLOCK_ENTRIES = 250_000
 # Differences of mapped coordinates below this many roundings of the largest are those of copies.
@@ -94,6 +101,12 @@ class RefinementLoss:
         Weights of the samples, in the precision of X.
     map_blocks : callable, default=map_serially
         Applies a function to blocks of queries, perhaps in threads.
+    objective : {"nearest", "class"}, default="nearest"
+        "nearest" compares the sums over candidates, "class" takes the mean over own candidates.
+    radius : float, default=None
+        The constant k of the sphere. None is the Euclidean geometry.
+    centre : array of shape (d,), default=None
+        Vector that a sphere subtracts from X, where X could not be centred.
     """
 
     X: Array
@@ -103,6 +116,9 @@ class RefinementLoss:
     penalty: float
     weights: Array | None = None
     map_blocks: BlockMap = map_serially
+    objective: str = "nearest"
+    radius: float | None = None
+    centre: Array | None = None
 
     @cached_property
     def query_weights(self) -> Array | None:
@@ -132,13 +148,21 @@ class RefinementLoss:
             Its derivative.
         """
         xp, n_queries = array_namespace(self.X), self.n_queries
-        Z = self.X @ xp.matrix_transpose(T)
-        total, forces = self._evaluate_neighbors(Z)
+        Z = map_centred(self.X, T, self.centre)
+        if self.radius is None:
+            total, forces = self._evaluate_neighbors(Z)
+        else:
+            placed = place_on_sphere(Z, self.radius)
+            total, forces = self._evaluate_neighbors(placed.points)
+            forces = placed.pull_back(forces)
         shift = T - self.start
         weight = self.penalty / (n_queries * float(xp.sum(self.start * self.start)))
         loss = total / n_queries + weight * float(xp.sum(shift * shift))
         factor = 2.0 / (n_queries * self.temperature)
-        return loss, factor * (xp.matrix_transpose(forces) @ self.X) + 2.0 * weight * shift
+        gradient = xp.matrix_transpose(forces) @ self.X
+        if self.centre is not None:
+            gradient = gradient - xp.sum(forces, axis=0)[:, None] * self.centre
+        return loss, factor * gradient + 2.0 * weight * shift
 
     def _evaluate_neighbors(self, Z: Array) -> tuple[float, Array]:
         """Return the sum of the first term over queries, and Lap(W) Z (n, r)."""
@@ -154,11 +178,16 @@ class RefinementLoss:
         """Return the loss of a block of queries, V (b, K), and sum_j V_ij (z_i - z_j) (b, r)."""
         xp, sets = array_namespace(Z), self.sets
         gaps = _gaps(Z, sets, block)
-        logits = _squares(gaps) * (-1.0 / self.temperature)
+        exponents = _squares(gaps) * (-1.0 / self.temperature)
+        logits, is_own, counts = exponents, sets.is_own[block, :], None
         if self.weights is not None:
-            logits += _logarithm(take(self.weights, sets.candidates[block, :]))
+            counts = take(self.weights, sets.candidates[block, :])
+            logits = exponents + _logarithm(counts)
         logits = xp.where(sets.is_filling[block, :], -xp.inf, logits)
-        losses, v = _compare(logits, sets.is_own[block, :])
+        if self.objective == "class":
+            losses, v = _compare_class(logits, exponents, is_own, counts)
+        else:
+            losses, v = _compare(logits, is_own)
         if self.query_weights is not None:
             losses = losses * self.query_weights[block]
             v = v * self.query_weights[block][:, None]
@@ -185,6 +214,27 @@ class RefinementLoss:
             points = take(Z_queries, order[block] // width)
             sums = add_segments(sums, segments[block], values[block][:, None] * points)
         return sums[:, -1:] * Z - sums[:, :-1]
+
+
+def map_centred(X: Array, T: Array, centre: Array | None) -> Array:
+    """Map samples that may not be centred.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Samples, perhaps sparse.
+    T : array of shape (r, d)
+        Map.
+    centre : array of shape (d,) or None
+        Vector that is subtracted.
+
+    Returns
+    -------
+    array of shape (n, r)
+        (X - centre) T'.
+    """
+    Z = X @ array_namespace(X).matrix_transpose(T)
+    return Z if centre is None else Z - T @ centre
 
 
 def nearest_own_squares(Z: Array, sets: CandidateSets, weights: Array | None = None) -> Array:
@@ -257,6 +307,25 @@ def _compare(logits: Array, is_own: Array) -> tuple[Array, Array]:
         losses, q = -xp.log(shares), own / shares[:, None]
     v = xp.where(has_own[:, None], q - p, 0.0)
     return xp.where(has_own, losses, 0.0), v
+
+
+def _compare_class(
+    logits: Array, exponents: Array, is_own: Array, counts: Array | None
+) -> tuple[Array, Array]:
+    """Return log sum over all - mean over the own class (b,), and V = Q - P (b, K).
+
+    The mean is that of -D_ij / tau (``exponents``), in which candidate j counts ``counts`` times.
+    A sample without an own candidate adds nothing.
+    """
+    xp = array_namespace(logits)
+    log_all, p = _log_sum(logits)
+    counts = xp.ones_like(exponents) if counts is None else counts
+    q = xp.where(is_own, counts, 0.0)
+    totals = xp.sum(q, axis=1)
+    has_own = totals > 0.0
+    q = q / xp.where(has_own, totals, 1.0)[:, None]
+    losses = log_all - xp.sum(q * exponents, axis=1)
+    return xp.where(has_own, losses, 0.0), xp.where(has_own[:, None], q - p, 0.0)
 
 
 def _logarithm(weights: Array) -> Array:

@@ -2,7 +2,8 @@
 
 At the start of each round the candidates are searched in the current map and joined to the earlier
 ones. Without new candidates the map moves samples that are no candidates into the neighbourhood;
-without the earlier ones it forgets what it has learnt. T0 and tau stay fixed.
+without the earlier ones it forgets what it has learnt. T0 and tau stay fixed, and so does the
+constant k of a sphere, which is in units of the root mean square length of the mapped samples.
 """
 
 import math
@@ -16,7 +17,8 @@ from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.arrays import array_namespace, astype, is_host, take, to_device, to_host
 from mpda._lib.threads import BlockMap, map_serially, open_threads
 from mpda.refinement.candidates import merge_candidates, search_candidates
-from mpda.refinement.loss import CandidateSets, RefinementLoss, nearest_own_squares
+from mpda.refinement.loss import CandidateSets, RefinementLoss, map_centred, nearest_own_squares
+from mpda.refinement.sphere import place_on_sphere
 
 # Pairs of steps and gradients from which L-BFGS estimates the curvature. It is SciPy's default.
 _N_CORRECTIONS = 10
@@ -39,7 +41,8 @@ PENALTY_PER_COEFFICIENT = 0.1
 class RefinementSettings:
     """Parameters of the refinement, as in ``NeighborhoodRefinement``.
 
-    ``refine_map`` needs a penalty; None stands for the default until the samples are known.
+    ``refine_map`` needs a penalty; None stands for the default until the samples are known. The
+    Euclidean geometry is a radius of None, never inf.
     """
 
     n_own_neighbors: int
@@ -50,6 +53,8 @@ class RefinementSettings:
     max_iter: int
     tol: float
     n_jobs: int | None = None
+    radius: float | None = None
+    objective: str = "nearest"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +72,15 @@ class RefinedMap:
     is_usable : bool
         False if the loss became infinite or nan, or the map 0; the components are those of the
         start then.
+    radius : float or None
+        The constant k of the sphere, in the units of the mapped samples; None without a sphere.
     """
 
     components: Array
     losses: list[Floats]
     temperature: float
     is_usable: bool = True
+    radius: float | None = None
 
 
 def refine_map(
@@ -82,13 +90,14 @@ def refine_map(
     start: Array,
     settings: RefinementSettings,
     weights: Floats | None = None,
+    centre: Array | None = None,
 ) -> RefinedMap:
     """Refine a linear map for nearest neighbours.
 
     Parameters
     ----------
     X : array of shape (n, d)
-        Centred samples, on the host or on a device.
+        Samples, on the host or on a device. They are centred, or ``centre`` says what is left.
     codes : ndarray of int of shape (n,)
         Class of each sample, on the host.
     queries : ndarray of int of shape (q,)
@@ -99,6 +108,8 @@ def refine_map(
         Parameters.
     weights : ndarray of shape (n,), default=None
         Weights of the samples, on the host.
+    centre : array of shape (d,), default=None
+        Vector that a sphere subtracts from X, in its precision.
 
     Returns
     -------
@@ -106,13 +117,13 @@ def refine_map(
         The map with its losses.
     """
     if not is_host(X):  # a device queues its work by itself
-        return _refine_in_rounds(X, codes, queries, start, settings, weights, map_serially)
+        return _refine_in_rounds(X, codes, queries, start, settings, weights, centre, map_serially)
     n_jobs = settings.n_jobs
     if n_jobs is None and len(queries) < _LARGE:
         n_jobs = 1
     # Each product is small, so threads work on blocks of samples and not inside BLAS.
     with open_threads(n_jobs) as map_blocks:
-        return _refine_in_rounds(X, codes, queries, start, settings, weights, map_blocks)
+        return _refine_in_rounds(X, codes, queries, start, settings, weights, centre, map_blocks)
 
 
 def _refine_in_rounds(
@@ -122,6 +133,7 @@ def _refine_in_rounds(
     start: Array,
     settings: RefinementSettings,
     weights: Floats | None,
+    centre: Array | None,
     map_blocks: BlockMap,
 ) -> RefinedMap:
     xp = array_namespace(X)
@@ -136,8 +148,11 @@ def _refine_in_rounds(
     components, temperature = start, math.nan
     candidates: list[Array] = []
     losses: list[Floats] = []
+    radius = _measure_radius(map_centred(X, start, centre), settings.radius, device_weights)
     for _ in range(settings.n_rounds):
-        Z = X @ xp.matrix_transpose(components)
+        Z = map_centred(X, components, centre)
+        if radius is not None:
+            Z = place_on_sphere(Z, radius).points
         found = search_candidates(
             Z,
             members,
@@ -155,15 +170,26 @@ def _refine_in_rounds(
         if not losses:
             temperature = settings.temperature * _typical_square(Z, sets, device_weights)
             if not temperature > 0.0:  # no sample has another one of its class apart from it
-                return RefinedMap(start, [], math.nan)
-        loss = RefinementLoss(X, sets, start, temperature, penalty, device_weights, map_blocks)
+                return RefinedMap(start, [], math.nan, radius=radius)
+        loss = RefinementLoss(
+            X,
+            sets,
+            start,
+            temperature,
+            penalty,
+            device_weights,
+            map_blocks,
+            objective=settings.objective,
+            radius=radius,
+            centre=centre,
+        )
         components, curve = _minimize(loss, components, size, settings)
         losses.append(curve)
         # A map of zeros is a stationary point, which a first step may hit with a single feature.
         length = float(xp.sqrt(xp.sum(components * components)))
         if not (np.isfinite(curve).all() and _SMALLEST_LENGTH * size < length < math.inf):
-            return RefinedMap(start, losses, temperature, is_usable=False)
-    return RefinedMap(components, losses, temperature)
+            return RefinedMap(start, losses, temperature, is_usable=False, radius=radius)
+    return RefinedMap(components, losses, temperature, radius=radius)
 
 
 def count_coefficients(n_components: int, n_varying: int, n_samples: int) -> int:
@@ -190,6 +216,24 @@ def _group_by_class(samples: Ints, codes: Labels) -> list[Ints]:
     """Return the given samples of each class, ascending."""
     order = samples[np.argsort(codes[samples], kind="stable")]
     return np.split(order, np.searchsorted(codes[order], np.arange(1, codes.max() + 1)))
+
+
+def _measure_radius(Z: Array, radius: float | None, weights: Array | None) -> float | None:
+    """Return the constant k: ``radius`` times the root mean square length of Z (n, r)."""
+    if radius is None:
+        return None
+    xp = array_namespace(Z)
+    squares = xp.sum(Z * Z, axis=1)
+    if weights is None:
+        mean = float(xp.mean(squares))
+    else:
+        mean = float(xp.sum(weights * squares)) / float(xp.sum(weights))
+    if not mean > 0.0:
+        raise ValueError(
+            "There is no sphere: the first map maps all samples to 0. Give another estimator, or "
+            "radius=None."
+        )
+    return radius * math.sqrt(mean)
 
 
 def _typical_square(Z: Array, sets: CandidateSets, weights: Array | None) -> float:
