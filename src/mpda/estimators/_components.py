@@ -38,7 +38,7 @@ def scale_directions(
     directions : Directions
         Eigenvalues (r,) and directions (d, r).
     eigenvalue_power : float
-        Direction r is multiplied by (lambda_r / lambda_1) to this power.
+        Direction r is multiplied by (lambda_r / lambda_1) to this power, lambda_1 the largest.
     orthonormal : bool, default=False
         Return an orthonormal basis instead, whose first k rows span the first k directions.
     increasing : bool, default=False
@@ -57,7 +57,8 @@ def scale_directions(
     values = directions.eigenvalues
     if increasing:
         values = 1.0 / maximum(values, _MIN_EIGENVALUE)
-    return (vectors * (values / values[:1]) ** eigenvalue_power).T
+    largest = array_namespace(values).max(values)  # DMLMJ has it anywhere, the others first
+    return (vectors * (values / largest) ** eigenvalue_power).T
 
 
 def _orthonormalize(vectors: Array) -> Array:

@@ -12,8 +12,8 @@ from typing import Any
 # Estimators, and objects that their parameters may hold, by their public module: private modules of
 # scikit-learn move between versions.
 _ESTIMATORS = {
-    "mpda": "GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA ManifoldPartition "
-    "NeighborhoodRefinement PFE PMPDA TSIMR",
+    "mpda": "DMLMJ GMML GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA "
+    "ManifoldPartition NeighborhoodRefinement PFE PMPDA TSIMR",
     "mpda.model_selection": "DiscriminantSearchCV",
     "sklearn.cluster": "AgglomerativeClustering Birch BisectingKMeans DBSCAN HDBSCAN KMeans "
     "MeanShift MiniBatchKMeans SpectralClustering",
