@@ -198,6 +198,7 @@ def test_components_have_the_published_scale(entry):
     else:  # MPDA and PMPDA are compared with the authors' program
         expected = {"MPDA": "form", "PMPDA": "form", "LPFE": "least squares"}
         expected |= {"GMML": "metric", "DMLMJ": "form"}  # test_pair_metrics.py
+        expected |= {"within-class whitening": "form"}  # test_within_class_whitening.py
         assert entry.scale == expected[entry.name]
 
 
@@ -208,6 +209,7 @@ def test_method_list_is_consistent():
     # PCA stands for GramPCA, and refinements have the names of their starts.
     others = {"ManifoldPartition", "GraphDiscriminant", "GramPCA", "NeighborhoodRefinement"}
     others |= {"TSIMR", "PFE"}  # without labels
+    others |= {"WithinClassWhitening"}  # in words
     classes = {name for name in mpda.__all__ if hasattr(getattr(mpda, name), "fit")}
     assert classes - others <= set(names)
     for entry in METHODS:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mpda.estimators._pmpda import PMPDA as PMPDA
     from mpda.estimators._tangent_embedding import PFE as PFE
     from mpda.estimators._tangent_embedding import TSIMR as TSIMR
+    from mpda.estimators._within_class_whitening import WithinClassWhitening as WithinClassWhitening
     from mpda.io.model_files import load as load
     from mpda.io.model_files import save as save
 
@@ -48,6 +49,7 @@ _MODULES = {
     "PFE": "mpda.estimators._tangent_embedding",
     "PMPDA": "mpda.estimators._pmpda",
     "TSIMR": "mpda.estimators._tangent_embedding",
+    "WithinClassWhitening": "mpda.estimators._within_class_whitening",
     "load": "mpda.io.model_files",
     "save": "mpda.io.model_files",
 }

@@ -29,6 +29,7 @@ from mpda._lib.arrays import (
     move_to,
 )
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
+from mpda._lib.sphere import project_to_sphere
 from mpda._lib.validation import is_dask_collection, refuse_dask
 from mpda.discriminant.settings import parameter_key
 
@@ -53,12 +54,16 @@ class ComponentPath:
         Smallest number of components for which that holds.
     failure : str or None
         Why there is no answer.
+    radius : float or None
+        Points on a sphere are scored: z becomes [z, radius] / sqrt(|z|^2 + radius^2), and with 0
+        it has length 1. None is the linear map.
     """
 
     index: int
     components: Array | None
     first: int = 1
     failure: str | None = None
+    radius: float | None = None
 
 
 @dataclass(frozen=True)
@@ -172,6 +177,8 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     # True if a fit computes on device arrays, and if it takes sparse samples.
     _computes_on_devices = False
     _takes_sparse = False
+    # Radius of its ``ComponentPath``.
+    _radius: float | None = None
 
     components_: Array
     mean_: Array
@@ -195,14 +202,14 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             from mpda.parallel.dask_blocks import map_blocks
 
             self._refuse_containers()
-            work = partial(apply_map, mean=self.mean_, components=self.components_)
+            work = partial(_map_to_space, self.mean_, self.components_, self._radius)
             return map_blocks(self, X, work, self.components_.shape[0])
         self._refuse_other_device(X, "transform")
         accepted = "csr" if self._takes_sparse else False
         X = validate_data(
             self, detach(X), accept_sparse=accepted, reset=False, dtype=_float_types(X)
         )
-        return apply_map(X, self.mean_, self.components_)
+        return _map_to_space(self.mean_, self.components_, self._radius, X)
 
     def inverse_transform(self, X: ArrayLike) -> Array:
         """Find samples that are mapped to given points.
@@ -303,7 +310,8 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 components = None
                 if path.solution is not None:
                     components = methods[index]._scale(path.solution)
-                yield ComponentPath(index, components, path.first, path.failure)
+                radius = methods[index]._radius
+                yield ComponentPath(index, components, path.first, path.failure, radius)
 
     def _solution_key(self) -> Hashable:
         """Return what the solution depends on: parameters without those of the scale."""
@@ -376,6 +384,10 @@ def _float_types(X: Any) -> list[Any]:
     """Return the types that are used as they are; other types become the first."""
     xp = array_namespace(X) if is_dispatched(X) else np
     return [xp.float64, xp.float32]
+
+
+def _map_to_space(mean: Array, components: Array, radius: float | None, X: Array) -> Array:
+    return project_to_sphere(apply_map(X, mean, components), radius)
 
 
 def apply_map(X: Array, mean: Array, components: Array) -> Array:

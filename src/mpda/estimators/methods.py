@@ -247,6 +247,15 @@ _SINGLE_STAGE = (
         {"n_neighbors": (5, 10, 20), "alpha": _TANGENT_RIDGES, "eigenvalue_power": _POWERS},
         {"alpha": 0.0, "eigenvalue_power": 0.0},
     ),
+    Method(
+        "within-class whitening",
+        "mpda:WithinClassWhitening",
+        "form",
+        {"shrinkage": (0.1, 0.3, 0.5, 0.7, 0.9)},
+        usual={"shrinkage": 0.5},
+        # The components are nested, but samples are scaled to length 1 after them.
+        is_nested=False,
+    ),
     Method("PMPDA", "mpda:PMPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED, usual=_TANGENT_USUAL),
     Method("MPDA", "mpda:MPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED, usual=_TANGENT_USUAL),
 )

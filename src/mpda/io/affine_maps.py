@@ -89,8 +89,9 @@ class AffineMap:
         """
         if self.unit_length:
             raise TypeError(
-                "A Normalizer must be the last step before the classifier: steps after it and it "
-                "are no matrix together. Scale the samples before the model instead."
+                "A Normalizer, or a method that maps to length 1, must be the last step before the "
+                "classifier: steps after it and it are no matrix together. Scale the samples "
+                "before the model instead."
             )
         offset = (self.offset - outer.mean) @ outer.matrix.T + outer.offset
         fill_values, later_values = self.fill_values, outer.fill_values
@@ -130,8 +131,8 @@ def affine_map(model: Any) -> AffineMap:
         Linear method of mpda, PCA, TruncatedSVD, LinearDiscriminantAnalysis,
         NeighborhoodComponentsAnalysis, StandardScaler, RobustScaler, MinMaxScaler, MaxAbsScaler,
         SimpleImputer, a Pipeline of such steps, or a DiscriminantSearchCV. A KNeighborsClassifier
-        at the end of a pipeline is left out. A Normalizer at the end, or before this classifier,
-        sets ``unit_length``. An imputer sets ``fill_values``.
+        at the end of a pipeline is left out. A Normalizer or a WithinClassWhitening at the end, or
+        before this classifier, sets ``unit_length``. An imputer sets ``fill_values``.
 
     Returns
     -------
@@ -170,15 +171,16 @@ def affine_map(model: Any) -> AffineMap:
         raise TypeError(
             f"{type(model).__name__} has no step that transforms: there is no matrix to export."
         )
-    unit_length = False
+    has_normalizer = False
     while len(steps) > 1 and isinstance(steps[-1][1], Normalizer) and steps[-1][1].norm == "l2":
         steps.pop()
-        unit_length = True
+        has_normalizer = True
     # From the last step to the first: products then have as few rows as the result.
     maps = (_map_step(step, title) for title, step in reversed(steps))
     composed = reduce(lambda outer, inner: inner.then(outer), maps)
     matrix: Any = composed.matrix
     matrix = np.ascontiguousarray(matrix.toarray() if isinstance(matrix, csr_array) else matrix)
+    unit_length = has_normalizer or composed.unit_length
     return replace(composed, matrix=matrix, unit_length=unit_length).fold_offset()
 
 
@@ -250,7 +252,10 @@ def _find_rule(model: Any) -> Callable[[Any], AffineMap | None] | None:
 
 
 def _mpda_map(model: Any) -> AffineMap | None:
-    return _build(model.components_, model.mean_) if hasattr(model, "components_") else None
+    if not hasattr(model, "components_"):
+        return None
+    linear = _build(model.components_, model.mean_)
+    return replace(linear, unit_length=getattr(model, "_radius", None) == 0.0)
 
 
 def _pca_map(pca: Any) -> AffineMap:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import is_sparse
+from mpda._lib.sphere import project_to_sphere
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda.estimators._base import sparse_numbers
 from mpda.estimators._linear_methods import fit_paths
@@ -110,10 +111,10 @@ def score_fold(task: FoldTask) -> FoldScores:
     )
     # All components that exist; the scorer cuts them to every smaller number.
     paths = fit_paths(method, X_train, y_train, points, task.n_components)
+    mean = np.asarray(X_train.mean(axis=0), dtype=np.float64).ravel()
     if not is_sparse(X_train):
         X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
-        # Distances do not depend on the mean, but their rounding does.
-        mean = X_train.mean(axis=0)
+        # Distances do not depend on the mean, but their rounding does, and points on a sphere do.
         X_train, X_test = X_train - mean, X_test - mean
     curves: list[tuple[int, Ints, Floats]] = []
     failures, seconds, width = [], np.zeros(len(points)), 0
@@ -126,13 +127,19 @@ def score_fold(task: FoldTask) -> FoldScores:
             else:
                 components = np.asarray(path.components, dtype=np.float64).T
                 width = max(width, components.shape[1])
-                numbers = _numbers_to_score(task, path.first, components.shape[1])
+                on_sphere = path.radius is not None
+                numbers = _numbers_to_score(task, path.first, components.shape[1], on_sphere)
                 scored = components[:, : numbers.max(initial=0)]
                 Z, Z_test = X_train @ scored, X_test @ scored
                 # More threads gain little in small products, and wait for each other on busy
                 # machines.
                 with one_blas_thread():
-                    scores = task.scorer(Z, y_train, Z_test, y_test, numbers)
+                    if path.radius is None:
+                        scores = task.scorer(Z, y_train, Z_test, y_test, numbers)
+                    else:
+                        shift = mean @ scored if is_sparse(X_train) else 0.0
+                        maps = Z - shift, y_train, Z_test - shift, y_test
+                        scores = _score_on_sphere(task.scorer, maps, numbers, path.radius)
                 curves.append((path.index, numbers, scores))
             now = time.perf_counter()
             seconds[path.index] += now - start
@@ -147,12 +154,28 @@ def score_fold(task: FoldTask) -> FoldScores:
     return FoldScores(table, seconds, failures, small_classes)
 
 
-def _numbers_to_score(task: FoldTask, first: int, r: int) -> Ints:
+def _score_on_sphere(
+    scorer: FoldScorer,
+    maps: tuple[Floats, Labels, Floats, Labels],
+    numbers: Ints,
+    radius: float,
+) -> Floats:
+    """Return one score for each number of components; each has a projection of its own."""
+    Z, y, Z_test, y_test = maps
+    scores = np.empty(numbers.size)
+    for i, r in enumerate(numbers):
+        points, test_points = (project_to_sphere(A[:, :r], radius) for A in (Z, Z_test))
+        scores[i] = scorer(points, y, test_points, y_test, [points.shape[1]])[0]
+    return scores
+
+
+def _numbers_to_score(task: FoldTask, first: int, r: int, on_sphere: bool) -> Ints:
     """Return the numbers of components to score, of those from ``first`` to r."""
     if task.n_components is not None:
         numbers = np.array([number for number in task.n_components if number <= r], dtype=int)
     else:
-        numbers = sparse_numbers(r) if task.sparse else np.arange(1, r + 1)
+        # On a sphere one sweep does not serve all numbers.
+        numbers = sparse_numbers(r) if task.sparse or on_sphere else np.arange(1, r + 1)
     return numbers[numbers >= first]
 
 
