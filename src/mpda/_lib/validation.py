@@ -384,8 +384,8 @@ def refuse_dask(estimator: BaseEstimator, X: Any) -> None:
     if is_dask_collection(X):
         raise TypeError(
             f"{type(estimator).__name__} needs all samples in memory and does not take Dask "
-            "collections, as fit of MPDA, PMPDA, LFDA, GramPCA and NeighborhoodRefinement does. "
-            "If X fits into memory, give X.compute() and y.compute()."
+            "collections, as fit of MPDA, PMPDA, LFDA, GramPCA, WithinClassWhitening and "
+            "NeighborhoodRefinement does. If X fits into memory, give X.compute() and y.compute()."
         )
 
 

@@ -108,7 +108,6 @@ class WithinClassWhitening(LinearMap):
     -----
     ``transform`` computes z / |z| with z = components_ (x - mean_); a sample that is mapped to 0
     stays 0. :func:`mpda.io.affine_map` returns the affine part, with ``unit_length=True``.
-    ``mahalanobis_matrix`` is the metric of the affine part.
 
     A search (:class:`mpda.model_selection.DiscriminantSearchCV`) takes labelled rows only. For
     classes that were not seen, give it ``cv=UnseenClassFolds()`` and ``scoring="map_at_r"``. Every
@@ -278,6 +277,16 @@ class WithinClassWhitening(LinearMap):
             estimator.feature_names_in_ = summary.feature_names
         estimator._set_map(summary)
         return estimator
+
+    def mahalanobis_matrix(self) -> Array:
+        """Return the matrix of the metric before samples are scaled to length 1.
+
+        Returns
+        -------
+        array of shape (n_features, n_features)
+            M = components_' components_.
+        """
+        return super().mahalanobis_matrix()
 
     def check_parameters(self) -> None:
         """Raise an error if a parameter is invalid."""

@@ -89,7 +89,7 @@ class AffineMap:
         """
         if self.unit_length:
             raise TypeError(
-                "A Normalizer, or a method that maps to length 1, must be the last step before the "
+                "A method that maps to length 1 or a Normalizer must be the last step before the "
                 "classifier: steps after it and it are no matrix together. Scale the samples "
                 "before the model instead."
             )
