@@ -83,6 +83,19 @@ def test_directions_without_differences_come_last_in_dmlmj(alpha):
     assert np.abs(components[:-1, -1]).max() < 1e-8 * np.abs(components[-1, -1])
 
 
+def test_power_of_dmlmj_is_relative_to_the_largest_eigenvalue():
+    """Samples of many classes without structure are nearer to others than to their own."""
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(200, 4)) * [1.0, 2.0, 3.0, 4.0], np.arange(200) % 20
+    plain, powered = (DMLMJ(alpha=0.01, eigenvalue_power=p).fit(X, y) for p in (0.0, 0.5))
+    values = plain.eigenvalues_
+    assert values[0] < values.max() < 1.0
+    factors = np.sqrt(values / values.max())[:, None]
+    np.testing.assert_allclose(powered.components_, factors * plain.components_)
+    two = DMLMJ(2, alpha=0.01, eigenvalue_power=0.5).fit(X, y)
+    np.testing.assert_array_equal(two.components_, powered.components_[:2])
+
+
 def test_committed_rows_find_the_public_classes():
     assert (rivals.GMML, rivals.DMLMJ) == (GMML, DMLMJ)
 

@@ -111,10 +111,10 @@ def score_fold(task: FoldTask) -> FoldScores:
     )
     # All components that exist; the scorer cuts them to every smaller number.
     paths = fit_paths(method, X_train, y_train, points, task.n_components)
-    mean = np.asarray(X_train.mean(axis=0), dtype=np.float64).ravel()
     if not is_sparse(X_train):
         X_train, X_test = (np.asarray(X, dtype=np.float64) for X in (X_train, X_test))
-        # Distances do not depend on the mean, but their rounding does, and points on a sphere do.
+        # Distances do not depend on the mean, but their rounding does.
+        mean = X_train.mean(axis=0)
         X_train, X_test = X_train - mean, X_test - mean
     curves: list[tuple[int, Ints, Floats]] = []
     failures, seconds, width = [], np.zeros(len(points)), 0
@@ -137,9 +137,10 @@ def score_fold(task: FoldTask) -> FoldScores:
                     if path.radius is None:
                         scores = task.scorer(Z, y_train, Z_test, y_test, numbers)
                     else:
-                        shift = mean @ scored if is_sparse(X_train) else 0.0
-                        maps = Z - shift, y_train, Z_test - shift, y_test
-                        scores = _score_on_sphere(task.scorer, maps, numbers, path.radius)
+                        # Sparse samples are not centred, and points on a sphere depend on that.
+                        shift = Z.mean(axis=0) if is_sparse(X_train) else 0.0
+                        train, test = (Z - shift, y_train), (Z_test - shift, y_test)
+                        scores = _score_on_sphere(task.scorer, train, test, numbers, path.radius)
                 curves.append((path.index, numbers, scores))
             now = time.perf_counter()
             seconds[path.index] += now - start
@@ -156,12 +157,13 @@ def score_fold(task: FoldTask) -> FoldScores:
 
 def _score_on_sphere(
     scorer: FoldScorer,
-    maps: tuple[Floats, Labels, Floats, Labels],
+    train: tuple[Floats, Labels],
+    test: tuple[Floats, Labels],
     numbers: Ints,
     radius: float,
 ) -> Floats:
     """Return one score for each number of components; each has a projection of its own."""
-    Z, y, Z_test, y_test = maps
+    (Z, y), (Z_test, y_test) = train, test
     scores = np.empty(numbers.size)
     for i, r in enumerate(numbers):
         points, test_points = (project_to_sphere(A[:, :r], radius) for A in (Z, Z_test))
