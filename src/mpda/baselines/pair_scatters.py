@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import cholesky
 from sklearn.neighbors import NearestNeighbors
 
-from mpda._lib.array_types import Floats
+from mpda._lib.array_types import Floats, Ints
 from mpda._lib.arrays import iter_slices
 from mpda._lib.samples import FitSamples
 from mpda._lib.validation import load_class
@@ -121,32 +121,46 @@ def neighbor_scatters(data: TrainingData, n_neighbors: int) -> PairScatters:
     PairScatters
         In the span of the samples.
     """
-    samples = data.local_samples
-    Z = center(samples.all_coordinates)
+    Z = center(data.local_samples.all_coordinates)
+    # Lists are sorted, so those of the largest k of a search hold all shorter ones.
+    lists = data.cached(_search_classes, max(n_neighbors, data.max_neighbors))
     d = Z.shape[1]
     similar, dissimilar, n_similar, n_dissimilar = np.zeros((d, d)), np.zeros((d, d)), 0, 0
-    for members in samples.members:
-        is_member = np.zeros(len(Z), dtype=bool)
-        is_member[members] = True
-        inside, outside = Z[members], Z[~is_member]
-        k_inside, k_outside = (min(n_neighbors, m) for m in (len(inside) - 1, len(outside)))
-        if k_inside:
-            similar += _difference_scatter(inside, inside, k_inside, skip_self=True)
-        dissimilar += _difference_scatter(inside, outside, k_outside, skip_self=False)
-        n_similar += len(inside) * k_inside
-        n_dissimilar += len(inside) * k_outside
+    for members, (own, other) in zip(data.local_samples.members, lists, strict=True):
+        own, other = own[:, :n_neighbors], other[:, :n_neighbors]
+        similar += _difference_scatter(Z, members, own)
+        dissimilar += _difference_scatter(Z, members, other)
+        n_similar += own.size
+        n_dissimilar += other.size
     scatters = PairScatters(similar / max(n_similar, 1), dissimilar / n_dissimilar)
     return scatters.restrict(Z.T @ Z)
 
 
-def _difference_scatter(queries: Floats, points: Floats, k: int, *, skip_self: bool) -> Floats:
-    """Return the sum of outer products (d, d) of differences to the k nearest points."""
-    search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(points)
-    nearest = search.kneighbors(None if skip_self else queries, return_distance=False)
-    d = queries.shape[1]
+def _search_classes(data: TrainingData, n_neighbors: int) -> list[tuple[Ints, Ints]]:
+    """Return the nearest samples of the own class and of the others, for each class.
+
+    Both arrays have a row for each member of the class and at most k columns, nearest first.
+    """
+    Z = center(data.local_samples.all_coordinates)
+    lists = []
+    for members in data.local_samples.members:
+        others = np.setdiff1d(np.arange(len(Z)), members, assume_unique=True)
+        k_own, k_other = (min(n_neighbors, n) for n in (members.size - 1, others.size))
+        own = np.empty((members.size, 0), dtype=np.intp)
+        if k_own:
+            search = NearestNeighbors(n_neighbors=k_own, algorithm="brute").fit(Z[members])
+            own = members[search.kneighbors(return_distance=False)]
+        search = NearestNeighbors(n_neighbors=k_other, algorithm="brute").fit(Z[others])
+        lists.append((own, others[search.kneighbors(Z[members], return_distance=False)]))
+    return lists
+
+
+def _difference_scatter(Z: Floats, members: Ints, nearest: Ints) -> Floats:
+    """Return the sum of outer products (d, d) of differences of members (m,) to samples (m, k)."""
+    d = Z.shape[1]
     scatter = np.zeros((d, d))
-    for block in iter_slices(len(queries), _BLOCK_ENTRIES // (k * d)):
-        differences = (queries[block, None, :] - points[nearest[block]]).reshape(-1, d)
+    for block in iter_slices(members.size, _BLOCK_ENTRIES // max(1, nearest.shape[1] * d)):
+        differences = (Z[members[block], None, :] - Z[nearest[block]]).reshape(-1, d)
         scatter += differences.T @ differences
     return scatter
 

@@ -70,7 +70,8 @@ class PairMetric(LinearMap):
 
         Scatters and factors are computed once for the parameters that they depend on.
         """
-        data = TrainingData(validate_samples(self, X, y))
+        max_neighbors = max(method.class_neighbors or 0 for method in methods)
+        data = TrainingData(validate_samples(self, X, y), max_neighbors=max_neighbors)
         for index, method in enumerate(methods):
             try:
                 yield SolutionPath(index, method._solve(data))
