@@ -66,6 +66,8 @@ def apart(model, gap=1e-3):
     eigenvalues = getattr(model, "eigenvalues_", None)
     if eigenvalues is None:  # LSDR: principal axes of a subspace
         return np.ones(len(model.components_), dtype=bool)
+    if type(model).__name__ == "DMLMJ":
+        eigenvalues = eigenvalues + 1.0 / eigenvalues  # sorted by divergence
     gaps = np.abs(np.diff(eigenvalues)) / np.maximum(eigenvalues[:-1], eigenvalues[1:])
     return np.minimum(np.r_[np.inf, gaps], np.r_[gaps, np.inf]) > gap
 

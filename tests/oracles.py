@@ -283,3 +283,20 @@ def alignment_matrix(X, k, r):
         G = np.column_stack([np.full(len(near), 1 / np.sqrt(len(near))), V])
         B[np.ix_(near, near)] += np.eye(len(near)) - G @ G.T
     return B
+
+
+def whitening_pencil(X, y, database, shrinkage, weights=None):
+    """Return the matrices of within-class whitening, from one sample at a time (d, d)."""
+    weights = np.ones(len(X)) if weights is None else weights
+    d = X.shape[1]
+    within = np.zeros((d, d))
+    for label in np.unique(y):
+        mean = sum(w * x for x, w in zip(X[y == label], weights[y == label], strict=True))
+        mean = mean / weights[y == label].sum()
+        for x, w in zip(X[y == label], weights[y == label], strict=True):
+            within += w * np.outer(x - mean, x - mean) / weights.sum()
+    rows, counts = np.vstack([X, database]), np.r_[weights, np.ones(len(database))]
+    mean = sum(w * x for x, w in zip(rows, counts, strict=True)) / counts.sum()
+    total = sum(w * np.outer(x - mean, x - mean) for x, w in zip(rows, counts, strict=True))
+    ridge = shrinkage * sum(within[j, j] for j in range(d)) / d * np.eye(d)
+    return total / counts.sum(), (1.0 - shrinkage) * within + ridge

@@ -292,6 +292,7 @@ def test_invalid_input_is_rejected(method, change, message, library):
 
 
 ON_DEVICES = {"MPDA", "PMPDA", "LFDA", "GramPCA", "NeighborhoodRefinement"}
+ON_DEVICES.add("WithinClassWhitening")
 OTHERS = [
     getattr(mpda, name)()
     for name in mpda.__all__

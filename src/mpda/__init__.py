@@ -4,7 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mpda.estimators._dmlmj import DMLMJ as DMLMJ
     from mpda.estimators._fit_summary import FitSummary as FitSummary
+    from mpda.estimators._gmml import GMML as GMML
     from mpda.estimators._gram_pca import GramPCA as GramPCA
     from mpda.estimators._graph_discriminant import GraphDiscriminant as GraphDiscriminant
     from mpda.estimators._lfda import LFDA as LFDA
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from mpda.estimators._pmpda import PMPDA as PMPDA
     from mpda.estimators._tangent_embedding import PFE as PFE
     from mpda.estimators._tangent_embedding import TSIMR as TSIMR
+    from mpda.estimators._within_class_whitening import WithinClassWhitening as WithinClassWhitening
     from mpda.io.model_files import load as load
     from mpda.io.model_files import save as save
 
@@ -29,7 +32,9 @@ if TYPE_CHECKING:
 # Modules of the public names. They are imported when a name is first used, so that ``mpda --help``
 # and ``mpda.__version__`` do not wait for scikit-learn.
 _MODULES = {
+    "DMLMJ": "mpda.estimators._dmlmj",
     "FitSummary": "mpda.estimators._fit_summary",
+    "GMML": "mpda.estimators._gmml",
     "GramPCA": "mpda.estimators._gram_pca",
     "GraphDiscriminant": "mpda.estimators._graph_discriminant",
     "LFDA": "mpda.estimators._lfda",
@@ -44,6 +49,7 @@ _MODULES = {
     "PFE": "mpda.estimators._tangent_embedding",
     "PMPDA": "mpda.estimators._pmpda",
     "TSIMR": "mpda.estimators._tangent_embedding",
+    "WithinClassWhitening": "mpda.estimators._within_class_whitening",
     "load": "mpda.io.model_files",
     "save": "mpda.io.model_files",
 }

@@ -30,8 +30,8 @@ def validate_device_array(
     if not devices:
         raise TypeError(
             f"{name} works on NumPy arrays, and X is an array of {library}. MPDA, PMPDA, LFDA, "
-            "GramPCA and NeighborhoodRefinement compute on device arrays; for "
-            f"{name} give X as a NumPy array."
+            "GramPCA, WithinClassWhitening and NeighborhoodRefinement compute on device arrays; "
+            f"for {name} give X as a NumPy array."
         )
     if arrays.is_complex(X):
         raise ValueError(f"Complex data not supported: X is of {X.dtype}.")

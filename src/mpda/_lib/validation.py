@@ -137,6 +137,7 @@ def validate_samples(
     compare_scales: bool = False,
     single_class: bool = False,
     rotates: bool = True,
+    labelled: bool | None = None,
 ) -> LabelledSamples:
     """Check samples, class labels and weights.
 
@@ -162,6 +163,8 @@ def validate_samples(
         Set to True if samples of one class, or a single one, are enough.
     rotates : bool, default=True
         Set to False if the estimator does not need the span of fewer samples than features.
+    labelled : bool, default=None
+        Set to False for samples without labels. None follows the tags of the estimator.
 
     Returns
     -------
@@ -170,7 +173,7 @@ def validate_samples(
     refuse_dask(estimator, X)
     labels: Any = arrays.to_host(y) if arrays.is_device_array(y) else y
     tags = estimator.__sklearn_tags__()
-    is_labelled = tags.target_tags.required
+    is_labelled = tags.target_tags.required if labelled is None else labelled
     single_class = single_class or not reset
     n_classes = 1 if single_class else 2
     if is_dispatched(X):
@@ -183,7 +186,7 @@ def validate_samples(
         checked = validate_data(
             estimator,
             X,
-            labels if is_labelled else None,
+            labels if is_labelled else "no_validation",
             accept_sparse="csr" if tags.input_tags.sparse else False,
             dtype=_FLOATS,
             reset=reset,
@@ -321,8 +324,9 @@ def check_number_of_classes(estimator: BaseEstimator, classes: Labels, n_classes
     """Raise an error if there are fewer than ``n_classes`` classes."""
     if classes.size < n_classes:
         raise ValueError(
-            f"{type(estimator).__name__} separates classes, but y has only 1 class: "
-            f"{classes.tolist()!r}. Give labels of at least 2 classes."
+            f"{type(estimator).__name__} separates classes, but y has only {classes.size} "
+            f"class{'' if classes.size == 1 else 'es'}: {classes.tolist()!r}. Give labels of at "
+            "least 2 classes."
         )
 
 
@@ -383,8 +387,8 @@ def refuse_dask(estimator: BaseEstimator, X: Any) -> None:
     if is_dask_collection(X):
         raise TypeError(
             f"{type(estimator).__name__} needs all samples in memory and does not take Dask "
-            "collections, as fit of MPDA, PMPDA, LFDA, GramPCA and NeighborhoodRefinement does. "
-            "If X fits into memory, give X.compute() and y.compute()."
+            "collections, as fit of MPDA, PMPDA, LFDA, GramPCA, WithinClassWhitening and "
+            "NeighborhoodRefinement does. If X fits into memory, give X.compute() and y.compute()."
         )
 
 

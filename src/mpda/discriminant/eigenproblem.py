@@ -271,6 +271,32 @@ def numerical_rank(S: Array) -> int:
     return int(_spectrum(scaled, semidefinite=True).values.shape[0])
 
 
+def range_basis(S: Array) -> Array | None:
+    """Return an orthonormal basis of the range of a positive semi-definite matrix.
+
+    Features whose rows are zero have no share in it. Rounding is judged after equilibration, so the
+    units of features do not decide the rank.
+
+    Parameters
+    ----------
+    S : array of shape (d, d)
+        Positive semi-definite, not zero.
+
+    Returns
+    -------
+    array of shape (d, r) or None
+        The basis; None if S is regular.
+    """
+    d = S.shape[0]
+    features = _coupled_features(S, S)
+    S = _submatrix(S, features)
+    scale = _equilibration(S)
+    basis = _spectrum(_scale_both_sides(S, scale), semidefinite=True).basis
+    if basis.shape == (d, d):
+        return None
+    return _embed(array_namespace(S).linalg.qr(basis / scale[:, None])[0], features, d)
+
+
 def eigenpair_residual(between: Array, within: Array, directions: Directions) -> float:
     """Return the largest |A t - lambda B t| / (|A t| + |lambda| |B t|) over the directions.
 

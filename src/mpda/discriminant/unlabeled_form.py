@@ -126,7 +126,7 @@ def remove_label(estimator: BaseEstimator, samples: LabelledSamples, label: Any)
     LabelledSamples
         Classes, members and the number of varying features are those of labelled samples.
     """
-    _check_kind(label, samples.classes)
+    check_marker(label, samples.classes)
     labels = samples.classes.tolist()
     labelled = [index for index, value in enumerate(labels) if value != label]
     members = [samples.members[index] for index in labelled]
@@ -138,8 +138,16 @@ def remove_label(estimator: BaseEstimator, samples: LabelledSamples, label: Any)
     return replace(samples, classes=classes, members=members, n_varying=n_varying)
 
 
-def _check_kind(label: Any, classes: Labels) -> None:
-    """Raise an error if a label cannot be one of y."""
+def check_marker(label: Any, classes: Labels) -> None:
+    """Raise an error if the label of unlabelled samples cannot be one of y.
+
+    Parameters
+    ----------
+    label : object
+        Parameter ``unlabeled`` of an estimator.
+    classes : ndarray of shape (n_classes,)
+        Distinct labels of y.
+    """
     value, kind = np.asarray(label), classes.dtype.kind
     if value.ndim:
         raise ValueError(f"unlabeled must be one label, got {label!r}.")

@@ -56,7 +56,7 @@ class ComponentPath:
         Why there is no answer.
     radius : float or None
         The constant k of a sphere, to which mapped samples are projected; None for a linear map.
-        Maps to spheres are not nested: ``first`` is their only number, that of their outputs.
+        The constant is one of the numbers of components. Each number has a projection of its own.
     mean : array of shape (n_features,) or None
         Vector that is subtracted from samples; None where it does not matter, without a sphere.
     """
@@ -90,12 +90,15 @@ class SolutionPath:
         Smallest number of components for which the leading ones are those of a fit.
     failure : str or None
         Why there is no answer.
+    mean : array of shape (n_features,) or None
+        Vector that is subtracted from samples, for methods that map to a sphere.
     """
 
     index: int
     solution: Any
     first: int = 1
     failure: str | None = None
+    mean: Array | None = None
 
 
 def vary(estimator: Method, parameter_sets: Sequence[Mapping[str, Any]]) -> list[Method]:
@@ -160,7 +163,7 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     components_: Array
     mean_: Array
-    # The constant k of a refinement on a sphere; None for a linear map.
+    # The constant k of a map to a sphere, 0 for vectors of length 1; None for a linear map.
     radius_: float | None = None
 
     def transform(self, X: ArrayLike) -> Array:
@@ -218,7 +221,7 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 f"X has {X.shape[1]} columns, but {type(self).__name__} maps to {n_components} "
                 "components: give what transform returned."
             )
-        if self.radius_ is not None:
+        if self.radius_:
             if not bool(array_namespace(X).all(X[:, -1] > 0.0)):
                 raise ValueError(
                     "The last column of X must be positive, since it is the constant of a sphere: "
@@ -304,7 +307,8 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 components = None
                 if path.solution is not None:
                     components = methods[index]._scale(path.solution)
-                yield ComponentPath(index, components, path.first, path.failure)
+                radius = methods[index].radius_
+                yield ComponentPath(index, components, path.first, path.failure, radius, path.mean)
 
     def _solution_key(self) -> Hashable:
         """Return what the solution depends on: parameters without those of the scale."""

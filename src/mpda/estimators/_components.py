@@ -38,7 +38,7 @@ def scale_directions(
     directions : Directions
         Eigenvalues (r,) and directions (d, r).
     eigenvalue_power : float
-        Direction r is multiplied by (lambda_r / lambda_1) to this power.
+        Direction r is multiplied by (lambda_r / lambda_1) to this power, lambda_1 the largest.
     orthonormal : bool, default=False
         Return an orthonormal basis instead, whose first k rows span the first k directions.
     increasing : bool, default=False
@@ -57,7 +57,8 @@ def scale_directions(
     values = directions.eigenvalues
     if increasing:
         values = 1.0 / maximum(values, _MIN_EIGENVALUE)
-    return (vectors * (values / values[:1]) ** eigenvalue_power).T
+    largest = array_namespace(values).max(values)  # DMLMJ has it anywhere, the others first
+    return (vectors * (values / largest) ** eigenvalue_power).T
 
 
 def _orthonormalize(vectors: Array) -> Array:
@@ -99,7 +100,13 @@ def cast_components(components: Array, dtype: Any) -> Array:
     return astype(components, dtype)
 
 
-def warn_inaccurate(residual: float, condition: float, stacklevel: int = 5) -> None:
+def warn_inaccurate(
+    residual: float,
+    condition: float,
+    stacklevel: int = 5,
+    ridge: str = "alpha (0.1 in relative units is usual; with exponential=True a larger "
+    "exponential_scale)",
+) -> None:
     """Warn if few digits of the components are right.
 
     Parameters
@@ -111,19 +118,20 @@ def warn_inaccurate(residual: float, condition: float, stacklevel: int = 5) -> N
     stacklevel : int, default=5
         The default points at the caller of ``fit``, where ``fit`` calls a function that calls the
         function with this warning.
+    ridge : str
+        The parameter that makes the denominator regular, for the advice.
     """
     if condition > _MAX_CONDITION:
         problem = (
             f"The denominator of the eigenproblem is nearly singular (condition number "
-            f"{condition:.1g}), so few digits of the components are right. A larger alpha (0.1 in "
-            "relative units is usual; with exponential=True a larger exponential_scale) or fewer "
-            "features, for example by PCA, avoids this."
+            f"{condition:.1g}), so few digits of the components are right. A larger {ridge} or "
+            "fewer features, for example by PCA, avoids this."
         )
     elif not residual <= _MAX_RESIDUAL:
         problem = (
             f"Some components solve their eigenproblem only up to {residual:.1g}: the last of them "
-            "are close to rounding relative to the first. A smaller n_components or a larger alpha "
-            "avoids this."
+            "are close to rounding relative to the first. A smaller n_components or a larger "
+            f"{ridge.partition(' ')[0]} avoids this."
         )
     else:
         return

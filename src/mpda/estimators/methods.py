@@ -17,10 +17,12 @@ _RIDGES = (0.0, 1e-3, 1e-2, 1e-1, 1.0)
 _POWERS = (0.0, 0.25, 0.5)
 _GRAPH_GRID = {"alpha": _RIDGES, "eigenvalue_power": _POWERS}
 _GRAPH_PUBLISHED = {"alpha": 0.0, "eigenvalue_power": 0.0}
+# Where a ridge belongs to every fit: MPDA's, and methods that are compared with it.
+_TANGENT_RIDGES = (1e-5, 1e-3, 3e-2, 0.2, 1.0)
 _TANGENT_GRID = {
     "n_neighbors": (5, 10, 20, 40),
     "gamma": (1e-2, 1e-1, 1.0, 10.0),
-    "alpha": (1e-5, 1e-3, 3e-2, 0.2, 1.0),
+    "alpha": _TANGENT_RIDGES,
     "eigenvalue_power": _POWERS,
 }
 _TANGENT_PUBLISHED = {"tangent_alpha": None, "eigenvalue_power": 0.0}
@@ -58,7 +60,8 @@ class Method:
     scale : str
         Scale of the components as published: "form" (t'Mt = 1, M the denominator), "weighted"
         (that times the square root of lambda_r / lambda_1), "unit" (length 1), "orthonormal",
-        "least squares", or "its own" where scikit-learn's class decides.
+        "least squares", "metric" (distances are those of the learnt metric), or "its own" where
+        scikit-learn's class decides.
     grid : mapping
         Parameters and the values that a search tries.
     published : mapping
@@ -229,6 +232,29 @@ _SINGLE_STAGE = (
         "least squares",
         {"n_neighbors": (5, 10, 20), "alpha": _RIDGES},
         {"alpha": 0.0},
+    ),
+    Method(
+        "GMML",
+        "mpda:GMML",
+        "metric",
+        {"geodesic": (0.1, 0.3, 0.5, 0.7, 0.9), "alpha": _TANGENT_RIDGES},
+        {"alpha": 0.0},
+    ),
+    Method(
+        "DMLMJ",
+        "mpda:DMLMJ",
+        "form",
+        {"n_neighbors": (5, 10, 20), "alpha": _TANGENT_RIDGES, "eigenvalue_power": _POWERS},
+        {"alpha": 0.0, "eigenvalue_power": 0.0},
+    ),
+    Method(
+        "within-class whitening",
+        "mpda:WithinClassWhitening",
+        "form",
+        {"shrinkage": (0.1, 0.3, 0.5, 0.7, 0.9)},
+        usual={"shrinkage": 0.5},
+        # The components are nested, but samples are scaled to length 1 after them.
+        is_nested=False,
     ),
     Method("PMPDA", "mpda:PMPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED, usual=_TANGENT_USUAL),
     Method("MPDA", "mpda:MPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED, usual=_TANGENT_USUAL),

@@ -94,9 +94,10 @@ class AffineMap:
         """
         if self.unit_length:
             raise TypeError(
-                "A Normalizer must be the last step before the classifier, and so must a "
-                "refinement on a sphere: steps after it and it are no matrix together. Scale the "
-                "samples before the model instead, or refine with radius=None."
+                "A method that maps to length 1 (a refinement on a sphere, within-class whitening) "
+                "or a Normalizer must be the last step before the classifier: steps after it and "
+                "it are no matrix together. Scale the samples before the model instead, or refine "
+                "with radius=None."
             )
         offset = (self.offset - outer.mean) @ outer.matrix.T + outer.offset
         fill_values, later_values = self.fill_values, outer.fill_values
@@ -139,8 +140,9 @@ def affine_map(model: Any) -> AffineMap:
         Linear method of mpda, PCA, TruncatedSVD, LinearDiscriminantAnalysis,
         NeighborhoodComponentsAnalysis, StandardScaler, RobustScaler, MinMaxScaler, MaxAbsScaler,
         SimpleImputer, a Pipeline of such steps, or a DiscriminantSearchCV. A KNeighborsClassifier
-        at the end of a pipeline is left out. A Normalizer at the end, or before this classifier,
-        sets ``unit_length``, and so does a refinement on a sphere. An imputer sets ``fill_values``.
+        at the end of a pipeline is left out. A Normalizer, a refinement on a sphere or a
+        WithinClassWhitening at the end, or before this classifier, sets ``unit_length``. An imputer
+        sets ``fill_values``.
 
     Returns
     -------
@@ -180,16 +182,16 @@ def affine_map(model: Any) -> AffineMap:
         raise TypeError(
             f"{type(model).__name__} has no step that transforms: there is no matrix to export."
         )
-    unit_length = False
+    has_normalizer = False
     while len(steps) > 1 and isinstance(steps[-1][1], Normalizer) and steps[-1][1].norm == "l2":
         steps.pop()
-        unit_length = True
+        has_normalizer = True
     # From the last step to the first: products then have as few rows as the result.
     maps = (_map_step(step, title) for title, step in reversed(steps))
     composed = reduce(lambda outer, inner: inner.then(outer), maps)
     matrix: Any = composed.matrix
     matrix = np.ascontiguousarray(matrix.toarray() if isinstance(matrix, csr_array) else matrix)
-    unit_length = unit_length or composed.unit_length
+    unit_length = has_normalizer or composed.unit_length
     return replace(composed, matrix=matrix, unit_length=unit_length).fold_offset()
 
 

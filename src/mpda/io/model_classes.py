@@ -12,8 +12,8 @@ from typing import Any
 # Estimators, and objects that their parameters may hold, by their public module: private modules of
 # scikit-learn move between versions.
 _ESTIMATORS = {
-    "mpda": "GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA ManifoldPartition "
-    "NeighborhoodRefinement PFE PMPDA TSIMR",
+    "mpda": "DMLMJ GMML GramPCA GraphDiscriminant LFDA LLTSA LPFE LSDA LSDR MFA MPDA "
+    "ManifoldPartition NeighborhoodRefinement PFE PMPDA TSIMR WithinClassWhitening",
     "mpda.model_selection": "DiscriminantSearchCV",
     "sklearn.cluster": "AgglomerativeClustering Birch BisectingKMeans DBSCAN HDBSCAN KMeans "
     "MeanShift MiniBatchKMeans SpectralClustering",
@@ -37,6 +37,7 @@ ESTIMATORS = tuple(f"{m}:{name}" for m, names in _ESTIMATORS.items() for name in
 # Dataclasses in fitted attributes: the partition tree and the sums that ``partial_fit`` updates.
 DATACLASSES = (
     "mpda._lib.samples:Coordinates",
+    "mpda.baselines.within_class_sums:WithinClassSums",
     "mpda.discriminant.class_sums:ClassSums",
     "mpda.discriminant.fit:FitState",
     "mpda.discriminant.scatter:BetweenClassSums",

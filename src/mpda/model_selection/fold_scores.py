@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import is_sparse, to_host
-from mpda._lib.sphere import project_to_sphere
+from mpda._lib.sphere import count_outputs, project_to_sphere
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda.estimators._base import ComponentPath, sparse_counts
 from mpda.estimators._linear_methods import fit_paths
@@ -127,13 +127,18 @@ def score_fold(task: FoldTask) -> FoldScores:
                 failures.append(str(path.failure))
             else:
                 width = max(width, path.n_outputs)
-                numbers = _counts_to_score(task, path.first, path.n_outputs)
+                on_sphere = path.radius is not None
+                numbers = _counts_to_score(task, path.first, path.n_outputs, on_sphere)
                 scored = np.asarray(path.components, dtype=np.float64)[: numbers.max(initial=0)]
                 Z, Z_test = (_map_samples(X, scored, path, mean) for X in (X_train, X_test))
                 # More threads gain little in small products, and wait for each other on busy
                 # machines.
                 with one_blas_thread():
-                    scores = task.scorer(Z, y_train, Z_test, y_test, numbers)
+                    if path.radius is None:
+                        scores = task.scorer(Z, y_train, Z_test, y_test, numbers)
+                    else:
+                        train, test = (Z, y_train), (Z_test, y_test)
+                        scores = _score_on_sphere(task.scorer, train, test, numbers, path.radius)
                 curves.append((path.index, numbers, scores))
             now = time.perf_counter()
             seconds[path.index] += now - start
@@ -149,20 +154,40 @@ def score_fold(task: FoldTask) -> FoldScores:
 
 
 def _map_samples(X: Any, components: Floats, path: ComponentPath, mean: Floats | None) -> Floats:
-    """Return mapped samples; ``mean`` (d,) is what was subtracted from X."""
+    """Return mapped samples; ``mean`` (d,) is what was subtracted from X.
+
+    They are about the mean of the map where they go to a sphere; else it does not matter.
+    """
     Z = X @ components.T
     if path.radius is not None:
-        centre = to_host(path.mean) - (0.0 if mean is None else mean)
-        Z = project_to_sphere(Z - components @ centre, path.radius)
+        Z -= components @ (to_host(path.mean) - (0.0 if mean is None else mean))
     return Z
 
 
-def _counts_to_score(task: FoldTask, first: int, r: int) -> Ints:
+def _score_on_sphere(
+    scorer: FoldScorer,
+    train: tuple[Floats, Labels],
+    test: tuple[Floats, Labels],
+    numbers: Ints,
+    radius: float,
+) -> Floats:
+    """Return one score for each number of components; each has a projection of its own."""
+    (Z, y), (Z_test, y_test) = train, test
+    scores = np.empty(numbers.size)
+    for i, r in enumerate(numbers):
+        n_rows = r - count_outputs(0, radius)  # the constant is one of the numbers
+        points, test_points = (project_to_sphere(A[:, :n_rows], radius) for A in (Z, Z_test))
+        scores[i] = scorer(points, y, test_points, y_test, [r])[0]
+    return scores
+
+
+def _counts_to_score(task: FoldTask, first: int, r: int, on_sphere: bool) -> Ints:
     """Return the numbers of components to score, of those from ``first`` to r."""
     if task.n_components is not None:
         numbers = np.array([number for number in task.n_components if number <= r], dtype=int)
     else:
-        numbers = sparse_counts(r) if task.sparse else np.arange(1, r + 1)
+        # On a sphere one sweep does not serve all numbers.
+        numbers = sparse_counts(r) if task.sparse or on_sphere else np.arange(1, r + 1)
     return numbers[numbers >= first]
 
 

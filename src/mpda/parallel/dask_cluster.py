@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import getitem
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import dask.dataframe as dd
 import numpy as np
@@ -455,9 +455,62 @@ def _class_rows(frame: pd.DataFrame, code: int) -> Floats:
     return np.ascontiguousarray(rows.to_numpy())
 
 
-def sum_over_blocks(blocks: Blocks, work: Callable[..., Floats], *parameters: Any) -> Floats:
-    """Return the sum of ``work(X, *parameters)`` over blocks, added up on the cluster."""
-    sums = [delayed(work)(X, *parameters) for X in blocks.X]
+@dataclass(frozen=True)
+class ClusterBlocks:
+    """Samples on a cluster in their own blocks, and the facts about all of them.
+
+    Attributes
+    ----------
+    blocks : Blocks
+        Lazy blocks, with labels or without.
+    facts : BlockFacts
+        Facts about all samples.
+    coordinates : Coordinates
+        Without rotation.
+    """
+
+    blocks: Blocks
+    facts: BlockFacts
+    coordinates: Coordinates
+
+
+def describe_blocks(
+    estimator: BaseEstimator, X: Any, y: Any = None, *, reset: bool = True
+) -> ClusterBlocks:
+    """Check Dask collections whose rows stay in their blocks.
+
+    Parameters
+    ----------
+    estimator : estimator
+        It gets ``n_features_in_`` and ``feature_names_in_``, or is compared with them.
+    X : Dask array or dataframe of shape (n_samples, n_features)
+        Samples.
+    y : array-like of shape (n_samples,), or the name of a column of X, default=None
+        Class labels; None for samples without labels.
+    reset : bool, default=True
+        Set to False for samples that are added to an earlier fit.
+
+    Returns
+    -------
+    ClusterBlocks
+    """
+    blocks = unlabelled_blocks(X) if y is None else labelled_blocks(X, y)
+    validate_data(estimator, blocks.kind.sample(), reset=reset)
+    facts = merge_facts(collect_facts(blocks))
+    if y is not None:
+        group_by_class(np.repeat(facts.labels, np.minimum(facts.counts, 3)))  # checks the labels
+    exponent = scale_exponent(facts.low, facts.high)
+    origin = np.ldexp(facts.first.astype(np.float64), -exponent)
+    return ClusterBlocks(blocks, facts, Coordinates(exponent, origin))
+
+
+def sum_over_blocks(blocks: Blocks, work: Callable[..., Result], *parameters: Any) -> Result:
+    """Return the sum of ``work(X, *parameters)`` over blocks, added up on the cluster.
+
+    Blocks with labels call ``work(X, y, *parameters)``.
+    """
+    rows = zip(blocks.X, blocks.y, strict=True) if blocks.y else ((X,) for X in blocks.X)
+    sums = [delayed(work)(*block, *parameters) for block in rows]
     while len(sums) > 1:
         sums = [delayed(sum)(sums[i : i + _SUMMANDS]) for i in range(0, len(sums), _SUMMANDS)]
-    return np.asarray(_compute(sums[0]))
+    return cast(Result, _compute(sums[0]))
