@@ -305,7 +305,7 @@ def test_map_to_a_sphere_is_an_affine_map_with_the_cosine(radius, tmp_path):
     np.testing.assert_allclose(mapped @ mapped.T, cosines, atol=1e-12)
     with pytest.raises(TypeError, match=r"--numpy.*radius=None"):
         export_matrix(model, tmp_path / "m.npy")
-    with pytest.raises(TypeError, match="so must a refinement on a sphere"):
+    with pytest.raises(TypeError, match="a refinement on a sphere, within-class whitening"):
         affine_map(make_pipeline(model, PCA(2)).fit(X, Y))
 
 
