@@ -533,19 +533,19 @@ def test_search_over_the_radius_compares_equal_numbers_of_outputs():
         assert scored == (parameters["n_components"] == 5 or not needs_two)
 
 
-def test_search_of_a_refinement_of_a_refinement_on_a_sphere():
+@pytest.mark.parametrize("n_rounds", [0, 1])
+@pytest.mark.parametrize("radius", [None, 1.0])
+def test_search_of_a_refinement_of_a_refinement_on_a_sphere(radius, n_rounds):
     X, y = digits()
     inner = NeighborhoodRefinement(LFDA(alpha=0.1), n_rounds=1, radius=1)
-    for radius in (None, 1.0):
-        method = NeighborhoodRefinement(inner, n_rounds=1, radius=radius)
-        (path,) = method.fit_many(X, y, [{}], [4])
-        assert path.n_outputs == path.first == 4
-        fitted = clone(method).set_params(n_components=4).fit(X, y)
-        np.testing.assert_allclose(
-            np.abs(path.components),
-            np.abs(fitted.components_),
-            atol=1e-4 * np.abs(fitted.components_).max(),
-        )
+    method = NeighborhoodRefinement(inner, n_rounds=n_rounds, radius=radius)
+    (path,) = method.fit_many(X, y, [{}], [4])
+    assert path.n_outputs == path.first == 4
+    fitted = method.set_params(n_components=4).fit(X, y)
+    assert fitted.transform(X).shape == (300, 4)
+    assert (path.radius is None) == (fitted.radius_ is None) == (radius is None)
+    found, expected = np.abs(path.components), np.abs(fitted.components_)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * expected.max())
 
 
 def test_model_file_and_files_from_before(tmp_path):

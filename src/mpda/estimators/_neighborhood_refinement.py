@@ -346,11 +346,13 @@ class NeighborhoodRefinement(LinearMap):
         """Yield the refined map for each number of components of a path of first maps."""
         settings = self._check_parameters()
         is_linear = settings.radius is None
-        if path.components is None or (settings.n_rounds == 0 and is_linear):
+        is_start = settings.n_rounds == 0 and is_linear and path.radius is None
+        if path.components is None or is_start:
             yield path
             return
         matrix = np.asarray(path.components, dtype=np.float64)
-        mean = samples.mean if path.mean is None else path.mean
+        is_frozen = self.estimator is not None and split_pipeline(self.estimator).is_frozen
+        mean = path.mean if is_frozen and path.mean is not None else samples.mean
         n_constants = count_outputs(0, settings.radius)
         first = path.first - (path.n_outputs - len(matrix))  # in rows
         numbers = (
