@@ -168,6 +168,9 @@ def test_infinite_radius_is_the_euclidean_geometry(objective):
     single = NeighborhoodRefinement(start, n_components=6, radius=1e6, **options)
     single.fit(X.astype(np.float32), y)
     assert single.n_iter_ > 10
+    single.set_params(radius=1e9).fit(np.float32(1e9) * X.astype(np.float32), y)
+    assert np.isfinite(single.components_).all()
+    assert single.n_iter_ > 10
     np.testing.assert_allclose(single.components_, expected.components_, atol=2e-2 * scale)
 
 
@@ -249,10 +252,10 @@ def test_numbers_that_do_not_exist_are_named():
         assert NeighborhoodRefinement(frozen, n_components=1, radius=0).fit(X, y).radius_ == 0.0
 
 
-@pytest.mark.parametrize("value", [-1, -1e-9, np.nan, -np.inf, "1", True])
+@pytest.mark.parametrize("value", [-1, -1e-9, 1e10, np.nan, -np.inf, "1", True])
 def test_invalid_radius_is_named(value):
     X, y = digits(60)
-    message = "radius must be a finite number of at least 0, None or inf, got"
+    message = r"radius must be a number from 0 to 1e\+09, None or inf, got"
     with pytest.raises((ValueError, TypeError), match=message):
         NeighborhoodRefinement(PCA(2), radius=value).fit(X, y)
 

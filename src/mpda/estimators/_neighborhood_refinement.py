@@ -69,6 +69,9 @@ _PREFIX = "estimator__"
 # Samples whose largest entry has a binary exponent beyond this one are scaled: squares and products
 # of single precision then stay in range.
 _LARGEST_EXPONENT = 30
+# The square of the constant stays in the range of single precision. From 1e6 on the refinement on
+# a sphere is the Euclidean one to seven digits.
+_LARGEST_RADIUS = 1e9
 # Distances are divided by the temperature, and must stay finite in single precision, too.
 _SMALLEST_TEMPERATURE = 1e-12
 
@@ -613,7 +616,7 @@ def _check_radius(radius: Any) -> float | None:
     """Return the radius of a sphere, None for the Euclidean geometry."""
     if radius is None or (isinstance(radius, Real) and radius == math.inf):
         return None
-    return check_number("radius", radius, least=0.0, also=", None or inf")
+    return check_number("radius", radius, least=0.0, most=_LARGEST_RADIUS, also=", None or inf")
 
 
 def _say_too_few(radius: float | None) -> str:
