@@ -2,6 +2,7 @@
 
 import gc
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -221,6 +222,10 @@ def test_refinement_keeps_steps_on_the_cluster(client):
     for start in starts:
         with pytest.raises(TypeError, match="would bring the Dask collection into memory"):
             NeighborhoodRefinement(start).fit(as_lazy(X), as_lazy(y))
+    plain = SimpleNamespace(components_=np.eye(64), mean_=np.zeros(64))
+    model = NeighborhoodRefinement(plain, max_iter=2, n_rounds=1, radius=0)
+    mapped = model.fit(as_lazy(X), as_lazy(y)).transform(as_lazy(X))
+    np.testing.assert_allclose(mapped.compute(), model.transform(X), atol=1e-8)
     pipeline = make_pipeline(GramPCA(20), LFDA(5, alpha=0.1))
     for radius in (None, 1):
         model = NeighborhoodRefinement(pipeline, max_iter=2, n_rounds=1, radius=radius)

@@ -168,6 +168,9 @@ def test_infinite_radius_is_the_euclidean_geometry(objective):
     single = NeighborhoodRefinement(start, n_components=6, radius=1e6, **options)
     single.fit(X.astype(np.float32), y)
     assert single.n_iter_ > 10
+    single.set_params(radius=1e9).fit(np.float32(1e9) * X.astype(np.float32), y)
+    assert np.isfinite(single.components_).all()
+    assert single.n_iter_ > 10
     np.testing.assert_allclose(single.components_, expected.components_, atol=2e-2 * scale)
 
 
@@ -249,10 +252,10 @@ def test_numbers_that_do_not_exist_are_named():
         assert NeighborhoodRefinement(frozen, n_components=1, radius=0).fit(X, y).radius_ == 0.0
 
 
-@pytest.mark.parametrize("value", [-1, -1e-9, np.nan, -np.inf, "1", True])
+@pytest.mark.parametrize("value", [-1, -1e-9, 1e10, np.nan, -np.inf, "1", True])
 def test_invalid_radius_is_named(value):
     X, y = digits(60)
-    message = "radius must be a finite number of at least 0, None or inf, got"
+    message = r"radius must be a number from 0 to 1e\+09, None or inf, got"
     with pytest.raises((ValueError, TypeError), match=message):
         NeighborhoodRefinement(PCA(2), radius=value).fit(X, y)
 
@@ -533,19 +536,19 @@ def test_search_over_the_radius_compares_equal_numbers_of_outputs():
         assert scored == (parameters["n_components"] == 5 or not needs_two)
 
 
-def test_search_of_a_refinement_of_a_refinement_on_a_sphere():
+@pytest.mark.parametrize("n_rounds", [0, 1])
+@pytest.mark.parametrize("radius", [None, 1.0])
+def test_search_of_a_refinement_of_a_refinement_on_a_sphere(radius, n_rounds):
     X, y = digits()
     inner = NeighborhoodRefinement(LFDA(alpha=0.1), n_rounds=1, radius=1)
-    for radius in (None, 1.0):
-        method = NeighborhoodRefinement(inner, n_rounds=1, radius=radius)
-        (path,) = method.fit_many(X, y, [{}], [4])
-        assert path.n_outputs == path.first == 4
-        fitted = clone(method).set_params(n_components=4).fit(X, y)
-        np.testing.assert_allclose(
-            np.abs(path.components),
-            np.abs(fitted.components_),
-            atol=1e-4 * np.abs(fitted.components_).max(),
-        )
+    method = NeighborhoodRefinement(inner, n_rounds=n_rounds, radius=radius)
+    (path,) = method.fit_many(X, y, [{}], [4])
+    assert path.n_outputs == path.first == 4
+    fitted = method.set_params(n_components=4).fit(X, y)
+    assert fitted.transform(X).shape == (300, 4)
+    assert (path.radius is None) == (fitted.radius_ is None) == (radius is None)
+    found, expected = np.abs(path.components), np.abs(fitted.components_)
+    np.testing.assert_allclose(found, expected, atol=1e-4 * expected.max())
 
 
 def test_model_file_and_files_from_before(tmp_path):

@@ -69,6 +69,9 @@ _PREFIX = "estimator__"
 # Samples whose largest entry has a binary exponent beyond this one are scaled: squares and products
 # of single precision then stay in range.
 _LARGEST_EXPONENT = 30
+# The square of the constant stays in the range of single precision. From 1e6 on the refinement on
+# a sphere is the Euclidean one to seven digits.
+_LARGEST_RADIUS = 1e9
 # Distances are divided by the temperature, and must stay finite in single precision, too.
 _SMALLEST_TEMPERATURE = 1e-12
 
@@ -346,11 +349,13 @@ class NeighborhoodRefinement(LinearMap):
         """Yield the refined map for each number of components of a path of first maps."""
         settings = self._check_parameters()
         is_linear = settings.radius is None
-        if path.components is None or (settings.n_rounds == 0 and is_linear):
+        is_start = settings.n_rounds == 0 and is_linear and path.radius is None
+        if path.components is None or is_start:
             yield path
             return
         matrix = np.asarray(path.components, dtype=np.float64)
-        mean = samples.mean if path.mean is None else path.mean
+        is_frozen = self.estimator is not None and split_pipeline(self.estimator).is_frozen
+        mean = path.mean if is_frozen and path.mean is not None else samples.mean
         n_constants = count_outputs(0, settings.radius)
         first = path.first - (path.n_outputs - len(matrix))  # in rows
         numbers = sparse_counts(len(matrix) + n_constants) if n_components is None else n_components
@@ -609,7 +614,7 @@ def _check_radius(radius: Any) -> float | None:
     """Return the radius of a sphere, None for the Euclidean geometry."""
     if radius is None or (isinstance(radius, Real) and radius == math.inf):
         return None
-    return check_number("radius", radius, least=0.0, also=", None or inf")
+    return check_number("radius", radius, least=0.0, most=_LARGEST_RADIUS, also=", None or inf")
 
 
 def _say_too_few(radius: float | None) -> str:

@@ -94,7 +94,7 @@ def refuse_start_in_memory(start: Any) -> None:
     while isinstance(start, Pipeline):
         steps += [step for _, step in start.steps[:-1]]
         start = start.steps[-1][1]
-    if not isinstance(start, FrozenEstimator):
+    if not isinstance(start, FrozenEstimator) and hasattr(start, "fit"):
         steps.append(start)
     methods = [split_pipeline(step).last for step in steps]
     others = [method for method in methods if not isinstance(method, LinearMap)]
