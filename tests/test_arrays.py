@@ -56,7 +56,7 @@ METHODS = [
 
 
 @pytest.mark.filterwarnings("ignore::mpda.exceptions.SmallClassWarning")  # of 4 samples and more
-@pytest.mark.parametrize("data", [digits, curved_classes])
+@pytest.mark.parametrize("data", [digits, pytest.param(curved_classes, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_subspace_agrees_with_numpy(method, data, library):
     X, y = data()

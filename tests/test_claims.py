@@ -64,6 +64,7 @@ def test_lpfe_is_fitted_to_the_samples_that_are_named(monkeypatch):
     np.testing.assert_allclose(scaled.X_test[:, varying], expected)
 
 
+@pytest.mark.slow
 def test_missing_data_sets_are_named(tmp_path, capsys):
     words = ("--data", tmp_path / "none", "--out", tmp_path / "out", "--quiet")
     assert call("reproduce", "claims", *words) == 1

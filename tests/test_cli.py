@@ -126,6 +126,7 @@ def test_text_of_samples_is_no_feature_and_part_of_the_results(iris, capsys):
     np.savez("named.npz", X=X, y=iris["species"].to_numpy(dtype=str), name=np.array(names))
     for data, label in (("named.csv", ("--label", "species")), ("named.npz", ())):
         words = ("--text", "name", "--folds", "2", "--results", "r.json", "--out", "m.mpda")
+        words += ("--scale", "none")
         assert call("fit", data, *label, *words) == 0
         hover = read_results("r.json")["embedding"]["hover"]
         assert hover["text"] == {"name": "name", "values": names}
@@ -436,6 +437,7 @@ def test_partition_writes_the_patch_of_every_sample(table, capsys):
     assert entry["mean_size"] <= 20
 
 
+@pytest.mark.slow
 def test_report_draws_results_and_rows(table, capsys):
     call("fit", table, *QUICK[:-1], "2", "--results", "r.json")
     assert call("report", "r.json", "--out", "page.html", "--figures", "figures") == 0
@@ -604,6 +606,7 @@ def test_missing_package_is_named():
     assert done.stderr == "mpda: the command line needs typer: pip install 'mpda[cli]'\n"
 
 
+@pytest.mark.slow
 def test_fit_imports_neither_experiments_nor_drawing_packages(table):
     script = (
         "import sys; from mpda.cli import run\n"
@@ -683,7 +686,7 @@ def test_groups_are_never_divided(capsys, tmp_path, monkeypatch):
     kinds = np.array(["a", "b"])[rng.integers(0, 2, size=30)[groups]]
     frame = pd.DataFrame(X, columns=["x", "y", "z"]).assign(kind=kinds, patient=groups)
     frame.to_csv("t.csv", index=False)
-    words = ("t.csv", "--label", "kind", "--folds", "3", "--json")
+    words = ("t.csv", "--label", "kind", "--folds", "3", "--scale", "none", "--json")
     errors = {}
     for title, more in (("alone", ["--drop", "patient"]), ("grouped", ["--groups", "patient"])):
         assert call("fit", *words, *more, "--out", "m.mpda") == 0

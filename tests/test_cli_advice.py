@@ -37,6 +37,7 @@ def words_of(capsys):
 # Commands
 
 
+@pytest.mark.slow
 def test_advised_command_repeats_the_options_of_the_page(capsys):
     images = load_digits(as_frame=True).frame.head(120)
     images.assign(file=[f"{i}.png" for i in range(120)]).to_csv("d.csv", index=False)
@@ -91,7 +92,7 @@ def test_comparison_ends_with_the_command_that_fits(capsys):
 # Verdicts
 
 
-@pytest.mark.parametrize("command", ["fit", "compare"])
+@pytest.mark.parametrize("command", ["fit", pytest.param("compare", marks=pytest.mark.slow)])
 def test_lda_is_no_advice_where_it_does_not_help(command, capsys):
     load_iris(as_frame=True).frame.iloc[:, [2, 4]].to_csv("one.csv", index=False)
     tables = [("one.csv", "--label", "target"), write_classes(25, 5, 4)]

@@ -88,6 +88,7 @@ def test_missing_values_become_medians_of_the_fit(trees, capsys):
 
 def test_error_of_a_table_with_missing_values_is_measured(trees, capsys):
     words = ("--drop", "colour,site", "--impute", "median", "--folds", "2", "--results", "r.json")
+    words += ("--scale", "none")
     assert call(*FIT, *words, "--report", "r.html") == 0
     out = capsys.readouterr().out
     assert "SimpleImputer(" in out
@@ -157,7 +158,7 @@ def test_text_columns_become_indicators(trees, capsys):
     err = capsys.readouterr().err
     assert "These columns are not numbers: 'colour'" in err
     assert "--drop NAME, or make them categories with --one-hot" in err
-    words = ("--drop", "width", "--one-hot", "--folds", "2")
+    words = ("--drop", "width", "--one-hot", "--folds", "2", "--scale", "none")
     assert call(*FIT, *words, "--results", "r.json", "--report", "r.html") == 0
     assert "OneHotEncoder(" in capsys.readouterr().out
     names = ["blue", "green", "grey", "red"]
@@ -213,7 +214,7 @@ def test_missing_text_is_a_value_of_its_own(trees, capsys):
     trees.to_csv("trees.csv", index=False)
     assert call(*FIT, "--one-hot", *QUICK) == 1
     assert "'colour' (13, the first in row 1)" in capsys.readouterr().err
-    assert call(*FIT, "--one-hot", "--impute", "median", "--folds", "2") == 0
+    assert call(*FIT, "--one-hot", "--impute", "median", "--folds", "2", "--scale", "none") == 0
     categories = load("trees.mpda")["columns"].named_transformers_["text"].categories_[0]
     assert categories[:4].tolist() == ["blue", "green", "grey", "red"]
     assert np.isnan(categories[4])

@@ -32,7 +32,7 @@ def test_page_has_three_cases():
     ("command", "text"),
     [
         pytest.param(*CASES[0], id="helps", marks=pytest.mark.slow),  # 5 folds of the digits
-        pytest.param(*CASES[1], id="LDA"),
+        pytest.param(*CASES[1], id="LDA", marks=pytest.mark.slow),
         pytest.param(*CASES[2], id="nothing"),
     ],
 )

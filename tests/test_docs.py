@@ -39,8 +39,11 @@ RUNNABLE = {
     "guide/report.md": ["matplotlib"],
     "theory/reduction.md": [],
 }
-# The first searches all parameters of the digits, the second imports three optional packages.
-SLOW_PAGES = {"guide/parameters.md", "guide/deploying.md"}
+# Pages whose code takes about a second or more: fits of all digits, or imports of large packages.
+SLOW_PAGES = {
+    *("guide/parameters.md", "guide/deploying.md", "guide/merging.md"),
+    *("guide/vector-search.md", "guide/which-method.md"),
+}
 
 
 def load_extension(name):

@@ -200,6 +200,7 @@ def test_interrupt_and_failed_task_set_the_exit_code(
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_demo_prints_a_table_and_writes_a_report(tmp_path, capsys, monkeypatch):
     # Fewer samples, methods and splits than the demo has.
     X, y = load("digits")

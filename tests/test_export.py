@@ -549,7 +549,9 @@ def run():
 
 
 @for_each_map
-@pytest.mark.parametrize("precision", ["mixed", "double", "single"])
+@pytest.mark.parametrize(
+    "precision", ["mixed", "double", pytest.param("single", marks=pytest.mark.slow)]
+)
 def test_graph_is_the_transform(model, precision, run, tmp_path):
     model = clone(model).fit(X, Y)
     path = export_onnx(model, tmp_path / "map.onnx", precision=precision)

@@ -280,6 +280,7 @@ def test_invalid_limits_are_rejected(samples, options, message):
         DiscriminantSearchCV(LFDA(), GRID, **options).fit(*samples)
 
 
+@pytest.mark.slow
 def test_every_stage_of_a_refinement_has_its_rounds():
     X, y = make_blobs(2400, 5, centers=3, cluster_std=6.0, random_state=0)
     grid = {"estimator__alpha": [0.1, 0.2, 0.3, 1.0], "penalty": [1.0]}

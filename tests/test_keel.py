@@ -41,6 +41,7 @@ def directory(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_data_sets_that_do_not_agree_are_left_out(directory, capsys):
     words = ("--methods", "mpda", "--data", directory, "--out", directory / "out", "--quiet")
     assert call("reproduce", "keel", *words) == 1  # most data sets do not exist

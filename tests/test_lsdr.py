@@ -108,7 +108,8 @@ def test_attributes_describe_the_ascent():
     assert (W[np.arange(2), np.abs(W).argmax(axis=1)] > 0).all()
 
 
-@pytest.mark.parametrize("init", ["pca", slow("random")])
+@pytest.mark.slow
+@pytest.mark.parametrize("init", ["pca", "random"])
 def test_best_start_is_not_worse_than_one(init):
     X, y, informative = rings(0, n=120, spread=2.0)
     best, single = (LSDR(n_components=2, init=start).fit(X, y) for start in ("best", init))

@@ -46,7 +46,9 @@ def as_sets(labels):
 
 
 @pytest.mark.parametrize("geodesic", [True, False])
-@pytest.mark.parametrize("seed", range(48))
+@pytest.mark.parametrize(
+    "seed", [*range(24), *(pytest.param(s, marks=pytest.mark.slow) for s in range(24, 48))]
+)
 def test_partition_is_the_literal_rule(seed, geodesic):
     X, k, largest = random_case(seed)
     patches, R = oracles.partition(X, k, largest, geodesic)

@@ -130,7 +130,7 @@ def fit(k):
     return MPDA(n_neighbors=k).fit(X, y)
 
 with ThreadPoolExecutor(3) as pool:
-    list(pool.map(fit, [5, 10, 20] * 3))
+    list(pool.map(fit, [5, 10, 20] * 2))
 assert count() == before
 try:
     DiscriminantSearchCV(MPDA(), {"alpha": [0.1, 1.0]}, scoring=fail).fit(X, y)
@@ -180,7 +180,9 @@ class RecordingSearch(KNeighborsTransformer):
         return super().fit_transform(X, y)
 
 
-@pytest.mark.parametrize(("n_threads", "size"), [(2, 1600), (1, 1600), (2, 160)])
+@pytest.mark.parametrize(
+    ("n_threads", "size"), [(2, 1600), pytest.param(1, 1600, marks=pytest.mark.slow), (2, 160)]
+)
 def test_search_works_on_large_classes_in_as_many_threads_as_blas_has(n_threads, size):
     RecordingSearch.threads.clear()
     y = np.repeat([0, 1, 2], size)
