@@ -66,12 +66,12 @@ METHODS = {
     "PMPDA": PMPDA(8, n_neighbors=8),
     "LFDA": LFDA(8, alpha=0.1),
 }
-# The law of the fast suite is that of MPDA in double precision; the others are slow.
-OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in METHODS if name != "MPDA"]
+# The law of the fast suite is that of two methods in double precision; the others are slow.
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("absolute", "PMPDA")]
 SINGLE = pytest.param(np.float32, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize("name", ["MPDA", *OTHERS])
+@pytest.mark.parametrize("name", ["MPDA", "LFDA", *OTHERS])
 @pytest.mark.parametrize("dtype", [np.float64, SINGLE])
 def test_fits_to_arrays_and_frames_equal_fits_to_numpy(client, name, dtype):
     X, y = curved_classes(dtype, n_classes=50 if name == "MPDA" else 10)

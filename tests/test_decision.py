@@ -28,14 +28,8 @@ def test_page_has_three_cases():
     assert [verdict.split()[0] for verdict in verdicts] == ["MPDA", "LDA", "No"]
 
 
-@pytest.mark.parametrize(
-    ("command", "text"),
-    [
-        pytest.param(*CASES[0], id="helps", marks=pytest.mark.slow),  # 5 folds of the digits
-        pytest.param(*CASES[1], id="LDA", marks=pytest.mark.slow),
-        pytest.param(*CASES[2], id="nothing"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("command", "text"), CASES, ids=["helps", "LDA", "nothing"])
 def test_command_ends_in_the_decision_of_the_page(command, text, directory, monkeypatch, capsys):
     monkeypatch.chdir(directory)
     assert call(*command.split()[1:]) == 0

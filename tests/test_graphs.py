@@ -78,7 +78,10 @@ def test_candidates_keep_ties_of_numbers_that_are_not_whole(monkeypatch):
     assert lists.indices.tolist() == oracles.neighbors(apart, 12)
 
 
-def test_one_sample_has_no_neighbours():
+@pytest.mark.parametrize("dense_limit", [500, 0])
+def test_one_sample_has_no_neighbours(dense_limit, monkeypatch):
+    # Sorted edges are for large classes.
+    monkeypatch.setattr("mpda.neighbors.graph._DENSE_LIMIT", dense_limit)
     graph = build_class_graph(ClassPoints(np.ones((1, 3))), 5)
     assert graph.edges.shape == (0, 2)
     assert graph.neighbors.indices.shape == (1, 0)

@@ -87,6 +87,7 @@ def test_time_budget_leaves_out_folds(small_table, command, jobs, capsys, monkey
     assert "cancelled" not in streams.err  # folds that were begun are no concern of the user
 
 
+@pytest.mark.slow
 def test_enough_time_changes_nothing(small_table, capsys):
     assert call("fit", small_table, "--label", "y", "--folds", "2", "--json") == 0
     plain = json.loads(capsys.readouterr().out)

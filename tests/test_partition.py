@@ -208,7 +208,8 @@ def test_rules_are_values():
 
 
 @pytest.mark.parametrize("partition", ["geodesic", "euclidean", "tree"])
-@pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2))])
+# Of the first seeds, 2 is the one with splits in which a side gains no sample in a round.
+@pytest.mark.parametrize("seed", [2, *(pytest.param(s, marks=pytest.mark.slow) for s in (0, 1))])
 def test_patches_do_not_depend_on_the_order_of_samples(partition, seed):
     """Two sides of equal R N are frequent in small classes; the seed nearer to the patch wins."""
     rng = np.random.default_rng(seed)
