@@ -174,6 +174,7 @@ def test_infinite_radius_is_the_euclidean_geometry(objective):
     np.testing.assert_allclose(single.components_, expected.components_, atol=2e-2 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("radius", [0, 1])
 @pytest.mark.parametrize("change", ["translation", "rotation", "scale", "tiny", "order"])
 def test_result_does_not_depend_on_the_coordinates(change, radius):
@@ -361,6 +362,7 @@ def test_array_libraries_give_the_same_map(library, dtype, radius):
     assert model.radius_ == pytest.approx(expected.radius_, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_converged_map_does_not_depend_on_blocks_and_threads(monkeypatch, n_jobs):
     X, y = digits(150)

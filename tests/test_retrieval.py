@@ -95,6 +95,7 @@ def test_measures_equal_their_definitions(kind, among_themselves):
         np.testing.assert_array_equal(scores.n_relevant == 0, np.isnan(expected))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measures", [MEASURES, ("recall_at_1", "precision_at_3")])
 @pytest.mark.parametrize(("n", "n_copies"), [(80, 14), (1500, 5), (1500, 30), (1500, 750)])
 def test_copies_come_in_the_order_of_their_indices(n, n_copies, measures):
