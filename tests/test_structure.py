@@ -33,6 +33,7 @@ def test_module_and_class_names_are_unique():
     assert measure.repeated_names() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folders", measure.FOLDERS, ids=" and ".join)
 def test_names_are_no_function_words(folders):
     assert measure.function_word_share(*folders) <= measure.MAX_FUNCTION_WORDS
