@@ -287,7 +287,7 @@ def test_start_alone_is_kept_where_the_refinement_changes_nothing(wine):
 
 
 @pytest.mark.parametrize("name", ["NCA", "LSDR", "PCA", "shrinkage LDA"])
-@pytest.mark.parametrize("n_components", [None, 4])
+@pytest.mark.parametrize("n_components", [None, pytest.param(4, marks=pytest.mark.slow)])
 def test_methods_of_scikit_learn_and_methods_without_nested_components(name, n_components):
     X, y = load_iris(return_X_y=True)
     contender = make_contender(name, search=name == "shrinkage LDA")

@@ -759,6 +759,7 @@ def test_precision_of_an_exported_graph(table, capsys):
     assert Path("m.onnx").exists()
 
 
+@pytest.mark.slow
 def test_saved_settings_are_judged_and_compared_with_the_folds(table, capsys, monkeypatch):
     words = ("fit", table, "--label", "species", "--folds", "2")
     results = {}

@@ -42,6 +42,7 @@ def few_digits(monkeypatch):
     monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:300], y[:300]))
 
 
+@pytest.mark.slow
 def test_experiments_write_tables_and_figures(tmp_path, few_digits):
     settings = ExperimentOptions(
         tmp_path, problems=["digits"], methods=["1-NN", "PCA", "LDA"], n_splits=2

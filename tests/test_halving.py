@@ -217,6 +217,7 @@ def test_no_round_has_more_components_than_are_allowed(samples):
     assert max(search.cv_results_["param_n_components"]) == 2
 
 
+@pytest.mark.slow
 def test_last_round_has_the_scores_of_a_search_over_its_points(samples):
     X, y = samples
     options = {"n_components": [1, 2, 3], "refit": False}

@@ -133,6 +133,7 @@ def test_faulty_fits_break_the_laws(message):
         fit_and_check(Faulty(n_neighbors=3), Recipe())
 
 
+@pytest.mark.slow
 @ignore_small_classes
 @pytest.mark.parametrize("method", [mpda.MPDA, mpda.LFDA, mpda.LSDA])
 def test_fit_is_equivariant_to_powers_of_two(method):

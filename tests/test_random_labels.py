@@ -24,7 +24,7 @@ FOLDS = ("--folds", "3")  # fewer than the default, to save time
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", ["fit", pytest.param("compare", marks=pytest.mark.slow)])
 def test_command_and_page_say_that_no_method_separates(name, seed, tmp_path):
     for text in run_command(name, *make_samples(seed, n=60), tmp_path, *FOLDS):
         assert NOTHING in text
@@ -32,6 +32,7 @@ def test_command_and_page_say_that_no_method_separates(name, seed, tmp_path):
         assert not CLAIM.findall(text)
 
 
+@pytest.mark.slow
 def test_same_commands_claim_a_gain_for_true_labels(tmp_path):
     X, y = make_samples(1, n=60)
     X[:, 0] += 6.0 * y

@@ -90,7 +90,7 @@ def test_linear_functions_on_flat_data_have_no_energy(partition):
         np.testing.assert_allclose(mapped, embedding[:50] + step, atol=1e-4)
 
 
-@pytest.mark.parametrize("hole", [False, True])
+@pytest.mark.parametrize("hole", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 2, 3))])
 def test_swiss_roll_is_unrolled(seed, hole):
     X, sheet = draw_swiss_roll(1000, seed, hole=hole)
