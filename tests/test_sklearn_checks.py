@@ -38,7 +38,7 @@ ESTIMATORS += [
     for orthonormal in (True, False)
 ]
 ESTIMATORS.append(mpda.NeighborhoodRefinement(radius=1, objective="class"))
-ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [4]}, cv=3))
+ESTIMATORS.append(DiscriminantSearchCV(mpda.MPDA(), {"n_neighbors": [4]}, cv=2))
 # Reasons for which scikit-learn skips a check: a device or an array library is not installed.
 ABSENT = ("cuda", "MPS device", "XPU device", "is not installed: not checking array_api")
 

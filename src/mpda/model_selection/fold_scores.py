@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
-from sklearn.utils.validation import check_X_y
+from sklearn.utils.validation import check_array, check_X_y
 
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.arrays import is_sparse, to_host
@@ -102,13 +102,12 @@ def score_fold(task: FoldTask) -> FoldScores:
         X_train = earlier_steps.fit_transform(X_train, y_train)
         X_test = earlier_steps.transform(X_test)
     method, points = last_step(task.estimator), task.points
+    accepted = "csr" if get_tags(method).input_tags.sparse else False
+    floats = [np.float64, np.float32]
     X_train, y_train = check_X_y(
-        X_train,
-        y_train,
-        accept_sparse="csr" if get_tags(method).input_tags.sparse else False,
-        dtype=[np.float64, np.float32],
-        estimator=method,
+        X_train, y_train, accept_sparse=accepted, dtype=floats, estimator=method
     )
+    X_test = check_array(X_test, accept_sparse=accepted, dtype=floats, input_name="X")
     # All components that exist; the scorer cuts them to every smaller number.
     paths = fit_paths(method, X_train, y_train, points, task.n_components)
     mean = None
