@@ -15,11 +15,12 @@ from mpda.experiments.embeddings import load_embeddings, split_embeddings
 
 @pytest.fixture
 def directory(tmp_path):
-    """Return a directory with digits in the place of both sets."""
+    """Return a directory with digits in the place of the sets."""
     X, y = load_digits(return_X_y=True)
     X, y = np.hstack([X, X[:, ::-1] ** 2])[:500], y[:500]
     split = np.repeat([0, 2], [300, 200]).astype(np.int8)
-    np.savez(tmp_path / "banking77_wordllama256.npz", X=X.astype(np.float16), y=y, split=split)
+    for name in ("banking77_wordllama256", "banking77_minilm384", "clinc150_minilm384"):
+        np.savez(tmp_path / f"{name}.npz", X=X.astype(np.float16), y=y, split=split)
     np.savez(tmp_path / "cifar10_efficientnet_lite0.npz", X=X.astype(np.float16), y=y)
     return tmp_path
 
@@ -44,7 +45,7 @@ def test_errors_are_those_of_the_definition(directory):
         (row["problem"], row["method"], row["seed"]): row
         for row in read_rows(out / "embeddings.jsonl")
     }
-    assert len(rows) == 4 + 2 * 4  # the official split, and two halves of CIFAR-10
+    assert len(rows) == 3 * 4 + 2 * 4  # the official splits, and two halves of CIFAR-10
     errors = rows["banking77", "PCA", 0]["errors"]
     assert errors["5-NN cosine"][2] == pytest.approx(expected)
     nearest = KNeighborsClassifier(1).fit(X[~is_test], y[~is_test])

@@ -276,7 +276,7 @@ def test_search_ends_with_the_start_where_no_refinement_is_better():
     method = NeighborhoodRefinement(MPDA(alpha=1.0), n_rounds=2, max_iter=100)
     search = DiscriminantSearchCV(method, grid, n_components=(10,), cv=3).fit(X, y)
     assert search.cv_results_["stage"].tolist() == [1, 2, 2]
-    assert search.best_params_ == {"n_rounds": 0, "n_components": 10}
+    assert search.best_params_ == {"n_rounds": 0, "radius": None, "n_components": 10}
     assert search.best_index_ == 1
     shares = []
     search.set_params(verbose=shares.append).fit(X, y)

@@ -121,7 +121,7 @@ class Contender:
         return Pipeline([*((name, clone(step)) for name, step in steps), (_METHOD_STEP, estimator)])
 
 
-def make_contender(name: str, *, search: bool) -> Contender:
+def make_contender(name: str, *, search: bool, euclidean: bool = False) -> Contender:
     """Return the contender for a method name.
 
     Parameters
@@ -132,6 +132,9 @@ def make_contender(name: str, *, search: bool) -> Contender:
     search : bool
         True opens the parameter grid of the method. Otherwise only the number of components is
         chosen by cross-validation.
+    euclidean : bool, default=False
+        True keeps a refinement in the Euclidean geometry, for pictures: two numbers on a sphere lie
+        on an arc.
 
     Returns
     -------
@@ -141,11 +144,13 @@ def make_contender(name: str, *, search: bool) -> Contender:
     if name == BASELINE:
         return Contender(name)
     if name == AUTOMATIC:
-        choices = tuple(make_contender(choice, search=search) for choice in _CHOICES)
-        return Contender(name, choices=choices)
+        choices = [make_contender(c, search=search, euclidean=euclidean) for c in _CHOICES]
+        return Contender(name, choices=tuple(choices))
     entry = method(name)
-    grid = entry.grid if search else {}
+    geometry = {"radius": None} if entry.start and euclidean else {}
+    grid = {k: v for k, v in entry.grid.items() if search and k not in geometry}
     settings = {key: value for key, value in entry.settings.items() if key not in grid}
     # The search over a refinement selects numbers of components of its own.
     counts = None if entry.is_nested or entry.start else SPARSE_COUNTS
-    return Contender(name, entry, {**entry.always, **settings}, grid, component_counts=counts)
+    fixed = {**entry.always, **settings, **geometry}
+    return Contender(name, entry, fixed, grid, component_counts=counts)

@@ -61,10 +61,12 @@ def compare(
     if measurement.n_folds < 2:
         stop("mpda: a comparison needs --folds 2 or more.", 2)
     names = [assessment.BASELINE, *BY_NAME, assessment.AUTOMATIC]
-    search = measurement.search
     if methods != ["all"]:
         names = options.parse_names(methods or _DEFAULT_METHODS, names, "--methods")
-    contenders = [assessment.make_contender(name, search=search) for name in names]
+    contenders = [
+        assessment.make_contender(n, search=measurement.search, euclidean=measurement.is_picture)
+        for n in names
+    ]
     files = ResultFiles(out / "results.json", out / "report.html")
     source.check(files.results, files.report)
     protocol = measurement.make_protocol(features.scaled)

@@ -107,7 +107,7 @@ def fit(
     is_balanced = score == options.ScoreName.BALANCED
     if is_balanced:
         protocol = replace(protocol, scoring="balanced_accuracy")
-    contender = _make_contender(method, parameter, search=measurement.search)
+    contender = _make_contender(method, parameter, measurement)
     source.check(out, files.report, files.results)
     check_outputs([] if test is None else [test], out, files.report, files.results)
     saved: dict[str, Any] = {"label": source.label, "method": contender.name}
@@ -277,7 +277,9 @@ def _evaluate(table: Table, selected: SelectedModel) -> tuple[str, list[str]]:
     return messages.describe_evaluation(evaluation), notes
 
 
-def _make_contender(method: str, parameters: list[str] | None, *, search: bool) -> Contender:
+def _make_contender(
+    method: str, parameters: list[str] | None, measurement: MeasurementOptions
+) -> Contender:
     """Return the method with the parameters that the user set; these are not searched."""
     from mpda.assessment import AUTOMATIC, make_contender
     from mpda.estimators.methods import BY_NAME
@@ -285,7 +287,8 @@ def _make_contender(method: str, parameters: list[str] | None, *, search: bool) 
     names = options.parse_names([method], [*BY_NAME, AUTOMATIC], "--method")
     if len(names) > 1:
         stop(f"mpda: --method takes one method, got {method!r}.", 2)
-    entry = make_contender(names[0], search=search)
+    euclidean = measurement.is_picture
+    entry = make_contender(names[0], search=measurement.search, euclidean=euclidean)
     if entry.choices:
         if parameters:
             stop("mpda: --set needs one method, and --method auto compares several.", 2)
@@ -301,7 +304,8 @@ def _make_contender(method: str, parameters: list[str] | None, *, search: bool) 
         if name not in available:
             advice = "use --components" if name == "n_components" else ", ".join(sorted(available))
             stop(f"mpda: --set: {entry.name} has no parameter {name!r}; {advice}.", 2)
-    grid = {name: candidates for name, candidates in entry.grid.items() if name not in values}
+    replaced = {*values, "penalty_per_coefficient"} if "penalty" in values else values
+    grid = {name: candidates for name, candidates in entry.grid.items() if name not in replaced}
     return replace(entry, fixed={**entry.fixed, **values}, grid=grid)
 
 
@@ -329,9 +333,9 @@ def _describe(measured: MeasuredModel, verdict: list[str]) -> list[str]:
     lines += [messages.wrap(reason, "    ") for reason in measured.selected.preparation.reasons]
     lines += messages.describe_choices(measured.selected)
     if selection.parameters:
-        values = ", ".join(f"{name}={value!r}" for name, value in selection.parameters.items())
-        values = values.replace("n_rounds=0", "no refinement")
-        lines.append(f"    selected by cross-validation: {values}")
+        lines.append(
+            f"    selected by cross-validation: {messages.list_parameters(selection.parameters)}"
+        )
     chosen = messages.describe_winner(measured.selected, rows, measured.method) if rows else []
     comparison = ["", *messages.describe_comparison(rows, measured.judged)] if rows else []
     return [*lines, *comparison, "", *map(messages.wrap, [*verdict, *chosen])]

@@ -300,6 +300,22 @@ def _name_choice(method: str, parameters: Mapping[str, Any]) -> str:
     return method.removesuffix(_REFINED) if _is_alone(parameters) else method
 
 
+def list_parameters(parameters: Mapping[str, Any]) -> str:
+    """List parameters that a search selected; the start of a refinement may be kept as it is.
+
+    Parameters
+    ----------
+    parameters : mapping
+        Parameters by their names.
+    """
+    values = dict(parameters)
+    if _is_alone(values):
+        del values["n_rounds"]
+        values.pop("radius", None)
+        return ", ".join(["no refinement", *(f"{name}={v!r}" for name, v in values.items())])
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
 def _is_alone(parameters: Mapping[str, Any]) -> bool:
     return bool(parameters.get("n_rounds") == 0)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Folds that measure the error, where classes have as many samples.
 DEFAULT_FOLDS = 5
+# Numbers of components that one picture shows.
+_MOST_DRAWN = 3
 # Numbers in a table above which folds are computed in parallel: processes take seconds to start.
 _LARGE_TABLE = 200_000
 Count = Annotated[int, typer.Option(min=1)]
@@ -90,7 +92,8 @@ class MeasurementOptions:
     Parameters
     ----------
     components : int, default=None
-        Number of components. Default: selected by cross-validation.
+        Number of components. Default: selected by cross-validation. With 3 or fewer, for pictures,
+        a refinement is not on a sphere.
     select : ComponentRule, default="fewest"
         Number of components. fewest: the fewest within one standard error of the lowest error on
         the folds. best: those of the lowest error.
@@ -126,6 +129,11 @@ class MeasurementOptions:
     jobs: Annotated[int | None, typer.Option(min=1)] = None
     time_budget: Annotated[float | None, typer.Option(min=1, metavar="SECONDS")] = None
     scheduler: str | None = None
+
+    @property
+    def is_picture(self) -> bool:
+        """Whether the samples are mapped to so few numbers that they can be drawn."""
+        return self.components is not None and self.components <= _MOST_DRAWN
 
     @property
     def n_folds(self) -> int:

@@ -54,10 +54,10 @@ from mpda.estimators._refinement_start import (
     refuse_start_in_memory,
     split_pipeline,
 )
+from mpda.estimators.methods import PENALTY_PER_COEFFICIENT, find_method
 from mpda.parallel import import_dask_cluster
 from mpda.refinement.loss import OBJECTIVES
 from mpda.refinement.optimize import (
-    PENALTY_PER_COEFFICIENT,
     RefinedMap,
     RefinementSettings,
     count_coefficients,
@@ -115,10 +115,14 @@ class NeighborhoodRefinement(LinearMap):
     n_candidates : int, default=40
         Number of nearest samples of all classes among the candidates N_i.
     penalty : float, default=None
-        Weight of the distance from the first map. It is divided by the number of samples. None is a
-        tenth of the number of coefficients, n_components min(n_features, n_samples - 1), without
-        constant features: a larger map fits noise more easily. Components do not include the
-        constant of a sphere.
+        Weight of the distance from the first map. It is divided by the number of samples. None is
+        ``penalty_per_coefficient`` times the number of coefficients, n_components min(n_features,
+        n_samples - 1), without constant features: a larger map fits noise more easily. Components
+        do not include the constant of a sphere.
+    penalty_per_coefficient : float, default=None
+        The penalty for each coefficient, where ``penalty`` is None. None is 0.1; 1.0 for a map that
+        starts from :class:`WithinClassWhitening`, whose new samples have classes that the loss does
+        not know.
     temperature : float, default=4.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
@@ -209,6 +213,7 @@ class NeighborhoodRefinement(LinearMap):
     n_own_neighbors: int = 5
     n_candidates: int = 40
     penalty: float | None = None
+    penalty_per_coefficient: float | None = None
     temperature: float = 4.0
     n_rounds: int = 5
     max_iter: int = 5
@@ -519,6 +524,13 @@ class NeighborhoodRefinement(LinearMap):
         check_count("max_queries", self.max_queries)
         if self.n_components is not None:
             check_count("n_components", self.n_components)
+        if self.penalty_per_coefficient is not None:
+            check_number("penalty_per_coefficient", self.penalty_per_coefficient, least=0.0)
+            if self.penalty is not None:
+                raise ValueError(
+                    "penalty and penalty_per_coefficient are two ways to say the same, got "
+                    f"{self.penalty!r} and {self.penalty_per_coefficient!r}. Set one of them."
+                )
         return RefinementSettings(
             check_count("n_own_neighbors", self.n_own_neighbors),
             check_count("n_candidates", self.n_candidates),
@@ -531,6 +543,14 @@ class NeighborhoodRefinement(LinearMap):
             _check_radius(self.radius),
             check_option("objective", self.objective, OBJECTIVES),
         )
+
+    def _coefficient_penalty(self) -> float:
+        """Return the penalty for each coefficient, by default the usual one of the first method."""
+        if self.penalty_per_coefficient is not None:
+            return float(self.penalty_per_coefficient)
+        start = None if self.estimator is None else split_pipeline(self.estimator).last
+        entry = find_method(start)
+        return PENALTY_PER_COEFFICIENT if entry is None else entry.refinement_penalty
 
     def _count_rows(self, radius: float | None) -> int | None:
         """Return the number of rows of the map that is asked for, None for all."""
@@ -575,7 +595,7 @@ class NeighborhoodRefinement(LinearMap):
         if settings.penalty is None:
             n_samples = len(codes) if weights is None else int(np.count_nonzero(weights))
             n_coefficients = count_coefficients(len(matrix), samples.n_varying, n_samples)
-            settings = replace(settings, penalty=PENALTY_PER_COEFFICIENT * n_coefficients)
+            settings = replace(settings, penalty=self._coefficient_penalty() * n_coefficients)
         centred = _centre(samples, samples.mean if settings.radius is None else mean)
         centre = None if settings.radius is None else centred.centre
         refined = refine_map(centred.X, codes, queries, start, settings, weights, centre)

@@ -32,9 +32,18 @@ _TANGENT_USUAL = {"n_neighbors": 20, "gamma": 0.1, "alpha": 0.2, "eigenvalue_pow
 _REFINEMENT = "mpda:NeighborhoodRefinement"
 # Prefix of the parameters of the start, as in every meta-estimator of scikit-learn.
 START_PREFIX = "estimator__"
+# Usual penalty of a refinement for each coefficient of its map (benchmarks/defaults.py).
+PENALTY_PER_COEFFICIENT = 0.1
+# A map for classes that are not among the labels needs more: the loss does not know them.
+_UNSEEN_PENALTY = 1.0
 # The refinement of a map: the values that a search tries, and those it leaves only for a gain.
-REFINEMENT_GRID = {"penalty": (None, 30.0, 300.0), "temperature": (1.0, 4.0)}
-REFINEMENT_USUAL = {"penalty": None, "temperature": 4.0}
+# Penalties are multiples of the usual one of the start.
+_RADII = (None, 0.0, 0.5, 1.0, 2.0)
+_TEMPERATURES = (1.0, 2.0, 4.0)
+_PENALTIES = (0.2, 1.0, 5.0)
+# Whole classes, which retrieval asks for, gain from maps that are further from their start.
+_RETRIEVAL_PENALTIES = (0.04, 0.2, 1.0)
+_REFINEMENT_USUAL = {"radius": None, "objective": "nearest", "temperature": 4.0}
 
 
 # The largest number of components of a fit to n samples of d features in c classes.
@@ -82,6 +91,8 @@ class Method:
         What limits the number of components, see `count_components`.
     is_identity : bool
         True for the features as they are.
+    refinement_penalty : float
+        Usual penalty of a refinement of the method, for each coefficient.
     """
 
     name: str
@@ -96,6 +107,7 @@ class Method:
     is_nested: bool = True
     limit: str = "rank"
     is_identity: bool = False
+    refinement_penalty: float = PENALTY_PER_COEFFICIENT
 
     def make(self, **parameters: Any) -> Any:
         """Return an estimator with the given parameters, not fitted.
@@ -255,19 +267,23 @@ _SINGLE_STAGE = (
         usual={"shrinkage": 0.5},
         # The components are nested, but samples are scaled to length 1 after them.
         is_nested=False,
+        refinement_penalty=_UNSEEN_PENALTY,
     ),
     Method("PMPDA", "mpda:PMPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED, usual=_TANGENT_USUAL),
     Method("MPDA", "mpda:MPDA", "form", _TANGENT_GRID, _TANGENT_PUBLISHED, usual=_TANGENT_USUAL),
 )
 
 
-def refine_method(entry: Method) -> Method:
+def refine_method(entry: Method, *, retrieval: bool = False) -> Method:
     """Return the refinement of a method, with the grids of both.
 
     Parameters
     ----------
     entry : Method
         The start of the refinement.
+    retrieval : bool, default=False
+        True for a search that scores the retrieval of whole classes: it tries both objectives and
+        smaller penalties.
 
     Returns
     -------
@@ -278,16 +294,31 @@ def refine_method(entry: Method) -> Method:
         {f"{START_PREFIX}{name}": value for name, value in found.items()}
         for found in (entry.grid, entry.usual, entry.settings)
     ]
+    penalties = _RETRIEVAL_PENALTIES if retrieval else _PENALTIES
+    own = {
+        "radius": _RADII,
+        "objective": ("nearest", "class") if retrieval else ("nearest",),
+        "temperature": _TEMPERATURES,
+        # Rounded, so that values read as they are meant.
+        "penalty_per_coefficient": tuple(
+            round(factor * entry.refinement_penalty, 6) for factor in penalties
+        ),
+    }
     return Method(
         f"{entry.name} refined",
         _REFINEMENT,
         entry.scale,
-        {**grids[0], **REFINEMENT_GRID},
-        usual={**grids[1], **REFINEMENT_USUAL},
+        {**grids[0], **own},
+        usual={
+            **grids[1],
+            **_REFINEMENT_USUAL,
+            "penalty_per_coefficient": entry.refinement_penalty,
+        },
         start=entry.name,
         settings=grids[2],
         is_nested=False,
         limit=entry.limit,
+        refinement_penalty=entry.refinement_penalty,
     )
 
 
@@ -345,13 +376,15 @@ def method(name: str) -> Method:
     return BY_NAME[name]
 
 
-def find_method(estimator: Any) -> Method | None:
+def find_method(estimator: Any, *, retrieval: bool = False) -> Method | None:
     """Return the facts about an estimator.
 
     Parameters
     ----------
     estimator : estimator
         A linear method of mpda or scikit-learn, fitted or not.
+    retrieval : bool, default=False
+        Passed to `refine_method`, of a refinement.
 
     Returns
     -------
@@ -367,7 +400,7 @@ def find_method(estimator: Any) -> Method | None:
         return None
     if _is_of_class(estimator, _REFINEMENT):
         start = BY_NAME["MPDA"] if estimator.estimator is None else find_method(estimator.estimator)
-        return refine_method(start or Method("", "", "its own"))
+        return refine_method(start or Method("", "", "its own"), retrieval=retrieval)
     has_ridge = "alpha" in estimator.get_params()
     grid = {"alpha": _RIDGES} if has_ridge else {}
     return Method(type(estimator).__name__, "", "its own", grid, is_nested=False)

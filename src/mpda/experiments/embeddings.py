@@ -80,6 +80,10 @@ class EmbeddingSet:
 EMBEDDING_SETS = MappingProxyType(
     {
         "banking77": EmbeddingSet("Banking77", "banking77_wordllama256.npz", 1, None, True),
+        "banking77_minilm": EmbeddingSet(
+            "Banking77 (MiniLM)", "banking77_minilm384.npz", 1, None, True
+        ),
+        "clinc150": EmbeddingSet("CLINC150 (MiniLM)", "clinc150_minilm384.npz", 1, None, True),
         # Fewer training samples than features, so that every method needs PCA before it.
         "cifar10": EmbeddingSet("CIFAR-10", "cifar10_efficientnet_lite0.npz", 5, 0.95, False),
     }
@@ -116,7 +120,8 @@ def load_embeddings(name: str, directory: Path | None) -> tuple[Floats, Labels, 
         raise DatasetError(f"{path} does not exist. --data names the directory of {entry.file}.")
     with np.load(path) as arrays:
         X, y = arrays["X"].astype(np.float64), arrays["y"]
-        is_test = arrays["split"] != 0 if "split" in arrays else np.zeros(len(y), dtype=bool)
+        # An official validation part (1) belongs to the training samples.
+        is_test = arrays["split"] == 2 if "split" in arrays else np.zeros(len(y), dtype=bool)
     return normalize(X) if entry.unit else X, y, is_test
 
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from mpda.assessment import Contender
-from mpda.estimators.methods import REFINEMENT_GRID, START_PREFIX, Method, method
+from mpda.estimators.methods import START_PREFIX, Method, method
 from mpda.experiments.protocol import PROBLEMS
 
 
@@ -60,11 +60,12 @@ def _refined(title: str, start: str, start_grid: Mapping[str, tuple[Any, ...]]) 
     """Return the refinement of a method: its start is searched first, then the refinement."""
     entry = method(f"{start} refined")
     grid = {f"{START_PREFIX}{name}": values for name, values in start_grid.items()}
-    note = "searches the start first, then penalty and temperature of the refinement, or none"
+    own = {name: v for name, v in entry.grid.items() if not name.startswith(START_PREFIX)}
+    note = "searches the start first, then the refinement (radius, temperature, penalty), or none"
     return Contender(
         title,
         entry,
-        grid={**grid, **REFINEMENT_GRID},
+        grid={**grid, **own},
         max_components=_MAX_TUNED,
         published=False,
         note=note,

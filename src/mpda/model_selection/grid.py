@@ -20,6 +20,13 @@ from mpda._lib.validation import check_count, check_option
 from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
 from mpda.estimators.methods import START_PREFIX, Method, find_method
 
+# Parameters of a refinement in the order in which they are searched; others come after them.
+_ORDER = ("radius", "objective", "temperature", "penalty_per_coefficient", "penalty")
+# The start as it is, without a sphere.
+_NO_REFINEMENT = {"n_rounds": [0], "radius": [None]}
+# Radii for which the constant is no output.
+_WITHOUT_CONSTANT = (None, np.inf, 0)
+
 
 @dataclass(frozen=True)
 class SearchGrid:
@@ -61,7 +68,7 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     method, entry = last_step(estimator), describe_method(estimator)
     prefix, usual = find_prefix(estimator), entry.usual
     if param_grid is None:
-        param_grid = dict(entry.grid)
+        param_grid = default_grid(estimator)
     grid_list = param_grid if isinstance(param_grid, list | tuple) else [param_grid]
     if not grid_list:
         raise ValueError("param_grid must have at least one grid, got an empty list.")
@@ -91,43 +98,77 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
 class StagedGrid:
     """Grids of the stages in which a refinement is searched.
 
+    First comes the start without a refinement, then the refinement of the selected start, and at
+    last the number of components.
+
     Attributes
     ----------
     start : list of dict
-        Grids of the first stage: parameters of the start, without refinement.
-    refined : list of dict
-        Grids of the second stage: parameters of the refinement at the selected start.
+        Grids of the first stage: parameters of the start, without a refinement or a sphere.
+    refined : list of list of dict
+        Grids of each stage that searches parameters of the refinement.
+    waiting : dict
+        Values of these parameters in the stages before their own.
+    own_radius : float or None
+        Radius of the estimator, where it is not searched.
     prefix : str
         Prefix of all names in a pipeline.
     """
 
     start: list[dict[str, Any]]
-    refined: list[dict[str, Any]]
+    refined: list[list[dict[str, Any]]]
+    waiting: dict[str, Any]
+    own_radius: float | None
     prefix: str
 
-    def second_stage(self, best: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the grids of the second stage for the start that the first one selected.
+    def refined_stage(
+        self, number: int, start: Mapping[str, Any], chosen: Mapping[str, Any]
+    ) -> list[dict[str, Any]]:
+        """Return the grids of a stage that searches parameters of the refinement.
 
         Parameters
         ----------
-        best : mapping
-            Selected parameters, with "no refinement" (``n_rounds=0``) among them.
-        """
-        fixed = self._fix(best)
-        start = {name: v for name, v in fixed.items() if name != f"{self.prefix}n_rounds"}
-        return [fixed, *({**start, **grid} for grid in self.refined)]
+        number : int
+            Number of the stage among those of the refinement, from 0.
+        start : mapping
+            Parameters that the first stage selected, with "no refinement" (``n_rounds=0``) among
+            them. The last stage has them as a choice of its own.
+        chosen : mapping
+            Parameters that the stage before selected.
 
-    def third_stage(
+        Returns
+        -------
+        list of dict
+            Empty if one output leaves no number for the constant of a sphere.
+        """
+        n_outputs = start[f"{self.prefix}n_components"]
+        plain = {self.prefix + name for name in _NO_REFINEMENT}
+        fixed = {name: v for name, v in self._fix(start).items() if name not in plain}
+        fixed |= {self.prefix + name: [value] for name, value in self.waiting.items()}
+        fixed |= self._fix(chosen)
+        grids = []
+        for grid in self.refined[number]:
+            full = {**fixed, **{self.prefix + name: values for name, values in grid.items()}}
+            radii = full.get(f"{self.prefix}radius", [self.own_radius])
+            fitting = [r for r in radii if n_outputs > 1 or r in _WITHOUT_CONSTANT]
+            if len(fitting) < len(radii):
+                full[f"{self.prefix}radius"] = fitting
+            if fitting:
+                grids.append(full)
+        is_last = number == len(self.refined) - 1
+        return [self._fix(start), *grids] if is_last and grids else grids
+
+    def last_stage(
         self, start: Mapping[str, Any], refined: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
-        """Return the grids of the third stage, which searches the number of components.
+        """Return the grids of the last stage, which searches the number of components.
 
         Parameters
         ----------
         start : mapping
             Parameters that the first stage selected.
         refined : mapping
-            Parameters that the second stage selected.
+            Parameters that the stages of the refinement selected.
         """
         return [self._fix(start), self._fix(refined)]
 
@@ -147,14 +188,19 @@ class StagedGrid:
         return {name: [value] for name, value in parameters.items() if name != number}
 
 
-def build_stages(estimator: Any, param_grid: Any) -> StagedGrid | None:
+def build_stages(estimator: Any, param_grid: Any, *, retrieval: bool = False) -> StagedGrid | None:
     """Split the grid of a refinement into the grids of its stages.
+
+    Of one grid the parameters of the refinement are searched one after another; the grids of a list
+    are searched together.
 
     Parameters
     ----------
     estimator : linear method, or a Pipeline that ends in one
     param_grid : dict, list of dict or None
         None is the default grid.
+    retrieval : bool, default=False
+        True for the default grid of a search that scores retrieval.
 
     Returns
     -------
@@ -165,17 +211,39 @@ def build_stages(estimator: Any, param_grid: Any) -> StagedGrid | None:
     method, prefix = last_step(estimator), find_prefix(estimator)
     if not isinstance(method, NeighborhoodRefinement):
         return None
-    grids = dict(describe_method(estimator).grid) if param_grid is None else param_grid
+    grids = default_grid(estimator, retrieval=retrieval) if param_grid is None else param_grid
     start, refined = [], []
     for grid in grids if isinstance(grids, list | tuple) else [grids]:
         values = _check_values(grid, method, prefix)
         if "n_rounds" in values:
             return None
         of_start = {k: v for k, v in values.items() if k.startswith(START_PREFIX)}
-        of_refinement = {k: v for k, v in values.items() if k not in of_start}
-        start.append({**of_start, "n_rounds": [0]})
-        refined.append(of_refinement)
-    return StagedGrid(start, refined, prefix)
+        start.append({**of_start, **_NO_REFINEMENT})
+        refined.append({k: v for k, v in values.items() if k not in of_start})
+    if isinstance(grids, list | tuple):
+        return StagedGrid(start, [refined], {}, method.radius, prefix)
+    values = refined[0]
+    usual = {**method.get_params(deep=False), **describe_method(estimator).usual}
+    waiting = {name: v[_find_usual(v, usual[name])] for name, v in values.items()}
+    names = [name for name in (*_ORDER, *sorted(values.keys() - set(_ORDER))) if name in values]
+    stages = [[{name: values[name]}] for name in names if len(values[name]) > 1]
+    return StagedGrid(start, stages or [[{}]], waiting, method.radius, prefix)
+
+
+def default_grid(estimator: Any, *, retrieval: bool = False) -> dict[str, Any]:
+    """Return the grid of a method that none is given for.
+
+    Parameters
+    ----------
+    estimator : linear method, or a Pipeline that ends in one
+        Method that is searched over. A refinement with a penalty of its own keeps it.
+    retrieval : bool, default=False
+        True for a search that scores retrieval.
+    """
+    grid = dict(describe_method(estimator, retrieval=retrieval).grid)
+    if getattr(last_step(estimator), "penalty", None) is not None:
+        grid.pop("penalty_per_coefficient", None)
+    return grid
 
 
 def last_step(estimator: Any) -> Any:
@@ -188,8 +256,14 @@ def find_prefix(estimator: Any) -> str:
     return f"{estimator.steps[-1][0]}__" if isinstance(estimator, Pipeline) else ""
 
 
-def describe_method(estimator: Any) -> Method:
+def describe_method(estimator: Any, *, retrieval: bool = False) -> Method:
     """Return the facts about the method that a search varies.
+
+    Parameters
+    ----------
+    estimator : linear method, or a Pipeline that ends in one
+    retrieval : bool, default=False
+        As in `find_method`.
 
     Raises
     ------
@@ -197,7 +271,7 @@ def describe_method(estimator: Any) -> Method:
         If it is not linear.
     """
     method = last_step(estimator)
-    entry = find_method(method)
+    entry = find_method(method, retrieval=retrieval)
     if entry is None:
         is_class = isinstance(method, type)
         name = f"the class {method.__name__}" if is_class else type(method).__name__
@@ -230,6 +304,11 @@ def _check_values(grid: Any, method: Any, prefix: str) -> dict[str, list[Any]]:
             raise ValueError(f"param_grid[{full_name!r}] must have at least one value, got none.")
     _refuse_unknown(checked, method, prefix)
     return checked
+
+
+def _find_usual(values: Sequence[Any], usual: Any) -> int:
+    """Return the index of the usual value, or of the first one where it is not among the values."""
+    return next((i for i, value in enumerate(values) if value == usual), 0)
 
 
 def _sorted_numbers(name: str, grids: Sequence[Mapping[str, Sequence[Any]]]) -> list[float]:

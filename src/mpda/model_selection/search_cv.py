@@ -5,7 +5,7 @@ of components (``fold_scores``, ``scoring``). ``selection_rules`` selects one.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +50,7 @@ from mpda.model_selection.results_table import concatenate_tables
 from mpda.model_selection.scoring import find_scorer
 from mpda.model_selection.selection_rules import RULES, SelectionRule
 
-# Shares of the work of a refinement's search after its first and its second stage.
+# Shares of the work of a refinement's search before and after the stages of its own parameters.
 _STAGE_SHARES = (0.3, 0.7)
 
 
@@ -114,8 +114,10 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
     param_grid : dict or list of dicts, default=None
         Values to try for the parameters of the method; in a pipeline they may be named with or
         without the name of its last step. None takes the grid of the method in
-        ``mpda.estimators.methods.METHODS``. Where the shrinkage of LDA is searched, its solver is
-        "eigen", since the default one cannot shrink.
+        ``mpda.estimators.methods.METHODS``; for a refinement and a measure of retrieval also the
+        objective "class" and smaller penalties. The parameters of a refinement are searched one
+        after another, those of a list of grids in all combinations. Where the shrinkage of LDA is
+        searched, its solver is "eigen", since the default one cannot shrink.
     cv : int, splitter or iterable, default=4
         A number makes stratified folds, shuffled by ``random_state``.
     n_repeats : int, default=1
@@ -171,10 +173,11 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         ``std_test_score``, ``rank_test_score``. ``mean_fit_time`` is the time of a grid point; work
         that points share counts for the first of them. Scores are nan where the method has no such
         component. With halving, rows of all rounds, which ``iter`` (from 0) and ``n_resources``
-        (number of samples) tell apart. A refinement is searched in three stages (its start, its
-        own parameters, the number of components), which ``stage`` (from 1) tells apart. Stages
-        have other folds: rows of the last stage are ranked first. "No refinement" is among the
-        choices, unless the grid says by ``n_rounds`` what to try: then there is one stage.
+        (number of samples) tell apart. A refinement is searched in stages (its start, its own
+        parameters one after another, the number of components), which ``stage`` (from 1) tells
+        apart. The first stage has other folds: rows of the last stage are ranked first. "No
+        refinement" is among the choices of the last parameter, unless the grid says by ``n_rounds``
+        what to try: then there is one stage.
     best_index_ : int
         Selected row of ``cv_results_``.
     best_params_ : dict
@@ -278,10 +281,11 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                 'joblib.parallel_config("dask").'
             )
         estimator = _complete(self.estimator, self.param_grid)
-        stages = build_stages(estimator, self.param_grid)
+        n_neighbors = check_count("classifier_neighbors", self.classifier_neighbors)
+        scorer = find_scorer(self.scoring, n_neighbors)
+        stages = build_stages(estimator, self.param_grid, retrieval=scorer.needs_each_number)
         grid = build_grid(estimator, stages.start if stages else self.param_grid)
         n_components = check_n_components(self.n_components)
-        n_neighbors = check_count("classifier_neighbors", self.classifier_neighbors)
         X, labels = self._validate(X, y)
         self.classes_ = group_by_class(labels)[0]
         groups = check_groups(groups, labels)
@@ -291,7 +295,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             estimator,
             X,
             labels,
-            scorer=find_scorer(self.scoring, n_neighbors),
+            scorer=scorer,
             n_neighbors=n_neighbors,
             rule=self._rule(),
             halving=self.halving,
@@ -514,16 +518,25 @@ def _search_refinement(
     selected parameters only, and not at all if the start is better without a refinement.
     """
     name = f"{stages.prefix}n_components"
-    best = first.best_params
-    numbers = counts_about(best[name], _scored_counts(first.table, name))
-    grid = build_grid(search.estimator, stages.second_stage(best))
-    second = search.run(folds, grid, (best[name],), _STAGE_SHARES)
-    if stages.is_start(second.best_params):
-        if callable(search.progress):
-            search.progress(1.0)
-        return [second]
-    grid = build_grid(search.estimator, stages.third_stage(best, second.best_params))
-    return [second, search.run(folds, grid, numbers, (_STAGE_SHARES[1], 1.0))]
+    start = first.best_params
+    numbers = counts_about(start[name], _scored_counts(first.table, name))
+    shares = np.linspace(*_STAGE_SHARES, len(stages.refined) + 1)
+    chosen: Mapping[str, Any] = {}
+    results = []
+    for number in range(len(stages.refined)):
+        # Without a number for the constant of a sphere the start is the only choice.
+        grids = stages.refined_stage(number, start, chosen) or stages.last_stage(start, start)[:1]
+        grid = build_grid(search.estimator, grids)
+        results.append(
+            search.run(folds, grid, (start[name],), (shares[number], shares[number + 1]))
+        )
+        chosen = results[-1].best_params
+        if stages.is_start(chosen):
+            if callable(search.progress):
+                search.progress(1.0)
+            return results
+    grid = build_grid(search.estimator, stages.last_stage(start, chosen))
+    return [*results, search.run(folds, grid, numbers, (_STAGE_SHARES[1], 1.0))]
 
 
 def counts_about(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:

@@ -33,10 +33,6 @@ _LARGE = 4000
 _HALF_TOLERANCE = 1e-9
 
 
-# Default of the penalty for each coefficient of the map (benchmarks/defaults.py).
-PENALTY_PER_COEFFICIENT = 0.1
-
-
 @dataclass(frozen=True)
 class RefinementSettings:
     """Parameters of the refinement, as in ``NeighborhoodRefinement``.
