@@ -126,13 +126,8 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
     """
     groups, predictions = defaultdict(list), defaultdict(list)
     for row in rows:
-        wrong = np.array(row["wrong"])
-        if selection == "best":
-            column = int(wrong.argmin())
-        else:
-            # A fit to all training samples may lack the selected number: take the next lower one.
-            column = int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
-        error = 100.0 * wrong[column] / row["n_test"]
+        column = find_column(row, selection)
+        error = 100.0 * row["wrong"][column] / row["n_test"]
         # The number of an outer fold, or the seed of a random split.
         split = row["fold"] if "fold" in row else row["seed"]
         facts = (split, error, row["dimensions"][column], row.get("test_share", 0.0))
@@ -146,6 +141,22 @@ def estimate_errors(rows: Iterable[Mapping[str, Any]], selection: str) -> dict[K
         share = float(shared.mean())
         estimates[key] = ErrorEstimate(splits.astype(int), errors, counts, share, **by_sample)
     return estimates
+
+
+def find_column(row: Mapping[str, Any], selection: str) -> int:
+    """Return the position of the number of components at which the errors of a row are taken.
+
+    Parameters
+    ----------
+    row : FoldResult
+        Result of a method on a split.
+    selection : {"cv", "best"}
+        As in `estimate_errors`.
+    """
+    if selection == "best":
+        return int(np.argmin(row["wrong"]))
+    # A fit to all training samples may lack the selected number: take the next lower one.
+    return int(np.searchsorted(row["dimensions"], row["cv_dimension"], side="right")) - 1
 
 
 def _join_folds(folds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

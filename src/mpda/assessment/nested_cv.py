@@ -149,7 +149,7 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
         steps = [step for step in steps if step[0] != "pca"]
     raw, split = split, data_split.preprocess(split, steps)
     if contender.method is None and not contender.choices:
-        row, Z, Z_test = assess_features(split), split.X, split.X_test
+        row, Z, Z_test = assess_features(split)[0], split.X, split.X_test
     else:
         if protocol.n_components is not None:
             most = contender.count_components(split.X.shape[1], split.y)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypedDict
 
 import numpy as np
@@ -19,7 +20,7 @@ from mpda.assessment.parameter_choice import SelectedParameters
 from mpda.estimators._base import sparse_counts
 from mpda.model_selection.fold_scores import FoldTask, score_fold
 from mpda.model_selection.nearest_by_dimension import classify_by_counts
-from mpda.model_selection.scoring import find_scorer
+from mpda.model_selection.scoring import PredictionScorer
 from mpda.model_selection.search_cv import counts_about
 
 # Pairs of training and test samples up to which errors are counted for every number of components.
@@ -67,7 +68,7 @@ class FoldResult(TypedDict, total=False):
     failure: str
 
 
-def assess_features(split: Split) -> FoldResult:
+def assess_features(split: Split) -> tuple[FoldResult, Bools]:
     """Measure 1-NN on the features.
 
     Parameters
@@ -77,12 +78,14 @@ def assess_features(split: Split) -> FoldResult:
 
     Returns
     -------
-    FoldResult
+    row : FoldResult
         The only number of components is the number of features.
+    wrong : ndarray of bool of shape (1, n_test)
+        True for test samples with a wrong label.
     """
-    d, n_test = split.X.shape[1], len(split.y_test)
-    wrong = [int(np.count_nonzero(classify_test_samples(split) != split.y_test))]
-    return FoldResult(parameters={}, dimensions=[d], wrong=wrong, n_test=n_test, cv_dimension=d)
+    wrong = (classify_test_samples(split) != split.y_test)[None, :]
+    d = split.X.shape[1]
+    return _count_errors(wrong, [d], SelectedParameters({}, d, np.nan)), wrong
 
 
 def assess_selected(
@@ -123,7 +126,7 @@ def assess_selected(
     if is_nested:
         row = _curve_of_map(Split(Z, split.y, Z_test, split.y_test), selected)
     else:
-        row = measure_curve(contender, split, selected, numbers)
+        row = measure_curve(contender, split, selected, numbers)[0]
     row["fit_seconds"] = seconds
     return row, Z[:, :r], Z_test[:, :r]
 
@@ -136,13 +139,34 @@ def _curve_of_map(split: Split, selected: SelectedParameters) -> FoldResult:
     if len(split.X) * len(split.X_test) > _MAX_PAIRS:
         numbers = np.union1d(sparse_counts(r), [min(r, selected.n_components)])
     predicted = classify_by_counts(split.X, split.y, split.X_test, numbers)
+    return _count_errors(predicted != split.y_test, numbers.tolist(), selected)
+
+
+def _count_errors(
+    wrong: Bools, dimensions: Sequence[int], selected: SelectedParameters
+) -> FoldResult:
+    """Return the row of wrong test samples (n_numbers, n_test) by number of components."""
     return FoldResult(
         parameters=selected.parameters,
-        dimensions=numbers.tolist(),
-        wrong=np.count_nonzero(predicted != split.y_test, axis=1).tolist(),
-        n_test=len(split.y_test),
+        dimensions=list(dimensions),
+        wrong=np.count_nonzero(wrong, axis=1).tolist(),
+        n_test=wrong.shape[1],
         cv_dimension=selected.n_components,
     )
+
+
+@dataclass(frozen=True)
+class _WrongRecorder(PredictionScorer):
+    """Accuracy of 1-NN that keeps which test samples were wrong, by number of components."""
+
+    wrong: dict[int, Bools] = field(default_factory=dict)
+
+    def __call__(
+        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+    ) -> Floats:
+        predicted = classify_by_counts(Z, y, Z_test, numbers, self.n_neighbors)
+        self.wrong.update(zip(map(int, numbers), predicted != y_test, strict=True))
+        return np.asarray(np.mean(predicted == y_test, axis=1))
 
 
 def measure_curve(
@@ -150,7 +174,7 @@ def measure_curve(
     split: Split,
     selected: SelectedParameters,
     numbers: Sequence[int] = (),
-) -> FoldResult:
+) -> tuple[FoldResult, Bools]:
     """Count the errors of fits with selected parameters, for many numbers of components.
 
     Parameters
@@ -167,8 +191,10 @@ def measure_curve(
 
     Returns
     -------
-    FoldResult
+    row : FoldResult
         Errors by number of components.
+    wrong : ndarray of bool of shape (n_numbers, n_test)
+        True for test samples with a wrong label, by number of components as in the row.
     """
     assert contender.method is not None
     wanted = contender.component_counts
@@ -177,21 +203,14 @@ def measure_curve(
     if contender.method.start and contender.component_counts is None:
         nearby = counts_about(selected.n_components, range(1, split.X.shape[1] + 1))
         wanted = tuple(sorted({*nearby, *numbers}))
-    n_test = len(split.y_test)
     # One fold of all samples: training samples first, then test samples.
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
     train, test = np.split(np.arange(len(y)), [len(split.y)])
     # Errors are those of 1-NN; more neighbours only select the parameters.
-    scorer, estimator = find_scorer("accuracy"), contender.estimator(selected.parameters)
+    scorer, estimator = _WrongRecorder(None, 1), contender.estimator(selected.parameters)
     fold = score_fold(FoldTask(estimator, X, y, train, test, 0, [{}], wanted, scorer))
     if fold.failures:
         raise ValueError(fold.failures[0])
-    measured = np.isfinite(fold.scores[0])  # the fit may have had fewer components
-    return FoldResult(
-        parameters=selected.parameters,
-        dimensions=(np.flatnonzero(measured) + 1).tolist(),
-        # Scores are shares of n_test; rounding removes the error of the division.
-        wrong=np.rint((1.0 - fold.scores[0][measured]) * n_test).astype(int).tolist(),
-        n_test=n_test,
-        cv_dimension=selected.n_components,
-    )
+    measured = sorted(scorer.wrong)  # the fit may have had fewer components
+    wrong = np.array([scorer.wrong[r] for r in measured])
+    return _count_errors(wrong, measured, selected), wrong

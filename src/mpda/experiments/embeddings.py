@@ -1,9 +1,10 @@
 """Maps of embeddings to few numbers: ``mpda reproduce embeddings``.
 
-Sentence embeddings of Banking77 (official split, rows of length 1) and features of CIFAR-10 images
-(five random halves) are mapped to 8, 16, 32 and 64 numbers. The error is that of 1-NN and 5-NN by
-Euclidean and by cosine distances. All methods have their defaults; the tuned ones select their
-parameters by cross-validation on the training part for each number of components.
+Sentence embeddings of Banking77 and CLINC150 (official splits, rows of length 1) and features of
+CIFAR-10 images (five random halves) are mapped to 8, 16, 32 and 64 numbers. The error is that of
+1-NN and 5-NN by Euclidean and by cosine distances, with MAP@R next to it. All methods have their
+defaults; the tuned ones select their parameters by cross-validation on the training part for each
+number of components.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
-from mpda._lib.array_types import Floats, Labels
+from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda._lib.validation import check_option
-from mpda.assessment import Contender, Split, make_contender
+from mpda.assessment import Contender, Split, make_contender, score_queries
 from mpda.assessment.data_split import make_preprocessing, preprocess
 from mpda.exceptions import DatasetError
 from mpda.experiments import experiment
@@ -33,6 +34,7 @@ from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
+from mpda.experiments.wrong_samples import hash_indices, pack_wrong
 
 NUMBERS = (8, 16, 32, 64)
 NEIGHBORS = (1, 5)
@@ -143,10 +145,16 @@ def split_embeddings(name: str, directory: Path | None, seed: int) -> Split:
         Samples before PCA.
     """
     X, y, is_test = load_embeddings(name, directory)
-    if is_test.any():
-        return Split(X[~is_test], y[~is_test], X[is_test], y[is_test])
-    train, test = train_test_split(np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y)
+    train, test = _draw_indices(y, is_test, seed)
     return Split(X[train], y[train], X[test], y[test])
+
+
+def _draw_indices(y: Labels, is_test: Bools, seed: int) -> tuple[Ints, Ints]:
+    """Return the training and test samples, of the official split or of a random half."""
+    if is_test.any():
+        return np.flatnonzero(~is_test), np.flatnonzero(is_test)
+    train, test = train_test_split(np.arange(len(y)), test_size=0.5, random_state=seed, stratify=y)
+    return train, test
 
 
 def run_embedding_task(task: ContenderTask, directory: Path | None) -> Row:
@@ -162,16 +170,20 @@ def run_embedding_task(task: ContenderTask, directory: Path | None) -> Row:
     Returns
     -------
     Row
-        "errors" in per cent by number of components, neighbours and metric, or "error" if the
-        method failed.
+        "errors" in per cent by neighbours and metric, with an entry for each number of components;
+        "map_at_r" by metric; "wrong_samples": which of the "n_test" test samples are wrong, by
+        neighbours and metric, and "tested_hash" of their indices; or "error" if the method failed.
     """
     split = split_embeddings(task.dataset, directory, task.split)
-    return task.run(lambda: {"errors": _measure(task, split)})
+    _, y, is_test = load_embeddings(task.dataset, directory)
+    tested = _draw_indices(y, is_test, task.split)[1]
+    facts = {"n_test": len(tested), "tested_hash": hash_indices(tested)}
+    return task.run(lambda: {**_measure(task, split), **facts})
 
 
-def _measure(task: ContenderTask, split: Split) -> dict[str, list[float]]:
-    """Return lists of errors, one entry for each number of components, by k and metric."""
-    contender, errors = task.contender, {}
+def _measure(task: ContenderTask, split: Split) -> Row:
+    """Return lists with one entry for each number of components."""
+    contender = task.contender
     if contender.method is None:
         numbers = NUMBERS if contender.name == TRUNCATION else (split.X.shape[1],)
         maps = [(split.X[:, :r], split.X_test[:, :r]) for r in numbers]
@@ -180,12 +192,18 @@ def _measure(task: ContenderTask, split: Split) -> dict[str, list[float]]:
         energy = EMBEDDING_SETS[task.dataset].energy
         split = preprocess(split, make_preprocessing(scaled=False, energy=energy))
         maps = [_fit(contender, split, r, task.split) for r in NUMBERS]
-    for k in NEIGHBORS:
-        for metric in METRICS:
-            errors[f"{k}-NN {metric}"] = [
-                _classify(Z, split.y, Z_test, split.y_test, k, metric) for Z, Z_test in maps
-            ]
-    return errors
+    errors, wrong_samples, map_at_r = {}, {}, {}
+    for metric in METRICS:
+        mapped = [_scale(pair, metric) for pair in maps]
+        map_at_r[metric] = [
+            score_queries(Z, split.y, Z_test, split.y_test, "map_at_r").means["map_at_r"]
+            for Z, Z_test in mapped
+        ]
+        for k in NEIGHBORS:
+            wrong = [_find_wrong(Z, split.y, Z_test, split.y_test, k) for Z, Z_test in mapped]
+            errors[f"{k}-NN {metric}"] = [100.0 * float(np.mean(each)) for each in wrong]
+            wrong_samples[f"{k}-NN {metric}"] = list(map(pack_wrong, wrong))
+    return {"errors": errors, "map_at_r": map_at_r, "wrong_samples": wrong_samples}
 
 
 def _fit(contender: Contender, split: Split, r: int, seed: int) -> tuple[Floats, Floats]:
@@ -200,12 +218,16 @@ def _fit(contender: Contender, split: Split, r: int, seed: int) -> tuple[Floats,
     return np.asarray(fitted.transform(split.X)), np.asarray(fitted.transform(split.X_test))
 
 
-def _classify(Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, k: int, metric: str) -> float:
-    """Return the error of k-NN in per cent."""
-    if metric == "cosine":
-        Z, Z_test = normalize(Z), normalize(Z_test)
+def _scale(mapped: tuple[Floats, Floats], metric: str) -> tuple[Floats, Floats]:
+    """Return mapped samples whose Euclidean neighbours are those of a metric."""
+    Z, Z_test = mapped
+    return (normalize(Z), normalize(Z_test)) if metric == "cosine" else mapped
+
+
+def _find_wrong(Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, k: int) -> Bools:
+    """Return True for each test sample that k-NN gets wrong."""
     classifier = KNeighborsClassifier(k, algorithm="brute").fit(Z, y)
-    return 100.0 * float(np.mean(classifier.predict(Z_test) != y_test))
+    return np.asarray(classifier.predict(Z_test) != y_test)
 
 
 def run_embeddings(options: ExperimentOptions) -> ExperimentResult:
@@ -233,7 +255,7 @@ def run_embeddings(options: ExperimentOptions) -> ExperimentResult:
     if not available:
         raise DatasetError(missing[0])
     tasks = [
-        ContenderTask(f"embeddings {NUMBERS}", name, EMBEDDING_CONTENDERS[method], seed)
+        ContenderTask(f"embeddings, MAP@R {NUMBERS}", name, EMBEDDING_CONTENDERS[method], seed)
         for method in methods
         for name in available
         for seed in range(min(options.n_splits, EMBEDDING_SETS[name].n_splits))
@@ -261,7 +283,8 @@ def error_table(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     Returns
     -------
     str
-        One Markdown table for each number of neighbours and metric, with means over splits.
+        One Markdown table for each number of neighbours and metric, and one of MAP@R for each
+        metric, with means over splits.
     """
     rows = [row for row in rows if row["problem"] == name]
     methods = list(dict.fromkeys(row["method"] for row in rows))
@@ -273,5 +296,12 @@ def error_table(rows: Sequence[Mapping[str, Any]], name: str) -> str:
             errors = [row["errors"][kind] for row in rows if row["method"] == method]
             lines.append([method, *(f"{mean:.2f}" for mean in np.mean(errors, axis=0))])
         header = [f"error of {kind} in %", *(f"{r} numbers" for r in NUMBERS)]
+        parts.append(format_markdown(header, lines))
+    for metric in METRICS:
+        lines = []
+        for method in methods:
+            values = [row["map_at_r"][metric] for row in rows if row["method"] == method]
+            lines.append([method, *(f"{mean:.3f}" for mean in np.mean(values, axis=0))])
+        header = [f"MAP@R {metric}", *(f"{r} numbers" for r in NUMBERS)]
         parts.append(format_markdown(header, lines))
     return "\n\n".join(parts)

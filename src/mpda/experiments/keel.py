@@ -41,6 +41,7 @@ from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
+from mpda.experiments.wrong_samples import hash_indices, pack_wrong
 
 N_NEIGHBORS = 3
 N_TEST_FOLDS = 10
@@ -156,14 +157,15 @@ def run_keel_task(task: ContenderTask, directory: Path | None) -> Row:
     Returns
     -------
     Row
-        "accuracy" of 3-NN, or "error" if the method failed.
+        "accuracy" of 3-NN, "wrong_samples": which of the "n_test" test samples are wrong, and
+        "tested_hash" of their indices; or "error" if the method failed.
     """
     samples = load_samples(task.dataset, directory)
-    return task.run(lambda: {"accuracy": _measure_fold(task.contender, samples, task.split)})
+    return task.run(lambda: _measure_fold(task.contender, samples, task.split))
 
 
-def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> float:
-    """Return the accuracy of 3-NN on one fold."""
+def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> Row:
+    """Return the accuracy of 3-NN on one fold, and the samples that are wrong."""
     is_test = samples.folds == fold
     scaler = MinMaxScaler().fit(samples.X[~is_test])
     X, X_test = (scaler.transform(samples.X[rows]) for rows in (~is_test, is_test))
@@ -179,7 +181,13 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> floa
             estimator = contender.estimator(selection.parameters, selection.n_components)
         estimator.fit(X, y)
         X, X_test = estimator.transform(X), estimator.transform(X_test)
-    return float(KNeighborsClassifier(N_NEIGHBORS).fit(X, y).score(X_test, y_test))
+    wrong = KNeighborsClassifier(N_NEIGHBORS).fit(X, y).predict(X_test) != y_test
+    return {
+        "accuracy": float(np.mean(~wrong)),
+        "wrong_samples": pack_wrong(wrong),
+        "n_test": len(wrong),
+        "tested_hash": hash_indices(np.flatnonzero(is_test)),
+    }
 
 
 def run_keel(options: ExperimentOptions) -> ExperimentResult:

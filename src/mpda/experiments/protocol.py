@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.model_selection import train_test_split
 
-from mpda._lib.array_types import Array, Floats, Labels
+from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda.assessment import Split
 from mpda.experiments import datasets
 
@@ -164,17 +164,38 @@ def split(problem: Problem, directory: Path | None, seed: int) -> Split:
         Training and test samples, before PCA.
     """
     X, y = load_samples(problem, directory)
+    train, test = draw_indices(problem, y, seed)
+    if problem.per_label is not None:
+        y = np.isin(y, sorted(problem.classes)).astype(int)
+    return Split(X[train], y[train], X[test], y[test])
+
+
+def draw_indices(problem: Problem, y: Labels, seed: int) -> tuple[Ints, Ints]:
+    """Draw the training and test samples of a problem.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    y : ndarray of shape (n_samples,)
+        Labels as they are loaded.
+    seed : int
+        Seed of the split.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Indices of the samples, in the order of the parts of `split`.
+    """
     if problem.per_label is None:
-        return split_stratified(X, y, problem.train_share, seed)
+        return draw_stratified(y, problem.train_share, seed)
     # Drawn by digit, not by class: all ten digits are equally frequent in both halves, as in the
     # LFDA paper. Labels are joined to two classes only afterwards.
     rng = np.random.default_rng(seed)
     n = problem.per_label
     drawn = [rng.permutation(np.flatnonzero(y == label))[: 2 * n] for label in np.unique(y)]
     train = np.concatenate([index[:n] for index in drawn])
-    test = np.concatenate([index[n:] for index in drawn])
-    labels = np.isin(y, sorted(problem.classes)).astype(int)
-    return Split(X[train], labels[train], X[test], labels[test])
+    return train, np.concatenate([index[n:] for index in drawn])
 
 
 def split_stratified(X: Floats, y: Labels, train_share: float, seed: int) -> Split:
@@ -196,10 +217,30 @@ def split_stratified(X: Floats, y: Labels, train_share: float, seed: int) -> Spl
     Split
         Training and test samples.
     """
-    X_train, X_test, y_train, y_test = train_test_split(
-        X, y, train_size=train_share, stratify=y, random_state=seed
-    )
-    return Split(X_train, y_train, X_test, y_test)
+    train, test = draw_stratified(y, train_share, seed)
+    return Split(X[train], y[train], X[test], y[test])
+
+
+def draw_stratified(y: Labels, train_share: float, seed: int) -> tuple[Ints, Ints]:
+    """Draw the indices of a share of every class for training, and those of the others.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Labels.
+    train_share : float
+        Share of the samples that trains, between 0 and 1.
+    seed : int
+        Seed of the split.
+
+    Returns
+    -------
+    train, test : ndarray of int
+        Indices of the samples.
+    """
+    indices = np.arange(len(y))
+    train, test = train_test_split(indices, train_size=train_share, stratify=y, random_state=seed)
+    return train, test
 
 
 def equalize_histograms(X: Array) -> Floats:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 
+from mpda._lib.array_types import Bools
 from mpda._lib.provenance import machine, results_versions, versions
 from mpda.assessment import Contender
 from mpda.assessment.data_split import (
@@ -26,11 +27,13 @@ from mpda.assessment.data_split import (
     make_preprocessing,
     preprocess,
 )
-from mpda.assessment.outer_fold import assess_features, measure_curve
+from mpda.assessment.error_statistics import find_column
+from mpda.assessment.outer_fold import FoldResult, assess_features, measure_curve
 from mpda.exceptions import DatasetError, SmallClassWarning
 from mpda.experiments.least_error import select_least_error
-from mpda.experiments.protocol import N_FOLDS, Problem, split
+from mpda.experiments.protocol import N_FOLDS, Problem, draw_indices, load_samples, split
 from mpda.experiments.row_store import Row
+from mpda.experiments.wrong_samples import hash_indices, pack_wrong
 
 # Number of the protocol. Rows of another one are not reused. 2: the PCA of an inner fold is fitted
 # inside the fold, and ties of the partition do not depend on the order of the samples.
@@ -155,8 +158,9 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
     -------
     Row
         "dimensions" and "wrong": numbers of components, and errors among the "n_test" test samples
-        for each; "parameters" and "cv_dimension": selected by cross-validation; "fit_seconds" and
-        "fit_mib": cost of a fit with them.
+        for each; "parameters" and "cv_dimension": selected by cross-validation; "wrong_samples":
+        which test samples are wrong at that number ("cv") and at the best one ("best"), and
+        "tested_hash" of their indices; "fit_seconds" and "fit_mib": cost of a fit with them.
     """
     contender = task.contender
     with warnings.catch_warnings():
@@ -170,8 +174,11 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         if contender.method is not None:
             samples = preprocess(raw, steps)
         test_share = len(samples.y_test) / len(samples.y)
+        tested = draw_indices(task.problem, load_samples(task.problem, directory)[1], task.seed)[1]
+        facts = {"test_share": test_share, "tested_hash": hash_indices(tested)}
         if contender.method is None:
-            return {**assess_features(samples), "test_share": test_share}
+            row, wrong = assess_features(samples)
+            return {**row, **facts, "wrong_samples": _pack_readings(row, wrong)}
         start = time.perf_counter()
         # The folds see the raw samples and have a PCA of their own.
         X, inner_steps = (samples.X, []) if task.shares_pca else (raw.X, steps)
@@ -180,13 +187,19 @@ def measure_errors(task: Task, directory: Path | None) -> Row:
         n_components = min(selected.n_components, samples.X.shape[1])
         selected = replace(selected, n_components=n_components)
         seconds = time.perf_counter() - start
-        row = measure_curve(contender, samples, selected)
-        row |= {"search_seconds": round(seconds, 3), "test_share": test_share}
+        row, wrong = measure_curve(contender, samples, selected)
+        row["search_seconds"] = round(seconds, 3)
+        facts["wrong_samples"] = _pack_readings(row, wrong)
         # The times of the search do not compare: it shares work between grid points for some
         # methods only. One more fit, with the selected parameters, is timed for all alike.
         estimator = contender.estimator(row["parameters"], row["cv_dimension"])
         seconds, mib = _measure_cost(lambda: estimator.fit(samples.X, samples.y))
-        return {**row, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
+        return {**row, **facts, "fit_seconds": round(seconds, 4), "fit_mib": round(mib, 2)}
+
+
+def _pack_readings(row: FoldResult, wrong: Bools) -> dict[str, str]:
+    """Return the wrong samples at the best and at the selected number of components."""
+    return {reading: pack_wrong(wrong[find_column(row, reading)]) for reading in ("best", "cv")}
 
 
 def _measure_cost(call: Callable[[], object]) -> tuple[float, float]:
