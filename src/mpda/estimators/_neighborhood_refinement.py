@@ -183,6 +183,9 @@ class NeighborhoodRefinement(LinearMap):
            components analysis. Advances in Neural Information Processing Systems, 17, 513-520.
     .. [2] Khosla, P. et al. (2020). Supervised contrastive learning. Advances in Neural
            Information Processing Systems, 33, 18661-18673. (The objective "class".)
+    .. [3] Wu, Z., Efros, A. A. and Yu, S. X. (2018). Improving generalization via scalable
+           neighborhood component analysis. European Conference on Computer Vision. (The unit
+           sphere, radius=0.)
 
     Examples
     --------

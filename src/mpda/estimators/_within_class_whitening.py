@@ -116,11 +116,17 @@ class WithinClassWhitening(LinearMap):
 
     References
     ----------
+    A. Bar-Hillel, T. Hertz, N. Shental and D. Weinshall, "Learning a Mahalanobis Metric from
+    Equivalence Constraints", Journal of Machine Learning Research 6, 2005.
+
     A. O. Hatch, S. Kajarekar and A. Stolcke, "Within-Class Covariance Normalization for SVM-Based
     Speaker Recognition", Interspeech, 2006.
 
     D. Cai, X. He and J. Han, "Semi-Supervised Discriminant Analysis", International Conference on
     Computer Vision, 2007.
+
+    F. Radenović, G. Tolias and O. Chum, "CNN Image Retrieval Learns from BoW: Unsupervised
+    Fine-Tuning with Hard Examples", European Conference on Computer Vision, 2016.
 
     J. Su, J. Cao, W. Liu and Y. Ou, "Whitening Sentence Representations for Better Semantics and
     Faster Retrieval", arXiv 2103.15316, 2021.
