@@ -170,7 +170,7 @@ def main() -> None:
     studies = dict.fromkeys(row["study"] for row in rows)
     table = [line for study in studies for line in build_table(rows, study)]
     sources = dict.fromkeys(f"{row['commits']}; {row['measured']}" for row in rows)
-    text = "\n".join([*table, *sources, ""])
+    text = "\n".join([f"# Old and new code in turns: {commits}", "", *table, *sources, ""])
     print(text)
     arguments.out.with_suffix(".md").write_text(text)
 
