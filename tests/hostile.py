@@ -200,6 +200,8 @@ _OWN_LIMITS: dict[str, dict[str, Any]] = {
         "penalty": (None, 0.0, 5e-324, 1.0, 1e300),
         "temperature": (5e-324, 1e-12, 1.0, 1e12, 1e300),
         "n_rounds": (0, 1, 3),
+        "radius": (None, 0.0, 5e-324, 1e-12, 1.0, 1e9, float("inf")),
+        "objective": ("nearest", "class"),
         **dict.fromkeys(("n_own_neighbors", "n_candidates"), _COUNTS),
         **dict.fromkeys(("max_iter", "max_queries"), (1, 20)),
     }
@@ -316,9 +318,17 @@ def check_laws(model: Any, X: Any, y: Any) -> None:
     assert 1 <= r <= min(d, n), f"{r} components"
     Z = model.transform(X)
     assert components.dtype == Z.dtype == dtype, f"components are {components.dtype}"
-    assert Z.shape == (n, len(model.get_feature_names_out())) == (n, r)
+    constant = getattr(model, "radius_", None)
+    n_outputs = r if not constant else r + 1
+    assert Z.shape == (n, len(model.get_feature_names_out())) == (n, n_outputs)
     assert np.isfinite(Z).all(), "the embedding is not finite"
-    assert np.isfinite(model.inverse_transform(Z)).all(), "the reconstruction is not finite"
+    if constant is not None:
+        lengths = np.linalg.norm(Z, axis=1)
+        is_zero = lengths == 0.0
+        assert np.all(is_zero | (np.abs(lengths - 1.0) < 1e-5)), "vectors are not of length 1"
+        assert not constant or not is_zero.any(), "a point of a sphere is 0"
+    if constant != 0.0:
+        assert np.isfinite(model.inverse_transform(Z)).all(), "the reconstruction is not finite"
     eigenvalues = getattr(model, "eigenvalues_", None)
     if eigenvalues is None:
         return

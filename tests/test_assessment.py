@@ -279,7 +279,7 @@ def test_automatic_choice_says_why_a_method_has_no_result():
 
 def test_start_alone_is_kept_where_the_refinement_changes_nothing(wine):
     contender = make_contender("LFDA refined", search=False)
-    contender = replace(contender, fixed={"penalty": 1e12})
+    contender = replace(contender, fixed={"penalty": 1e12, "radius": None})
     selected = select_model(*wine, contender, AssessmentProtocol(2, 2))
     assert selected.selected.parameters["n_rounds"] == 0
     assert selected.selected.unrefined_score == selected.selected.refined_score

@@ -337,7 +337,7 @@ def test_feature_names_are_those_that_the_step_sees():
     principal = ["pca0", "pca1", "pca2", "pca3"]
     for first, expected in ((StandardScaler(), frame.data.columns), (PCA(), principal)):
         inner = make_pipeline(first, LFDA(n_components=1))
-        refined = NeighborhoodRefinement(inner, max_iter=1)
+        refined = NeighborhoodRefinement(inner, radius=None, max_iter=1)
         for model in (inner, make_pipeline(inner, KNeighborsClassifier(1)), refined):
             axis = plot_components(model.fit(frame.data, frame.target)).axes[0]
             names = [tick.get_text() for tick in axis.get_yticklabels()]

@@ -1,6 +1,7 @@
 """Refinement of a map: the loss against its definition, laws, and the estimator."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -145,7 +146,8 @@ def test_default_penalty_is_a_tenth_of_the_number_of_coefficients(n):
     penalty = 0.1 * 5 * min(np.count_nonzero(np.ptp(X, axis=0)), n - 1)
     start = FrozenEstimator(PCA(5).fit(X))
     fits = [
-        NeighborhoodRefinement(start, penalty=p).fit(X, y) for p in (None, penalty, 2 * penalty)
+        NeighborhoodRefinement(start, radius=None, penalty=p).fit(X, y)
+        for p in (None, penalty, 2 * penalty)
     ]
     np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
     assert np.abs(fits[0].components_ - fits[2].components_).max() > 1e-6
@@ -221,11 +223,12 @@ def test_pipeline_keeps_its_earlier_steps():
     X, y = load_digits(return_X_y=True)
     X, y = X[:400] * np.linspace(0.1, 5, 64), y[:400]
     pipeline = make_pipeline(StandardScaler(), PCA(20), LFDA(6, alpha=0.1))
-    model = NeighborhoodRefinement(pipeline).fit(X, y)
+    model = NeighborhoodRefinement(pipeline, radius=None).fit(X, y)
     assert model.components_.shape == (6, 20)
     assert model.n_features_in_ == 64
     features = model.estimator_[:-1].transform(X)
-    alone = NeighborhoodRefinement(FrozenEstimator(model.estimator_[-1])).fit(features, y)
+    start = FrozenEstimator(model.estimator_[-1])
+    alone = NeighborhoodRefinement(start, radius=None).fit(features, y)
     np.testing.assert_allclose(model.components_, alone.components_, rtol=1e-6, atol=1e-9)
     Z = model.transform(X)
     np.testing.assert_allclose(Z, alone.transform(features), atol=1e-8)
@@ -390,7 +393,8 @@ def test_steps_of_nested_pipelines():
     flat, nested = flat.fit(X, partly), nested.set_params(n_components=2).fit(X, partly)
     np.testing.assert_allclose(nested.components_, flat.components_, rtol=1e-6)
     np.testing.assert_allclose(nested.transform(X), flat.transform(X), atol=1e-8)
-    twice = NeighborhoodRefinement(NeighborhoodRefinement(last)).fit(X, partly)
+    twice = NeighborhoodRefinement(NeighborhoodRefinement(last, radius=None), radius=None)
+    twice.fit(X, partly)
     assert twice.loss_curve_[0][0] < 1.2 * twice.estimator_.loss_curve_[-1][-1]
 
 
@@ -564,17 +568,20 @@ def test_map_that_collapses_is_not_used():
     X, y = pairs_and_more()
     # With one feature and no penalty the first step goes to 0, a stationary point.
     with pytest.warns(ConvergenceWarning, match="other than 0"):
-        model = NeighborhoodRefinement(PCA(1), penalty=0.0).fit(X[:, :1], y)
+        model = NeighborhoodRefinement(PCA(1), radius=None, penalty=0.0).fit(X[:, :1], y)
     np.testing.assert_allclose(np.abs(model.components_), 1.0)
     np.testing.assert_array_equal(model.components_, model.start_components_)
 
 
+@pytest.mark.parametrize("radius", [None, 1.0])
 @pytest.mark.parametrize("exponent", [-73, 63])
-def test_single_precision_does_not_depend_on_the_scale(exponent):
+def test_single_precision_does_not_depend_on_the_scale(exponent, radius):
     X, y = pairs_and_more()
-    X = X.astype(np.float32)
+    X = (X - X.mean(axis=0)).astype(np.float32)
+    # Only components: a mean would belong to one scale of X.
     start = PCA(2, svd_solver="full").fit(X.astype(np.float64))
-    method = NeighborhoodRefinement(FrozenEstimator(start))
+    start = SimpleNamespace(components_=start.components_, mean_=np.zeros(X.shape[1]))
+    method = NeighborhoodRefinement(start, n_components=2, radius=radius)
     expected = method.fit(X, y).components_
     assert method.n_iter_ > 0
     found = method.fit(np.ldexp(X, exponent), y).components_

@@ -109,7 +109,7 @@ def test_penalty_of_the_estimator_is_not_searched():
 def test_penalty_per_coefficient_is_a_multiple_of_their_number():
     X, y = digits()
     start = PCA(4)
-    n_coefficients = 4 * np.count_nonzero(np.ptp(X, axis=0))
+    n_coefficients = 3 * np.count_nonzero(np.ptp(X, axis=0))
     share = NeighborhoodRefinement(start, penalty_per_coefficient=0.3).fit(X, y)
     number = NeighborhoodRefinement(start, penalty=0.3 * n_coefficients).fit(X, y)
     np.testing.assert_array_equal(share.components_, number.components_)

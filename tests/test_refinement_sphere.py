@@ -156,7 +156,7 @@ def test_infinite_radius_is_the_euclidean_geometry(objective):
     X, y = digits()
     start = FrozenEstimator(MPDA(5, alpha=0.5).fit(X, y))
     options = {"objective": objective}
-    expected = NeighborhoodRefinement(start, **options).fit(X, y)
+    expected = NeighborhoodRefinement(start, radius=None, **options).fit(X, y)
     assert expected.radius_ is None
     infinite = NeighborhoodRefinement(start, radius=np.inf, **options).fit(X, y)
     np.testing.assert_array_equal(infinite.components_, expected.components_)
@@ -219,7 +219,7 @@ def test_number_of_components_is_that_of_outputs():
         (LFDA(6, alpha=0.1), 6, 6),
         (make_pipeline(StandardScaler(), LFDA(6, alpha=0.1)), 6, 6),
         (FrozenEstimator(frozen), 6, 6),
-        (NeighborhoodRefinement(LFDA(6, alpha=0.1), n_rounds=1), 6, 6),
+        (NeighborhoodRefinement(LFDA(6, alpha=0.1), n_rounds=1, radius=None), 6, 6),
         (NeighborhoodRefinement(LFDA(6, alpha=0.1), n_rounds=1, radius=1), 6, 5),
         (PCA(0.5), all_rows + 1, all_rows),
         (SimpleNamespace(components_=frozen.components_, mean_=frozen.mean_), 7, 6),
@@ -245,7 +245,8 @@ def test_numbers_that_do_not_exist_are_named():
     ):
         with pytest.raises(ValueError, match=r"n_components must be at least 2 with radius=0\.5"):
             method.fit(X, y)
-    search = DiscriminantSearchCV(NeighborhoodRefinement(radius=0.5), {}, n_components=[1], cv=2)
+    grid = {"n_rounds": [1]}  # without the choice of no refinement
+    search = DiscriminantSearchCV(NeighborhoodRefinement(radius=0.5), grid, n_components=[1], cv=2)
     with pytest.raises(ValueError, match=r"n_components must be at least 2 with radius=0\.5"):
         search.fit(X, y)
     # The cosine of single numbers is 1 or -1, so there is nothing to refine.
@@ -534,7 +535,8 @@ def test_search_over_the_radius_compares_equal_numbers_of_outputs():
     scores = search.cv_results_["mean_test_score"]
     is_scored = np.isfinite(scores)
     for parameters, scored in zip(search.cv_results_["params"], is_scored, strict=True):
-        needs_two = 0 < parameters.get("radius", 0) < np.inf
+        radius = parameters.get("radius")
+        needs_two = radius is not None and 0 < radius < np.inf
         assert scored == (parameters["n_components"] == 5 or not needs_two)
 
 
@@ -561,7 +563,7 @@ def test_model_file_and_files_from_before(tmp_path):
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
     assert (loaded.radius, loaded.objective) == (1, "class")
     assert loaded.radius_ == model.radius_
-    old = NeighborhoodRefinement(MPDA(4)).fit(X, y)
+    old = NeighborhoodRefinement(MPDA(4), radius=None).fit(X, y)
     expected = old.transform(X)
     del old.radius, old.objective, old.radius_
     save_without_new_attributes = vars(old)
@@ -569,7 +571,7 @@ def test_model_file_and_files_from_before(tmp_path):
     save(old, tmp_path / "old.mpda")
     loaded = load(tmp_path / "old.mpda")
     np.testing.assert_array_equal(loaded.transform(X), expected)
-    assert loaded.get_params()["radius"] is None
+    assert loaded.radius_ is None
 
 
 def test_pictures_show_the_map_before_the_projection():

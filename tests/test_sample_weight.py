@@ -249,6 +249,7 @@ def test_weight_zero_leaves_a_sample_out(method):
         LFDA(2, n_neighbors=4, alpha=0.1),
         GraphDiscriminant(n_components=2, alpha=0.1),
         NeighborhoodRefinement(GramPCA(2)),
+        NeighborhoodRefinement(GramPCA(2), radius=None),
         GramPCA(2),
     ],
     ids=name,
@@ -349,6 +350,7 @@ def test_refinement_minimises_the_weighted_loss():
         MPDA(n_components=2, n_neighbors=4),
         n_rounds=1,
         max_iter=200,
+        radius=None,
         n_candidates=len(X),
         tol=1e-9,
         penalty=300.0,
@@ -376,10 +378,11 @@ def test_refinement_hands_weights_to_the_first_method():
     X, y = bent_classes()
     w = draw_weights(len(X))
     pipeline = make_pipeline(StandardScaler(), MPDA(n_components=2, n_neighbors=4))
-    refined = NeighborhoodRefinement(pipeline, n_rounds=0).fit(X, y, w)
+    refined = NeighborhoodRefinement(pipeline, radius=None, n_rounds=0).fit(X, y, w)
     start = MPDA(n_components=2, n_neighbors=4).fit(StandardScaler().fit_transform(X), y, w)
     np.testing.assert_allclose(refined.components_, start.components_)
-    from_pca = NeighborhoodRefinement(PCA(2), n_rounds=0).fit(X, y, w)  # PCA has no weights
+    # PCA has no weights.
+    from_pca = NeighborhoodRefinement(PCA(2), radius=None, n_rounds=0).fit(X, y, w)
     np.testing.assert_allclose(from_pca.components_, PCA(2).fit(X).components_)
 
 

@@ -102,7 +102,8 @@ def format_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
     frame = pd.DataFrame(rows).rename(columns=lambda name: name.replace("_", " "))
     frame = frame.map(lambda value: shorten_label(value) if isinstance(value, str) else value)
-    return frame.to_string(index=False, float_format="{:.2f}".format).splitlines()
+    text = frame.to_string(index=False, float_format="{:.2f}".format, na_rep="-")
+    return text.splitlines()
 
 
 def list_labels(labels: Labels) -> str:

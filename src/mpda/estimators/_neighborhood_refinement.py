@@ -24,6 +24,7 @@ from mpda._lib.arrays import (
     is_device_array,
     is_sparse,
     ldexp,
+    take,
     to_device,
     to_host,
 )
@@ -87,8 +88,9 @@ class NeighborhoodRefinement(LinearMap):
         + (penalty / n) |T - T0|^2 / |T0|^2,      D_ij = |T (x_i - x_j)|^2,
 
     where N_i holds the samples nearest to sample i. This is neighbourhood components analysis
-    restricted to near candidates, with a penalty that keeps the map near its start. With a
-    ``radius`` the same loss is that of points on a sphere (see Notes).
+    restricted to near candidates, with a penalty that keeps the map near its start. By default the
+    same loss is that of points on a sphere, whose vectors have length 1 (see Notes); ``radius=None``
+    is the loss above.
 
     Parameters
     ----------
@@ -102,10 +104,11 @@ class NeighborhoodRefinement(LinearMap):
         Number of outputs. With 0 < radius < inf the constant is one of them, also of a number that
         is set on ``estimator``. None leaves the number of ``estimator``; if it has none either,
         all of its components are kept and the constant is added.
-    radius : float, default=None
+    radius : float or None, default=1.0
         Constant k of the sphere in units of the root mean square length of the mapped training
         samples in the first map: 0 compares samples by their cosine, a positive number also by
-        their lengths. None or inf is the Euclidean geometry, without a sphere.
+        their lengths. None or inf is the Euclidean geometry, without a sphere, for pictures and for
+        Mahalanobis distances.
     objective : {"nearest", "class"}, default="nearest"
         "nearest" asks for some near sample of the own class, as the loss above does. "class" asks
         for all own candidates, by the mean of log exp(-D_ij / tau) over them in place of the
@@ -123,7 +126,7 @@ class NeighborhoodRefinement(LinearMap):
         The penalty for each coefficient, where ``penalty`` is None. None is 0.1; 1.0 for a map that
         starts from :class:`WithinClassWhitening`, whose new samples have classes that the loss does
         not know.
-    temperature : float, default=4.0
+    temperature : float, default=2.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
     n_rounds : int, default=5
@@ -196,13 +199,13 @@ class NeighborhoodRefinement(LinearMap):
     >>> model.transform(X).shape
     (1797, 10)
 
-    On a sphere nine components and the constant make ten outputs.
+    Nine components and the constant of the sphere make ten outputs.
 
-    >>> sphere = NeighborhoodRefinement(MPDA(n_components=10), radius=1, temperature=2)
-    >>> sphere.fit(X[::2], y[::2]).transform(X).shape
-    (1797, 10)
-    >>> sphere.components_.shape
+    >>> model.components_.shape
     (9, 64)
+    >>> flat = NeighborhoodRefinement(MPDA(n_components=2), radius=None)
+    >>> flat.fit(X[::2], y[::2]).components_.shape
+    (2, 64)
     """
 
     _computes_on_devices = True
@@ -211,13 +214,13 @@ class NeighborhoodRefinement(LinearMap):
     estimator: Any = None
     _: KW_ONLY
     n_components: int | None = None
-    radius: float | None = None
+    radius: float | None = 1.0
     objective: str = "nearest"
     n_own_neighbors: int = 5
     n_candidates: int = 40
     penalty: float | None = None
     penalty_per_coefficient: float | None = None
-    temperature: float = 4.0
+    temperature: float = 2.0
     n_rounds: int = 5
     max_iter: int = 5
     tol: float = 1e-5
@@ -587,19 +590,21 @@ class NeighborhoodRefinement(LinearMap):
         # A start of length 1 and scaled samples: the loss does not depend on either.
         start = astype(to_device(matrix / size, samples.X), samples.X.dtype)
         codes = np.searchsorted(samples.classes, samples.y)
-        weights = samples.weights
-        if weights is None:
-            queries = self._draw_queries(len(samples.y))
-        else:
-            weighted = np.flatnonzero(to_host(weights))  # others add nothing to the loss
-            queries = weighted[self._draw_queries(weighted.size)]
-            # Their sum is the effective number of samples.
-            weights = weights / self_weighted_mean(weights)
+        X, weights = samples.X, samples.weights
+        if weights is not None:
+            # Samples of weight 0 add nothing to the loss, and must not take the place of others
+            # among the nearest candidates.
+            weights = to_host(weights)
+            weighted = np.flatnonzero(weights)
+            X = X[weighted] if is_sparse(X) else take(X, to_device(weighted, X))
+            # The sum of the weights is the effective number of samples.
+            weights, codes = (weights / self_weighted_mean(weights))[weighted], codes[weighted]
+        queries = self._draw_queries(len(codes))
         if settings.penalty is None:
-            n_samples = len(codes) if weights is None else int(np.count_nonzero(weights))
-            n_coefficients = count_coefficients(len(matrix), samples.n_varying, n_samples)
+            n_coefficients = count_coefficients(len(matrix), samples.n_varying, len(codes))
             settings = replace(settings, penalty=self._coefficient_penalty() * n_coefficients)
-        centred = _centre(samples, samples.mean if settings.radius is None else mean)
+        mean = samples.mean if settings.radius is None else mean
+        centred = _centre(X, mean, samples.coordinates.exponent)
         centre = None if settings.radius is None else centred.centre
         refined = refine_map(centred.X, codes, queries, start, settings, weights, centre)
         radius = refined.radius
@@ -666,16 +671,15 @@ class _CentredSamples:
     exponent: int
 
 
-def _centre(samples: LabelledSamples, mean: Array) -> _CentredSamples:
-    """Return the samples minus a vector (d,) in their units."""
-    mean, centre = ldexp(mean, -samples.coordinates.exponent), None
-    if is_sparse(samples.X):
-        counts = None if samples.weights is None else samples.weights > 0.0
-        X, centre = centre_full_columns(samples.X, mean, counts)
+def _centre(X: Array, mean: Array, scale: int) -> _CentredSamples:
+    """Return samples, scaled by 2^-scale, minus a vector (d,) in the original units."""
+    mean, centre = ldexp(mean, -scale), None
+    if is_sparse(X):
+        X, centre = centre_full_columns(X, mean)
         centre = centre.astype(X.dtype)
         largest = np.abs(X.data).max(initial=0.0)
     else:
-        X = samples.X - astype(mean, samples.X.dtype)
+        X = X - astype(mean, X.dtype)
         largest = float(array_namespace(X).max(array_namespace(X).abs(X)))
     # The loss does not depend on the scale, but squares must be in the range of single precision.
     exponent = int(np.frexp(largest)[1])
@@ -684,4 +688,4 @@ def _centre(samples: LabelledSamples, mean: Array) -> _CentredSamples:
     else:
         X = ldexp(X, -exponent)
         centre = None if centre is None else ldexp(centre, -exponent)
-    return _CentredSamples(X, centre, samples.coordinates.exponent + exponent)
+    return _CentredSamples(X, centre, scale + exponent)
