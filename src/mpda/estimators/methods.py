@@ -43,7 +43,12 @@ _TEMPERATURES = (1.0, 2.0, 4.0)
 _PENALTIES = (0.2, 1.0, 5.0)
 # Whole classes, which retrieval asks for, gain from maps that are further from their start.
 _RETRIEVAL_PENALTIES = (0.04, 0.2, 1.0)
-_REFINEMENT_USUAL = {"radius": None, "objective": "nearest", "temperature": 4.0}
+_REFINEMENT_USUAL = {
+    "radius": None,
+    "objective": "nearest",
+    "temperature": 4.0,
+    "penalty": None,  # that for each coefficient, see `Method`
+}
 
 
 # The largest number of components of a fit to n samples of d features in c classes.
