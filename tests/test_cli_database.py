@@ -162,11 +162,13 @@ def test_rows_with_missing_values_are_left_out_on_request(vectors, capsys, monke
 
 def test_output_compares_with_the_vectors_as_they_are(vectors, capsys):
     np.save("vectors.npy", vectors.database)
-    assert call(*FIT, "--database", "vectors.npy") == 0
+    assert call(*FIT, "--database", "vectors.npy", "--components", "7") == 0
     text = " ".join(capsys.readouterr().out.split())
     assert f"vectors.npy: {len(vectors.database)} rows without labels" in text
-    assert "within-class whitening: 8 features to" in text
+    assert "within-class whitening: 8 features to 7 components" in text
     assert "The map helps to find classes without labels: MAP@R is" in text
+    assert "higher in every fold" in text
+    assert "selected by the other folds" not in text
     assert "Measured on 3 folds, which hold out whole classes" in text
     assert "mpda transform labelled.mpda FILE" in text
 
@@ -221,7 +223,9 @@ def test_number_of_components_is_selected_by_folds(vectors, capsys):
     selected = {}
     for rule in ("fewest", "best"):
         assert call(*FIT, "--database", "vectors.npy", "--select", rule, "--json") == 0
-        selected[rule] = json.loads(capsys.readouterr().out)["n_components"]
+        results = json.loads(capsys.readouterr().out)
+        selected[rule] = results["n_components"]
+        assert len(results["unseen_classes"]["selected"]) == 3
     assert 1 < selected["fewest"] <= selected["best"] <= 8
 
 

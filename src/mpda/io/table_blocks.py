@@ -131,7 +131,7 @@ def _read_matrix(path: Path, n_rows: int) -> Iterator[Table]:
         return np.load(path, mmap_mode="r", allow_pickle=False) if matrix is None else matrix
 
     def cut(start: int) -> Table:
-        X = _copy_floats(load()[start : start + n_rows])
+        X = _as_floats(load()[start : start + n_rows])
         rows = np.arange(start + 1, start + 1 + len(X))
         return Table(path.name, X, None, None, None, rows, {})
 
@@ -139,6 +139,6 @@ def _read_matrix(path: Path, n_rows: int) -> Iterator[Table]:
     yield from map(cut, range(0, len(load()), n_rows))
 
 
-def _copy_floats(X: Array) -> Array:
-    """Return a copy in float32 or float64."""
-    return np.array(X, dtype=X.dtype if X.dtype in (np.float32, np.float64) else np.float64)
+def _as_floats(X: Array) -> Array:
+    """Return an array in float32 or float64, which may be a part of the file."""
+    return np.asarray(X if X.dtype in (np.float32, np.float64) else X.astype(np.float64))
