@@ -11,6 +11,8 @@ import pytest
 from command_calls import call
 from mpda import WithinClassWhitening, load
 from mpda._lib.array_types import Array
+from mpda.assessment import unseen_retrieval
+from mpda.assessment.unseen_retrieval import UnseenScores
 from mpda.io import export_numpy, read_header, table_blocks
 from mpda.io.table_blocks import BLOCK_NUMBERS, read_blocks
 from mpda.io.table_files import FileFormat
@@ -164,7 +166,7 @@ def test_output_compares_with_the_vectors_as_they_are(vectors, capsys):
     np.save("vectors.npy", vectors.database)
     assert call(*FIT, "--database", "vectors.npy", "--components", "7") == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert f"vectors.npy: {len(vectors.database)} rows without labels" in text
+    assert f"vectors.npy: {len(vectors.database)} rows without labels, so the method is" in text
     assert "within-class whitening: 8 features to 7 components" in text
     assert "The map helps to find classes without labels: MAP@R is" in text
     assert "higher in every fold" in text
@@ -227,6 +229,24 @@ def test_number_of_components_is_selected_by_folds(vectors, capsys):
         selected[rule] = results["n_components"]
         assert len(results["unseen_classes"]["selected"]) == 3
     assert 1 < selected["fewest"] <= selected["best"] <= 8
+
+
+def test_components_within_one_standard_error_of_the_best_are_as_good():
+    map_at_r = np.array([[0.30, 0.51, 0.52], [0.50, 0.74, 0.71], [0.30, 0.60, 0.65]])
+    mapped = np.stack([np.zeros((3, 3)), map_at_r], axis=2)
+    scores = UnseenScores(np.array([2, 4, 8]), np.zeros((3, 2)), mapped)
+    # Mean differences from 8 are 0.26, 0.01 and 0; their standard errors 0.05, 0.02 and 0.
+    assert scores.select_count(fewest=True) == 4
+    assert scores.select_count(fewest=False) == 8
+    assert scores.select_by_others(fewest=False).tolist() == [8, 8, 4]
+    assert scores.look_up(np.array([8, 8, 4]))[:, 1].tolist() == [0.52, 0.71, 0.60]
+
+
+def test_large_folds_are_measured_on_some_samples(vectors, capsys, monkeypatch):
+    monkeypatch.setattr(unseen_retrieval, "MAX_TESTS", 20)
+    np.save("vectors.npy", vectors.database)
+    assert call(*FIT, "--database", "vectors.npy", "--components", "3") == 0
+    assert "a fold was measured on at most 20 samples" in capsys.readouterr().err
 
 
 def test_few_classes_have_no_error_but_a_map(vectors, capsys):

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.preprocessing import normalize
 
 from mpda._lib.array_types import Bools, Floats, Ints, Labels
+from mpda.assessment.model_choice import ignore_fit_warnings
 from mpda.baselines.within_class_sums import WithinClassSums
 from mpda.estimators._base import sparse_counts
 from mpda.estimators._within_class_whitening import WithinClassWhitening
@@ -151,19 +152,17 @@ def measure_unseen_classes(
         Measures of each fold on at most ``MAX_TESTS`` samples.
     """
     rows, rng = np.flatnonzero(find_repeated_classes(y)), np.random.default_rng(seed)
-    parameters = {**whitening.get_params(), "n_components": None}
+    n_components = whitening.n_components
     raw, mapped = [], []
     for train, test in UnseenClassFolds(n_folds, random_state=seed).split(rows, y[rows]):
         is_labelled = np.isin(np.arange(len(y)), rows[train])
         sums = whitening.summarize(X[is_labelled], y[is_labelled])
         sums = sums + whitening.summarize(X[~is_labelled]) + database
-        model = WithinClassWhitening.from_summary(sums, **parameters)
+        with ignore_fit_warnings():
+            model = whitening.from_summary(sums, **whitening.get_params())
         tests = rows[rng.permutation(test)[:MAX_TESTS]]
         Z = (X[tests] - model.mean_) @ model.components_.T
-        if whitening.n_components is None:
-            counts = sparse_counts(Z.shape[1])
-        else:
-            counts = np.array([min(whitening.n_components, Z.shape[1])])
+        counts = sparse_counts(Z.shape[1]) if n_components is None else [n_components]
         raw.append(_score(X[tests], y[tests]))
         mapped.append({int(r): _score(Z[:, :r], y[tests]) for r in counts})
         report()

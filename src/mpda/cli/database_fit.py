@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,11 +163,9 @@ def fit_with_database(
     with terminal.progress(1.0 + n_folds, f"reading {fit.database.name}") as progress:
         sums, n_skipped = _sum_database(source, fit.database, table, limits, progress)
         if n_folds:
-            scores = measure_unseen_classes(
-                *(table.X, table.labels, sums, whitening, n_folds),
-                seed=fit.measurement.seed,
-                report=lambda: progress.finish_step(1.0),
-            )
+            measure = partial(measure_unseen_classes, seed=fit.measurement.seed)
+            measure = partial(measure, report=lambda: progress.finish_step(1.0))
+            scores = measure(table.X, table.labels, sums, whitening, n_folds)
             fewest = fit.measurement.select == ComponentRule.FEWEST
             counts = scores.select_by_others(fewest=fewest)
             whitening.set_params(n_components=scores.select_count(fewest=fewest))
@@ -185,7 +184,7 @@ def fit_with_database(
     results |= {"unseen_classes": scores and _collect(scores, counts), "notes": notes}
     lines = [
         messages.describe_table(table),
-        f"{fit.database.name}: {n_rows:,} rows without labels",
+        f"{fit.database.name}: {n_rows:,} rows without labels, so the method is {METHOD}",
         "",
         f"{messages.describe_map(METHOD, model, n_components)}, scaled to length 1",
         f"    {messages.describe_step(whitening, table.features)}",
@@ -212,9 +211,8 @@ def _sum_database(
     file_format = FileFormat(source.decimal, source.encoding or "utf-8-sig", source.sheet)
     d = table.X.shape[1]
     sums, n_skipped, n_rows = None, 0, 0
-    for block in read_blocks(
-        database, table.features, d, file_format, skip_missing=source.skip_missing
-    ):
+    read = partial(read_blocks, skip_missing=source.skip_missing)
+    for block in read(database, table.features, d, file_format):
         n_skipped += block.n_skipped
         n_rows += len(block.X)
         if len(block.X):
@@ -286,8 +284,8 @@ def _describe(scores: UnseenScores | None, counts: Ints, n_features: int) -> lis
         verdict = f"The map does not help to find classes without labels: {pair}."
     else:
         share = f"higher in {n_better} of {n_folds} folds"
-        verdict = f"It is not clear whether the map helps to find classes without labels: {pair}, "
-        verdict += f"{share}."
+        verdict = "It is not clear whether the map helps to find classes without labels: "
+        verdict += f"{pair}, {share}."
     if mapped["error"] > raw["error"]:
         verdict += " The nearest row is of another class more often than before."
     rows = [
