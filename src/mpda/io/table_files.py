@@ -31,7 +31,8 @@ OUTPUT_SUFFIXES = (*_WRITTEN_FRAMES, ".npy")
 # Words for a missing number. pandas has more of its own (such as "-nan"), but not "?" of UCI.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
 # Bytes of each column of a Parquet file that are read at a time; without a buffer it is all of a
-# group of rows, which may be the file. Smaller buffers read more often.
+# group of rows, which may be the file. Smaller buffers read more often. Pages of 1 MB that are
+# decoded come on top: 3 MB for each column in all.
 _BUFFER_BYTES = 65_536
 
 # A number with a decimal comma, in a cell of text.
@@ -209,10 +210,11 @@ def _read_parquet_blocks(path: Path, features: Names | None, n_rows: int) -> Ite
     from pyarrow import parquet
 
     start = 0
-    with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+    with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
         is_complete = features is not None and set(features) <= set(file.schema_arrow.names)
         columns = list(features or ()) if is_complete else None
-        for batch in file.iter_batches(batch_size=n_rows, columns=columns):
+        # Threads decode several columns at a time, which takes more memory.
+        for batch in file.iter_batches(n_rows, columns=columns, use_threads=False):
             frame = _name_columns(batch.to_pandas(), path)
             frame.index = pd.RangeIndex(start, start + len(frame))
             start += len(frame)
