@@ -6,7 +6,7 @@ labels do in use. They are then searched among themselves by the cosine, next to
 they are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,11 +38,14 @@ class UnseenScores:
         Recall at 1 and MAP@R of the features as they are, by the cosine.
     mapped : ndarray of shape (n_folds, n_counts, 2)
         The same of mapped samples, for each number of components.
+    precision : sequence of ndarray of shape (n_counts, n_queries)
+        MAP@R of each query, for each fold.
     """
 
     counts: Ints
     raw: Floats
     mapped: Floats
+    precision: Sequence[Floats]
 
     def select_count(self, *, fewest: bool, left_out: int | None = None) -> int:
         """Select a number of components by MAP@R.
@@ -59,14 +62,17 @@ class UnseenScores:
         int
             The number of components.
         """
-        scores = self.mapped[np.arange(len(self.mapped)) != left_out, :, 1]
-        best = int(scores.mean(axis=0).argmax())
-        if not fewest or len(scores) < 2:
+        folds = [fold for fold in range(len(self.mapped)) if fold != left_out]
+        means = self.mapped[folds, :, 1].mean(axis=0)
+        best = int(means.argmax())
+        if not fewest:
             return int(self.counts[best])
-        # Classes differ more than numbers of components, so the error is that of differences.
-        gaps = scores[:, [best]] - scores
-        errors = gaps.std(axis=0, ddof=1) / np.sqrt(len(scores))
-        return int(self.counts[np.argmax(gaps.mean(axis=0) <= errors)])
+        # Of differences, because queries differ more than numbers of components, and over queries:
+        # two to four folds do not tell how much their means vary.
+        gaps = [self.precision[fold][best] - self.precision[fold] for fold in folds]
+        variances = [gap.var(axis=1) / gap.shape[1] for gap in gaps]
+        errors = np.sqrt(np.sum(variances, axis=0)) / len(folds)
+        return int(self.counts[np.argmax(means[best] - means <= errors)])
 
     def select_by_others(self, *, fewest: bool) -> Ints:
         """Select a number of components for each fold by the other folds.
@@ -153,7 +159,8 @@ def measure_unseen_classes(
     """
     rows, rng = np.flatnonzero(find_repeated_classes(y)), np.random.default_rng(seed)
     n_components = whitening.n_components
-    raw, mapped = [], []
+    raw: list[Floats] = []
+    mapped: list[dict[int, Floats]] = []
     for train, test in UnseenClassFolds(n_folds, random_state=seed).split(rows, y[rows]):
         is_labelled = np.isin(np.arange(len(y)), rows[train])
         sums = whitening.summarize(X[is_labelled], y[is_labelled])
@@ -162,18 +169,23 @@ def measure_unseen_classes(
             model = whitening.from_summary(sums, **whitening.get_params())
         tests = rows[rng.permutation(test)[:MAX_TESTS]]
         Z = (X[tests] - model.mean_) @ model.components_.T
-        counts = sparse_counts(Z.shape[1]) if n_components is None else [n_components]
+        tried = sparse_counts(Z.shape[1]) if n_components is None else [n_components]
         raw.append(_score(X[tests], y[tests]))
-        mapped.append({int(r): _score(Z[:, :r], y[tests]) for r in counts})
+        mapped.append({int(r): _score(Z[:, :r], y[tests]) for r in tried})
         report()
     # Folds may have directions of different number.
-    shared = sorted(set.intersection(*map(set, mapped)))
+    counts = np.array(sorted(set.intersection(*map(set, mapped))))
+    values = [np.stack([fold[r] for r in counts]) for fold in mapped]
     return UnseenScores(
-        np.array(shared), np.array(raw), np.array([[fold[r] for r in shared] for fold in mapped])
+        counts,
+        np.stack([scores.mean(axis=0) for scores in raw]),
+        np.stack([scores.mean(axis=1) for scores in values]),
+        [scores[:, :, 1] for scores in values],
     )
 
 
-def _score(Z: Floats, y: Labels) -> list[float]:
-    """Return recall at 1 and MAP@R by the cosine, each sample searched among the others."""
-    means = score_queries(normalize(Z), y, measures=_MEASURES).means
-    return [means[name] for name in _MEASURES]
+def _score(Z: Floats, y: Labels) -> Floats:
+    """Return recall at 1 and MAP@R (n_queries, 2) by the cosine, each among all other samples."""
+    scores = score_queries(normalize(Z), y, measures=_MEASURES)
+    counts = scores.n_relevant > 0
+    return np.stack([scores.values[name][counts] for name in _MEASURES], axis=1)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 METHOD = "within-class whitening"
 # Options of a fit that have a meaning here.
 _ACCEPTED = ("--components", "--select", "--folds", "--seed", "--scale", "--pca")
-# Folds that hold out classes; as many as UnseenClassFolds has by default.
+# Folds that hold out classes, as many as UnseenClassFolds has by default. With fewer, the classes
+# of the other folds are too few to select the number of components of a fold.
 _N_FOLDS = 4
 
 
@@ -167,8 +168,11 @@ def fit_with_database(
             measure = partial(measure, report=lambda: progress.finish_step(1.0))
             scores = measure(table.X, table.labels, sums, whitening, n_folds)
             fewest = fit.measurement.select == ComponentRule.FEWEST
-            counts = scores.select_by_others(fewest=fewest)
-            whitening.set_params(n_components=scores.select_count(fewest=fewest))
+            selected = scores.select_count(fewest=fewest)
+            whitening.set_params(n_components=selected)
+            counts = np.full(n_folds, selected)
+            if n_folds >= _N_FOLDS:
+                counts = scores.select_by_others(fewest=fewest)
         model = _fit_model(table, sums, whitening, keep_samples=keep_samples)
     n_rows, n_components = round(sums.n_rows), int(whitening.n_components)
     if n_skipped:
@@ -297,7 +301,9 @@ def _describe(scores: UnseenScores | None, counts: Ints, n_features: int) -> lis
         "without labels and are then searched among themselves by the cosine. MAP@R: share of the "
         "class of a query among its nearest rows, as many as the class has; 1 is best."
     )
-    if len(scores.counts) > 1:
+    if len(scores.counts) > 1 and n_folds < _N_FOLDS:
+        how += " The same folds selected the number of components, so the error is a bit too low."
+    elif len(scores.counts) > 1:
         how += " The number of components of a fold was selected by the other folds."
     return [messages.wrap(verdict), "", *messages.format_table(rows), "", messages.wrap(how), ""]
 
