@@ -155,7 +155,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/bench.py
 
 bench-large: .venv/.dev
-	for study in precision patches neighbors mnist million refinement search; do $(BIN)/python benchmarks/scale.py $$study || exit 1; done
+	for study in precision patches neighbors mnist million database refinement search; do $(BIN)/python benchmarks/scale.py $$study || exit 1; done
 
 format: .venv/.dev
 	$(BIN)/ruff format .

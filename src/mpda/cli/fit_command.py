@@ -17,6 +17,7 @@ import typer
 
 from mpda.cli import fit_steps, messages, model_results, new_samples, options
 from mpda.cli.cluster_fit import fit_on_cluster
+from mpda.cli.database_fit import METHOD, DatabaseFit, fit_with_database
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
 from mpda.cli.table_source import (
@@ -43,7 +44,8 @@ def fit(
     features: FeatureOptions,
     measurement: MeasurementOptions,
     files: ResultFiles,
-    method: Annotated[str, typer.Option(autocompletion=options.list_method_names)] = "mpda",
+    database: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
+    method: Annotated[str | None, typer.Option(autocompletion=options.list_method_names)] = None,
     parameter: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
     out: Path | None = None,
     keep_samples: bool = True,
@@ -70,9 +72,14 @@ def fit(
         Number of components, folds.
     files : ResultFiles
         Results and report.
-    method : str, default="mpda"
+    database : Path, default=None
+        Table of further vectors without labels, also of classes that DATA does not have. Columns
+        that are no features of DATA are left out. Within-class whitening is fitted to both tables,
+        for searches by cosine similarity, and is measured on classes that are held out.
+    method : str, default=None
         Method, for example mpda, mpda-refined, pmpda, lfda or pca. auto: the best of PCA, shrinkage
-        LDA, LFDA and MPDA, each refined or not.
+        LDA, LFDA and MPDA, each refined or not. Default: mpda, and within-class-whitening with
+        --database.
     parameter : list of str, default=None
         Parameter of the method; can be repeated.
     out : Path, default=None
@@ -107,9 +114,17 @@ def fit(
     is_balanced = score == options.ScoreName.BALANCED
     if is_balanced:
         protocol = replace(protocol, scoring="balanced_accuracy")
+    method = method or ("mpda" if database is None else METHOD)
     contender = _make_contender(method, parameter, measurement)
     source.check(out, files.report, files.results)
-    check_outputs([] if test is None else [test], out, files.report, files.results)
+    inputs = [path for path in (test, database) if path is not None]
+    check_outputs(inputs, out, files.report, files.results)
+    if database is not None:
+        values = {"--test": test, "--image": image, "--text": text, "--score": is_balanced}
+        database_fit = DatabaseFit(database, features, measurement, contender)
+        database_fit.check(source.data, [*_write_options(values), *options.list_words(files)])
+        fit_with_database(terminal, source, database_fit, out, keep_samples=keep_samples)
+        return
     saved: dict[str, Any] = {"label": source.label, "method": contender.name}
     saved["command"] = terminal.command
     if measurement.scheduler is not None:

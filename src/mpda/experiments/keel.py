@@ -54,7 +54,10 @@ BASELINE = "Euclidean"
 
 
 def _untuned(name: str) -> Contender:
-    """Return a method with its defaults and all its components, as the published ones were run."""
+    """Return a method with its defaults and all its components, as the published ones were run.
+
+    A refinement on a sphere has as many outputs as there are components; one is the constant.
+    """
     return Contender(name, method(name), published=False)
 
 
@@ -179,6 +182,8 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> Row:
                 contender = replace(contender, component_counts=(*numbers, d))
             selection = select_least_error(contender, X, y, N_FOLDS, fold)
             estimator = contender.estimator(selection.parameters, selection.n_components)
+        elif contender.method.start:
+            estimator.set_params(n_components=int(np.linalg.matrix_rank(X - X.mean(axis=0))))
         estimator.fit(X, y)
         X, X_test = estimator.transform(X), estimator.transform(X_test)
     wrong = KNeighborsClassifier(N_NEIGHBORS).fit(X, y).predict(X_test) != y_test

@@ -60,7 +60,7 @@ def convert_columns(
     Parameters
     ----------
     frame : pandas.DataFrame of shape (n_samples, n_features)
-        Features.
+        Features. The index counts the rows of the file from 0.
     one_hot : bool, default=False
         Accept columns that are not numbers as categories.
     texts : sequence of str, default=()
@@ -95,10 +95,10 @@ def convert_columns(
             categories[j] = np.asarray(values, dtype=str)
             numbers = pd.Series(codes, index=frame.index, dtype=float).where(codes >= 0)
         elif is_wrong.any():
-            row = int(np.argmax(is_wrong))
-            text = one_line(column.iloc[row], 40)
+            first = int(np.argmax(is_wrong))
+            text = one_line(column.iloc[first], 40)
             kind = "" if notation or of_model else _describe(column, is_wrong)
-            wrong.append(f"{name!r:.80} ({kind}row {row + 1}: {text})")
+            wrong.append(f"{name!r:.80} ({kind}row {column.index[first] + 1}: {text})")
             notations.add(notation)
         columns[name] = numbers
     if wrong:

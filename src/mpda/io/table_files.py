@@ -10,7 +10,8 @@ import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -29,6 +30,10 @@ TABLE_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz")
 OUTPUT_SUFFIXES = (*_WRITTEN_FRAMES, ".npy")
 # Words for a missing number. pandas has more of its own (such as "-nan"), but not "?" of UCI.
 _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>", "?")
+# Bytes of each column of a Parquet file that are read at a time; without a buffer it is all of a
+# group of rows, which may be the file. Smaller buffers read more often. Pages of 1 MB that are
+# decoded come on top: 3 MB for each column in all.
+_BUFFER_BYTES = 65_536
 
 # A number with a decimal comma, in a cell of text.
 _DECIMAL_COMMA = re.compile(r"^\s*([-+]?\d*),(\d+)\s*$")
@@ -143,6 +148,81 @@ def read_frame(
         frame = _read_sheet(path, words, drop, features, file_format)
     else:
         frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
+    return _name_columns(frame, path)
+
+
+def read_frame_blocks(
+    path: Path, features: Names | None, file_format: FileFormat, n_rows: int
+) -> Iterator[Any]:
+    """Read a table with named columns in blocks of rows.
+
+    CSV, TSV and Parquet files are read block by block, files of other formats at once.
+
+    Parameters
+    ----------
+    path : Path
+        File with one of ``FRAME_SUFFIXES``.
+    features : sequence of str or None
+        Columns that are read as numbers; others may be left out. None: all columns.
+    file_format : FileFormat
+        Encoding, decimal separator and sheet.
+    n_rows : int
+        Largest number of rows of a block.
+
+    Yields
+    ------
+    pandas.DataFrame
+        Rows, as those of ``read_frame``. Their index counts the rows of the file from 0.
+    """
+    suffix = table_suffix(path)
+    if suffix in (".csv", ".tsv"):
+        yield from _read_text_blocks(path, features, file_format, n_rows)
+    elif suffix == ".parquet":
+        yield from _read_parquet_blocks(path, features, n_rows)
+    else:
+        frame = read_frame(path, None, (), features, file_format)
+        for start in range(0, len(frame), n_rows):
+            yield frame.iloc[start : start + n_rows]
+
+
+def _read_text_blocks(
+    path: Path, features: Names | None, file_format: FileFormat, n_rows: int
+) -> Iterator[Any]:
+    import pandas as pd
+
+    header, options = _choose_text_options(path, (), features, file_format)
+    with pd.read_csv(path, chunksize=n_rows, **options) as reader:
+        first = True
+        while True:
+            # Not around the loop: the caller must not get this filter between two blocks.
+            with _refuse_long_rows():
+                frame = next(reader, None)
+            if frame is None:
+                return
+            if first:
+                _refuse_row_numbers(frame, header, (), path)
+            first = False
+            yield frame
+
+
+def _read_parquet_blocks(path: Path, features: Names | None, n_rows: int) -> Iterator[Any]:
+    import pandas as pd
+    from pyarrow import parquet
+
+    start = 0
+    with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+        is_complete = features is not None and set(features) <= set(file.schema_arrow.names)
+        columns = list(features or ()) if is_complete else None
+        # Threads decode several columns at a time, which takes more memory.
+        for batch in file.iter_batches(n_rows, columns=columns, use_threads=False):
+            frame = _name_columns(batch.to_pandas(), path)
+            frame.index = pd.RangeIndex(start, start + len(frame))
+            start += len(frame)
+            yield frame
+
+
+def _name_columns(frame: Any, path: Path) -> Any:
+    """Return a data frame whose column names are distinct strings; a named index is a column."""
     frame = frame.reset_index(drop=list(frame.index.names) == [None])
     frame.columns = [str(name) for name in frame.columns]
     _check_distinct(frame.columns, path)
@@ -205,6 +285,19 @@ def _read_text(
     """Read CSV or TSV."""
     import pandas as pd
 
+    header, options = _choose_text_options(path, words, features, file_format, texts)
+    with _refuse_long_rows():
+        frame = pd.read_csv(path, low_memory=False, **options)
+    _refuse_row_numbers(frame, header, drop, path)
+    return frame
+
+
+def _choose_text_options(
+    path: Path, words: Names, features: Names | None, file_format: FileFormat, texts: Names = ()
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the first row of a CSV or TSV file, and the options with which pandas reads it."""
+    import pandas as pd
+
     encoding = file_format.encoding
     separator, header = read_names(path, file_format)
     names = _check_header(header, path)
@@ -215,14 +308,17 @@ def _read_text(
     options["dtype"] = {name: str for name in names if name in {*words, *texts}}
     options |= {"decimal": file_format.decimal, "encoding": encoding}
     options["na_values"] = {name: list(_MISSING) for name in names if name not in words}
+    return header, options | {"skipinitialspace": True, "keep_default_na": False}
+
+
+@contextmanager
+def _refuse_long_rows() -> Iterator[None]:
+    """Make an error of the warning with which pandas cuts rows that are longer than the header."""
+    import pandas as pd
+
     with warnings.catch_warnings():
-        # pandas cuts rows that are longer than the header, with this warning.
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        frame = pd.read_csv(
-            path, skipinitialspace=True, keep_default_na=False, low_memory=False, **options
-        )
-    _refuse_row_numbers(frame, header, drop, path)
-    return frame
+        yield
 
 
 def _read_sheet(

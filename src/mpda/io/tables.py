@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -218,13 +219,13 @@ def read_table(
             table = _from_arrays(path, label, groups, text)
         if skip_missing:
             n_rows, is_empty = len(table.X), np.asarray(np.isnan(table.X).all(axis=0))
-            table = _skip_missing(table, keep_missing=keep_missing)
+            table = skip_missing_rows(table, keep_missing=keep_missing)
             if n_rows and not len(table.X):
                 raise TableError(_describe_no_rows(table, n_rows, is_empty))
         if table.X.size == 0:
             lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
             raise TableError(f"{path} has no {lack}.")
-        _check_finite(table, of_model=features is not None, keep_missing=keep_missing)
+        check_values(table, of_model=features is not None, keep_missing=keep_missing)
     return table if table.groups is None else replace(table, groups=table.groups.astype(str))
 
 
@@ -238,8 +239,28 @@ def _read_frame(
     words: Names = (),
 ) -> Any:
     """Read a data frame; wrong encodings are reported with the option that names them."""
-    try:
+    with explain_encoding_errors(path, file_format):
         return table_files.read_frame(path, label, drop, features, file_format, texts, words)
+
+
+@contextmanager
+def explain_encoding_errors(path: Path, file_format: FileFormat) -> Iterator[None]:
+    """Report a wrong encoding with the option that names it.
+
+    Parameters
+    ----------
+    path : Path
+        File that is read in the block.
+    file_format : FileFormat
+        Its encoding.
+
+    Yields
+    ------
+    None
+        The block runs once.
+    """
+    try:
+        yield
     except LookupError as error:
         if "encoding" not in str(error):
             raise
@@ -342,12 +363,7 @@ def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | 
             f"{join_names(list(arrays))} (X are the samples, --label names the labels)."
         )
     X, y = arrays[name], None if label is None else arrays[label]
-    if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise TableError(
-            f"{path}: samples must be the rows of a table of real numbers, but {name} is of "
-            f"{X.dtype} and has the shape {X.shape}."
-            + (" X.reshape(len(X), -1) flattens images." if X.ndim > 2 else "")
-        )
+    check_matrix(X, name, path)
     if y is not None and y.shape not in ((len(X),), (len(X), 1)):
         raise TableError(f"{label} has the shape {y.shape}, but {name} has {len(X)} samples.")
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
@@ -358,6 +374,26 @@ def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | 
     ids = None if groups is None else _group_labels(arrays[groups])
     others = {} if text is None else {text: arrays[text].astype(str)}
     return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), others, ids)
+
+
+def check_matrix(X: Array, name: str, path: Path) -> None:
+    """Raise an error if an array of a file is not a matrix of real numbers.
+
+    Parameters
+    ----------
+    X : ndarray
+        The array.
+    name : str
+        Its name.
+    path : Path
+        File that has it.
+    """
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise TableError(
+            f"{path}: samples must be the rows of a table of real numbers, but {name} is of "
+            f"{X.dtype} and has the shape {X.shape}."
+            + (" X.reshape(len(X), -1) flattens images." if X.ndim > 2 else "")
+        )
 
 
 def _split_label(X: Array, label: str) -> dict[str, Array]:
@@ -375,8 +411,21 @@ def _split_label(X: Array, label: str) -> dict[str, Array]:
     )
 
 
-def _skip_missing(table: Table, *, keep_missing: bool) -> Table:
-    """Leave out samples without a label and, unless these are accepted, with a missing value."""
+def skip_missing_rows(table: Table, *, keep_missing: bool = False) -> Table:
+    """Leave out samples without a label and, unless these are accepted, with a missing value.
+
+    Parameters
+    ----------
+    table : Table
+        Samples.
+    keep_missing : bool, default=False
+        Accept missing values of features.
+
+    Returns
+    -------
+    Table
+        The other samples, with the number of those that were left out.
+    """
     n_missing = np.isnan(table.X).sum(axis=1)
     complete = np.full(len(table.X), True) if keep_missing else n_missing == 0
     y = table.y
@@ -407,8 +456,18 @@ def _is_none(y: Labels) -> Bools:
     return np.array([label is None for label in y], dtype=bool)
 
 
-def _check_finite(table: Table, *, of_model: bool, keep_missing: bool) -> None:
-    """Refuse missing labels, infinite values, and missing values that are not accepted."""
+def check_values(table: Table, *, of_model: bool, keep_missing: bool = False) -> None:
+    """Refuse missing labels, infinite values, and missing values that are not accepted.
+
+    Parameters
+    ----------
+    table : Table
+        Samples.
+    of_model : bool
+        The features are those of a model, so that none can be left out.
+    keep_missing : bool, default=False
+        Accept missing values of features.
+    """
     if table.y is not None and _is_none(table.y).any():
         rows = table.rows[_is_none(table.y)]
         raise TableError(
