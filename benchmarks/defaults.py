@@ -37,7 +37,7 @@ from mpda.parallel import map_ordered
 from protocol import (
     TRAIN_SHARE,
     Split,
-    count_nearest_wrong,
+    count_wrong,
     data_argument,
     provenance,
     split,
@@ -136,7 +136,7 @@ def _refined_wrong(points: Points, part: Split) -> Errors:
             refine = mpda.NeighborhoodRefinement(FrozenEstimator(start), n_components=r, **point)
             refined = refine.fit(part.X, part.y)
             mapped = refined.transform(part.X), part.y, refined.transform(part.X_test), part.y_test
-            wrong[i] += count_nearest_wrong(*mapped) / len(numbers)
+            wrong[i] += count_wrong(*mapped) / len(numbers)
     return wrong
 
 

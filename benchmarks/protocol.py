@@ -86,18 +86,12 @@ def wrong_by_dimension(samples: Split, components: Array) -> dict[int, int]:
     n = len(components)
     Z, Z_test = samples.X @ components.T, samples.X_test @ components.T
     return {
-        r: count_nearest_wrong(Z[:, :r], samples.y, Z_test[:, :r], samples.y_test)
+        r: count_wrong(Z[:, :r], samples.y, Z_test[:, :r], samples.y_test)
         for r in [*(r for r in DIMENSIONS if r < n), n]
     }
 
 
-def count_wrong(samples: Split, components: Array) -> int:
-    """Return how many test samples 1-NN gets wrong with all components."""
-    Z, Z_test = samples.X @ components.T, samples.X_test @ components.T
-    return count_nearest_wrong(Z, samples.y, Z_test, samples.y_test)
-
-
-def count_nearest_wrong(Z: Array, y: Array, Z_test: Array, y_test: Array) -> int:
+def count_wrong(Z: Array, y: Array, Z_test: Array, y_test: Array) -> int:
     """Return how many mapped test samples 1-NN gets wrong."""
     # Ranks by |z|^2 - 2 z'z_test, which differs from the squared distance by a constant per row.
     scores = np.einsum("ij,ij->i", Z, Z) - 2.0 * Z_test @ Z.T

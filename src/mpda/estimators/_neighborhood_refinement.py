@@ -88,9 +88,9 @@ class NeighborhoodRefinement(LinearMap):
         + (penalty / n) |T - T0|^2 / |T0|^2,      D_ij = |T (x_i - x_j)|^2,
 
     where N_i holds the samples nearest to sample i. This is neighbourhood components analysis
-    restricted to near candidates, with a penalty that keeps the map near its start. By default the
-    same loss is that of points on a sphere, whose vectors have length 1 (see Notes); ``radius=None``
-    is the loss above.
+    restricted to near candidates, with a penalty that keeps the map near its start. By default it
+    is the loss of points on a sphere, vectors of length 1 (see Notes); ``radius=None`` is the loss
+    above.
 
     Parameters
     ----------
