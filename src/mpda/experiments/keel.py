@@ -174,7 +174,7 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> Row:
     X, X_test = (scaler.transform(samples.X[rows]) for rows in (~is_test, is_test))
     y, y_test = samples.y[~is_test], samples.y[is_test]
     if contender.method is not None:
-        estimator = contender.estimator({})
+        estimator, is_refinement = contender.estimator({}), bool(contender.method.start)
         if contender.grid or contender.component_counts:
             if contender.component_counts:
                 d = X.shape[1]
@@ -182,7 +182,7 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> Row:
                 contender = replace(contender, component_counts=(*numbers, d))
             selection = select_least_error(contender, X, y, N_FOLDS, fold)
             estimator = contender.estimator(selection.parameters, selection.n_components)
-        elif contender.method.start:
+        elif is_refinement:
             estimator.set_params(n_components=int(np.linalg.matrix_rank(X - X.mean(axis=0))))
         estimator.fit(X, y)
         X, X_test = estimator.transform(X), estimator.transform(X_test)
