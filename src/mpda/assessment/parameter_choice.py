@@ -40,7 +40,8 @@ class SelectedParameters:
         Of a refinement: the mean accuracy of its start alone, with as many components, on the same
         folds.
     refined_score : float, default=nan
-        Of a refinement: the same with refinement, the best one if none was selected.
+        Of a refinement: the same with refinement, the best one if none was selected; nan if there
+        is none with as many components.
     """
 
     parameters: dict[str, Any]
@@ -152,6 +153,9 @@ def _compare_with_start(search: DiscriminantSearchCV) -> tuple[float, ...]:
     if "iter" in table:
         is_last &= table["iter"] == table["iter"][search.best_index_]
     has_number = is_last & (table[f"param_{number}"] == best[number])
-    scores = (table["mean_test_score"][has_number & rows] for rows in (is_start, ~is_start))
-    alone, refined = (float(np.nanmax(values)) for values in scores)
+    # One number of components leaves none for the constant of a sphere: then nothing is refined.
+    alone, refined = (
+        float(np.fmax.reduce(table["mean_test_score"][has_number & rows], initial=np.nan))
+        for rows in (is_start, ~is_start)
+    )
     return alone, refined if best.get(rounds) == 0 else search.best_score_

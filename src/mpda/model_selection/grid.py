@@ -73,6 +73,8 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     if not grid_list:
         raise ValueError("param_grid must have at least one grid, got an empty list.")
     grids = [_check_values(grid, method, prefix) for grid in grid_list]
+    if entry.is_identity and any(grids):
+        raise ValueError(f'"passthrough" has no parameters to search, got {param_grid!r}.')
     # Over all grids of a list, so that a value has one position wherever it stands.
     numbers = {name: _sorted_numbers(name, grids) for grid in grids for name in grid}
     points: list[dict[str, Any]] = []

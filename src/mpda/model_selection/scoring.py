@@ -46,6 +46,10 @@ class FoldScorer(Protocol):
     def needs_each_number(self) -> bool:
         """True if every number of components takes a search of its own."""
 
+    @property
+    def n_needed(self) -> int:
+        """Smallest number of samples in which neighbours can be searched."""
+
     def __call__(
         self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
     ) -> Floats:
@@ -91,6 +95,11 @@ class PredictionScorer:
         """One sweep serves all numbers."""
         return False
 
+    @property
+    def n_needed(self) -> int:
+        """As many as vote."""
+        return self.n_neighbors
+
     def __call__(
         self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
     ) -> Floats:
@@ -123,6 +132,12 @@ class MapScorer:
     def needs_each_number(self) -> bool:
         """Neighbours differ with the number of components."""
         return True
+
+    @property
+    def n_needed(self) -> int:
+        """The k of a measure at k; a function of the user says nothing."""
+        k = find_measure(self.function.name).k if isinstance(self.function, RetrievalScore) else 1
+        return k or 1
 
     def __call__(
         self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
