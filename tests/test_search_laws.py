@@ -9,13 +9,14 @@ from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import FitFailedWarning
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import LeaveOneGroupOut, LeaveOneOut
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, LSDR, MPDA, NeighborhoodRefinement, WithinClassWhitening
-from mpda.assessment import AssessmentProtocol, Contender, make_contender
+from mpda.assessment import AssessmentProtocol, Contender, make_contender, score_queries
 from mpda.assessment.data_split import Split
 from mpda.assessment.parameter_choice import select_parameters
 from mpda.estimators._base import LinearMap
@@ -193,3 +194,29 @@ def test_selected_parameters_of_a_shrinkage_fit_the_estimator():
     assert fitted.best_estimator_.solver == "eigen"
     model = clone(fitted.best_estimator_).fit(X, y)
     np.testing.assert_allclose(model.transform(X), fitted.transform(X))
+
+
+def test_callables_of_other_forms_are_refused():
+    X, y = load_iris(return_X_y=True)
+    for scoring in (lambda a, b, c: 0.0, make_scorer(accuracy_score)):
+        with pytest.raises(TypeError, match="scoring as a callable must be a function of true"):
+            search(PCA(), scoring=scoring).fit(X, y)
+
+    def share(true, predicted, scale=1.0, shift=0.0):
+        return scale * np.mean(true == predicted) + shift
+
+    expected = search(PCA()).fit(X, y)
+    for scoring in (share, accuracy_score, lambda *labels: share(*labels)):
+        found = search(PCA(), scoring=scoring).fit(X, y)
+        assert found.best_score_ == pytest.approx(expected.best_score_)
+
+
+def test_measures_are_named():
+    with pytest.raises(ValueError, match="measures must name at least one"):
+        score_queries(*load_iris(return_X_y=True), measures=[])
+
+
+def test_pipeline_inside_a_pipeline_is_named():
+    nested = make_pipeline(StandardScaler(), make_pipeline(StandardScaler(), PCA()))
+    with pytest.raises(TypeError, match="a Pipeline inside a Pipeline"):
+        search(nested).fit(*load_iris(return_X_y=True))

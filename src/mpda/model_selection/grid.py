@@ -277,6 +277,8 @@ def describe_method(estimator: Any, *, retrieval: bool = False) -> Method:
     if entry is None:
         is_class = isinstance(method, type)
         name = f"the class {method.__name__}" if is_class else type(method).__name__
+        if isinstance(method, Pipeline):
+            name = "a Pipeline inside a Pipeline (make one of all steps)"
         raise TypeError(
             "estimator must be a linear method, or a Pipeline that ends in one, got "
             f"{name}. Linear methods are those of mpda, a "

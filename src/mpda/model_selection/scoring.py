@@ -31,8 +31,8 @@ METRICS: dict[str, Metric | None] = {
     "balanced_accuracy": balanced_accuracy_score,
     "f1_macro": lambda y, predicted: float(f1_score(y, predicted, average="macro")),
 }
-# Positional parameters of a function of mapped samples: Z, y, Z_test, y_test.
-_N_MAP_PARAMETERS = 4
+# Parameters that functions need: Z, y, Z_test, y_test of mapped samples; y, predicted of labels.
+_N_MAP_PARAMETERS, _N_LABEL_PARAMETERS = 4, 2
 
 
 class FoldScorer(Protocol):
@@ -177,8 +177,15 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
         Number of neighbours of the classifier.
     """
     if callable(scoring):
-        if _count_positional(scoring) >= _N_MAP_PARAMETERS:
+        n_needed = _count_required(scoring)
+        if n_needed == _N_MAP_PARAMETERS:
             return MapScorer(scoring)
+        if n_needed > _N_LABEL_PARAMETERS or hasattr(scoring, "_score_func"):  # of make_scorer
+            raise TypeError(
+                "scoring as a callable must be a function of true and predicted labels, such as "
+                "accuracy_score of scikit-learn, or of mapped training samples, their labels, "
+                f"mapped test samples and theirs; {scoring!r} needs {n_needed} parameters."
+            )
         return PredictionScorer(scoring, n_neighbors)
     if isinstance(scoring, str) and scoring in METRICS:
         return PredictionScorer(METRICS[scoring], n_neighbors)
@@ -192,13 +199,14 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
     return MapScorer(RetrievalScore(name), is_sample_mean=True)
 
 
-def _count_positional(function: Callable[..., Any]) -> int:
-    """Return how many positional parameters a function has; 0 if Python cannot tell."""
+def _count_required(function: Callable[..., Any]) -> int:
+    """Return how many parameters a function needs; 0 if Python cannot tell."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # of some functions written in C
         return 0
-    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    positional = (p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return sum(p.default is p.empty for p in positional)
 
 
 def _classify_among_themselves(
