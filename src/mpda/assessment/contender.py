@@ -151,6 +151,6 @@ def make_contender(name: str, *, search: bool, euclidean: bool = False) -> Conte
     grid = {k: v for k, v in entry.grid.items() if search and k not in geometry}
     settings = {key: value for key, value in entry.settings.items() if key not in grid}
     # The search over a refinement selects numbers of components of its own.
-    counts = None if entry.is_nested or entry.start else SPARSE_COUNTS
+    counts = SPARSE_COUNTS if entry.fits_each_number and not entry.start else None
     fixed = {**entry.always, **settings, **geometry}
     return Contender(name, entry, fixed, grid, component_counts=counts)

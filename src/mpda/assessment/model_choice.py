@@ -12,14 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.fingerprints import fingerprint_rows
-from mpda._lib.validation import check_count
 from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.column_encoding import encode_columns
 from mpda.assessment.contender import Contender, Step
@@ -27,7 +24,6 @@ from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS
 from mpda.assessment.parameter_choice import SelectedParameters, select_parameters
 from mpda.assessment.preparation import Preparation
-from mpda.model_selection.folds import Folds, split_groups
 
 
 @dataclass(frozen=True)
@@ -257,34 +253,6 @@ def time_selection(
         steps = protocol.prepare(contender, samples).make_steps()
         rank_contenders(contender, steps, samples, _fit_steps(steps, X), protocol)
     return time.perf_counter() - start
-
-
-def stratified_folds(y: Labels, n_folds: int, seed: int, groups: Labels | None = None) -> Folds:
-    """Divide samples into shuffled folds that are alike in their classes.
-
-    Parameters
-    ----------
-    y : array of shape (n_samples,)
-        Labels.
-    n_folds : int
-        Number of folds.
-    seed : int
-        Seed of the draw.
-    groups : array of shape (n_samples,) or None, default=None
-        Group of each sample. No fold divides a group.
-
-    Returns
-    -------
-    list of (train, test)
-        Indices of each fold.
-    """
-    check_count("n_folds", n_folds, least=2)
-    if groups is not None:
-        return split_groups(y, groups, n_folds, seed)
-    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-    # scikit-learn warns of classes smaller than the number of folds.
-    with ignore_fit_warnings():
-        return list(splitter.split(np.zeros(len(y)), y))
 
 
 @contextmanager

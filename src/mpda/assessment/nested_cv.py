@@ -22,10 +22,9 @@ from mpda.assessment.data_split import Split
 from mpda.assessment.model_choice import (
     ignore_fit_warnings,
     rank_contenders,
-    stratified_folds,
 )
 from mpda.assessment.outer_fold import FoldResult, assess_features, assess_selected
-from mpda.model_selection.folds import stratified_order
+from mpda.model_selection.folds import stratified_folds, stratified_order
 from mpda.parallel import map_ordered
 
 # Folds that are measured however little time there is: one has no variance.

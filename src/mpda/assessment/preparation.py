@@ -8,9 +8,8 @@ it may take away what separates the classes.
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
-from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.array_types import Floats, Labels
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment import data_split
 from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
@@ -18,7 +17,7 @@ from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
 from mpda.estimators._base import sparse_counts
 from mpda.model_selection import DiscriminantSearchCV
-from mpda.model_selection.folds import Folds, split_groups, stratified_order
+from mpda.model_selection.folds import stratified_folds, stratified_order
 
 # Samples and folds that decide about PCA: it is one of several choices, and must take seconds.
 _MAX_JUDGES, _N_FOLDS = 1000, 2
@@ -202,7 +201,7 @@ def _choose_judge(contender: Contender) -> Contender:
     method = contender.method
     if method is not None and method.start:
         return make_contender(method.start, search=False)
-    if method is None or not method.is_nested:
+    if method is None or method.fits_each_number:
         return make_contender("MPDA", search=False)
     return replace(contender, grid={})
 
@@ -218,7 +217,8 @@ def _measure_error(
     """Return the least error in per cent over numbers of components, on two folds."""
     drawn = stratified_order(samples.y, 1, np.random.default_rng(seed))[:_MAX_JUDGES]
     X, y = samples.X[drawn], samples.y[drawn]
-    folds = _draw_folds(y, None if samples.groups is None else samples.groups[drawn], seed)
+    groups = None if samples.groups is None else samples.groups[drawn]
+    folds = stratified_folds(y, _N_FOLDS, seed, groups)
     if preparation.encoding is NUMBERS:
         # By a power of two, which rounds nothing, so that no square overflows.
         X = np.ldexp(X, -scale_exponent(*feature_range(X)))
@@ -232,9 +232,3 @@ def _measure_error(
         refit=False,
     ).fit(X, y)
     return 100.0 * (1.0 - float(np.nanmax(search.cv_results_["mean_test_score"])))
-
-
-def _draw_folds(y: Labels, groups: Ints | Labels | None, seed: int) -> Folds:
-    if groups is not None:
-        return split_groups(y, groups, _N_FOLDS, seed)
-    return list(StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed).split(y, y))

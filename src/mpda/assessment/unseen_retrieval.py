@@ -3,7 +3,8 @@
 A fold holds out whole classes (`UnseenClassFolds`). Its map is fitted to the labels of the other
 classes; the samples that are held out count as rows of the database, as samples of classes without
 labels do in use. They are then searched among themselves by the cosine, next to the features as
-they are.
+they are. `DiscriminantSearchCV` fits each fold to samples; here a fold is the sums over a database
+that need not fit into memory, without the held-out labels.
 """
 
 from collections.abc import Callable, Sequence

@@ -328,11 +328,12 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         X = np.asarray(X)
         rank = int(np.linalg.matrix_rank(X - X.mean(axis=0, dtype=np.float64)))
+        # Without any of the numbers the largest one says how many there are.
+        wanted = [r for r in n_components or range(1, rank + 1) if r <= rank] or [rank]
         for index, method in enumerate(methods):
-            for r in n_components or range(1, rank + 1):
-                if r <= rank:
-                    fitted = clone(method).set_params(n_components=r).fit(X, y)
-                    yield SolutionPath(index, fitted.components_, first=r)
+            for r in wanted:
+                fitted = clone(method).set_params(n_components=r).fit(X, y)
+                yield SolutionPath(index, fitted.components_, first=r)
 
     def _scale(self, solution: Any) -> Array:
         """Return the components (r, d) of a solution."""

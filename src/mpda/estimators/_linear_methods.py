@@ -93,11 +93,16 @@ def fit_paths(
     assert entry is not None
     n_samples, n_features = np.shape(X)
     if entry.is_identity:
-        yield ComponentPath(0, np.eye(n_features), first=n_features)
+        if n_components is None or n_features in n_components:
+            yield ComponentPath(0, np.eye(n_features), first=n_features)
+        else:
+            asked = ", ".join(map(str, n_components))
+            failure = f'"passthrough" keeps all {n_features} features, and has no {asked} of them'
+            yield ComponentPath(0, None, failure=failure)
         return
     most = entry.count_components(n_samples, n_features, np.unique(y).size)
     numbers: list[int | None] = [None]
-    if not entry.is_nested:
+    if entry.fits_each_number:
         wanted = sparse_counts(most).tolist() if n_components is None else n_components
         # Without any of these numbers the largest one says how many there are.
         numbers = [r for r in wanted if r <= most] or [most]
@@ -106,8 +111,9 @@ def fit_paths(
         for r in numbers:
             try:
                 matrix, _ = read_map(fitted.set_params(n_components=r).fit(X, y))
-            # Singular matrices, too few samples, and solvers that refuse a parameter.
-            except (ValueError, NotImplementedError, np.linalg.LinAlgError) as error:
+            # Singular matrices, too few samples, and solvers that refuse a parameter or have no
+            # map.
+            except (ValueError, TypeError, NotImplementedError, np.linalg.LinAlgError) as error:
                 yield ComponentPath(index, None, failure=str(error))
                 break
             yield ComponentPath(index, matrix, first=r or 1)

@@ -253,6 +253,8 @@ class NeighborhoodRefinement(LinearMap):
         n_rows = self._count_rows(settings.radius)
         start = self._make_start(n_rows)
         refuse_nonlinear_start(start)
+        if n_rows is not None:
+            self._refuse_too_many(start, X, y, n_rows)
         if is_dask_collection(X):
             refuse_start_in_memory(start)
             refuse_cluster_weights(sample_weight, self.class_weight)
@@ -274,12 +276,7 @@ class NeighborhoodRefinement(LinearMap):
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
         matrix, mean = read_map(last)
         if n_rows is not None and n_rows > len(matrix):
-            n_outputs = count_outputs(len(matrix), settings.radius)
-            constant = f", {n_outputs} with the constant" if n_outputs > len(matrix) else ""
-            raise ValueError(
-                f"n_components={count_outputs(n_rows, settings.radius)} is more than there is: the "
-                f"first map has {len(matrix)} components{constant}."
-            )
+            raise ValueError(_say_too_many(n_rows, len(matrix), settings.radius))
         matrix = matrix[:n_rows]  # a frozen model may have more
         keeps_mean = settings.radius is None or is_frozen
         mean = to_device(mean, samples.X) if keeps_mean else samples.mean
@@ -370,17 +367,17 @@ class NeighborhoodRefinement(LinearMap):
         n_constants = count_outputs(0, settings.radius)
         first = path.first - (path.n_outputs - len(matrix))  # in rows
         numbers = sparse_counts(len(matrix) + n_constants) if n_components is None else n_components
-        for number in numbers:
-            n_rows = int(number) - n_constants
-            if first <= n_rows <= len(matrix):
-                refined = self._refine(samples, matrix[:n_rows], mean, settings)
-                yield ComponentPath(
-                    path.index,
-                    refined.components,
-                    first=int(number),
-                    radius=refined.radius,
-                    mean=None if is_linear else mean,
-                )
+        fitting = [int(r) for r in numbers if first <= int(r) - n_constants <= len(matrix)]
+        # Without any of the numbers the largest one says how many there are.
+        for number in fitting or [len(matrix) + n_constants]:
+            refined = self._refine(samples, matrix[: number - n_constants], mean, settings)
+            yield ComponentPath(
+                path.index,
+                refined.components,
+                first=number,
+                radius=refined.radius,
+                mean=None if is_linear else mean,
+            )
 
     def transform(self, X: ArrayLike) -> Array:
         """Map samples to the refined space.
@@ -569,6 +566,22 @@ class NeighborhoodRefinement(LinearMap):
             raise ValueError(_say_too_few(self.radius))
         return number - n_constants
 
+    def _refuse_too_many(self, start: Any, X: Any, y: Any, n_rows: int) -> None:
+        """Raise an error if no fit of the first method to samples in memory has so many rows.
+
+        Messages of the method would not count the constant, and some name no number.
+        """
+        earlier, last, is_frozen = split_pipeline(start)
+        entry = None if is_frozen or earlier is not None else find_method(last)
+        labels = to_host(y) if is_device_array(y) else y
+        if entry is None or is_dask_collection(X) or np.ndim(labels) != 1 or len(np.shape(X)) != 2:
+            return
+        n_samples, n_features = np.shape(X)
+        n_classes = len(set(np.asarray(labels).tolist()))
+        most = entry.count_components(n_samples, n_features, n_classes)
+        if n_rows > most:
+            raise ValueError(_say_too_many(n_rows, most, _check_radius(self.radius)))
+
     def _make_start(self, n_rows: int | None) -> Any:
         """Return a copy of the estimator, not fitted, whose map has this number of rows if given.
 
@@ -649,6 +662,15 @@ def _say_too_few(radius: float | None) -> str:
     return (
         f"n_components must be at least 2 with radius={radius!r}, because the constant is one of "
         "the outputs, got 1. Ask for more, or set radius=None or 0."
+    )
+
+
+def _say_too_many(n_rows: int, most: int, radius: float | None) -> str:
+    n_outputs = count_outputs(most, radius)
+    constant = f", {n_outputs} with the constant" if n_outputs > most else ""
+    return (
+        f"n_components={count_outputs(n_rows, radius)} is more than there is: the first map has "
+        f"at most {most} components{constant}."
     )
 
 

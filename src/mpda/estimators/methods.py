@@ -92,6 +92,8 @@ class Method:
     is_nested : bool
         True if the first r components of a fit are those of a fit with ``n_components=r``, so that
         one fit serves every number of components.
+    fits_each_number : bool
+        True if every number of components takes a fit, so that a search tries some of them only.
     limit : str
         What limits the number of components, see `count_components`.
     is_identity : bool
@@ -110,6 +112,7 @@ class Method:
     start: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
     is_nested: bool = True
+    fits_each_number: bool = False
     limit: str = "rank"
     is_identity: bool = False
     refinement_penalty: float = PENALTY_PER_COEFFICIENT
@@ -212,6 +215,7 @@ _SINGLE_STAGE = (
         "its own",
         settings={"random_state": 0},
         is_nested=False,
+        fits_each_number=True,
         limit="features",
     ),
     Method(
@@ -242,7 +246,7 @@ _SINGLE_STAGE = (
         {"n_neighbors": (8, 12, 20, 30), "alpha": _RIDGES},
         {"alpha": 0.0},
     ),
-    Method("LSDR", "mpda:LSDR", "orthonormal", is_nested=False),
+    Method("LSDR", "mpda:LSDR", "orthonormal", is_nested=False, fits_each_number=True),
     Method(
         "LPFE",
         "mpda:LPFE",
@@ -322,6 +326,7 @@ def refine_method(entry: Method, *, retrieval: bool = False) -> Method:
         start=entry.name,
         settings=grids[2],
         is_nested=False,
+        fits_each_number=True,
         limit=entry.limit,
         refinement_penalty=entry.refinement_penalty,
     )
@@ -335,6 +340,7 @@ _UNLISTED = (
         "sklearn.decomposition:TruncatedSVD",
         "orthonormal",
         is_nested=False,  # its random projections depend on the number of components
+        fits_each_number=True,
         limit="samples",
     ),
     Method(
@@ -343,6 +349,7 @@ _UNLISTED = (
         "orthonormal",
         always={"algorithm": "arpack"},
         is_nested=False,
+        fits_each_number=True,
         limit="lanczos",
     ),
     # The features as they are, for 1-NN without a map. A search writes it as "passthrough".
@@ -399,16 +406,19 @@ def find_method(estimator: Any, *, retrieval: bool = False) -> Method | None:
         entry without a name that has a grid for ``alpha`` only.
     """
     entries = [entry for entry in (*_SINGLE_STAGE, *_UNLISTED) if entry.describes(estimator)]
+    if getattr(estimator, "solver", None) == "lsqr":  # LDA that only classifies
+        return None
     if entries:
         return max(entries, key=lambda entry: len(entry.always))
-    if isinstance(estimator, type) or not hasattr(estimator, "fit_many"):
+    if isinstance(estimator, type) or not _is_of_class(estimator, "mpda:LinearMap"):
         return None
     if _is_of_class(estimator, _REFINEMENT):
         start = BY_NAME["MPDA"] if estimator.estimator is None else find_method(estimator.estimator)
         return refine_method(start or Method("", "", "its own"), retrieval=retrieval)
     has_ridge = "alpha" in estimator.get_params()
     grid = {"alpha": _RIDGES} if has_ridge else {}
-    return Method(type(estimator).__name__, "", "its own", grid, is_nested=False)
+    name = type(estimator).__name__
+    return Method(name, "", "its own", grid, is_nested=False, fits_each_number=True)
 
 
 def _is_of_class(estimator: Any, path: str) -> bool:

@@ -47,7 +47,9 @@ _TUNED = ("LFDA tuned", "MPDA tuned", "MPDA tuned refined")
 EMBEDDING_CONTENDERS = MappingProxyType(
     {
         RAW: Contender(RAW, note="has all numbers in every column"),
-        TRUNCATION: Contender(TRUNCATION, note="is the first numbers of the embedding"),
+        TRUNCATION: Contender(
+            TRUNCATION, component_counts=NUMBERS, note="is the first numbers of the embedding"
+        ),
         **{name: make_contender(name, search=False) for name in (*_NAMES, *_REFINED)},
         **{name: CONTENDERS[name] for name in _TUNED},
     }
@@ -185,7 +187,7 @@ def _measure(task: ContenderTask, split: Split) -> Row:
     """Return lists with one entry for each number of components."""
     contender = task.contender
     if contender.method is None:
-        numbers = NUMBERS if contender.name == TRUNCATION else (split.X.shape[1],)
+        numbers = contender.component_counts or (split.X.shape[1],)
         maps = [(split.X[:, :r], split.X_test[:, :r]) for r in numbers]
         maps *= len(NUMBERS) // len(maps)
     else:

@@ -194,11 +194,12 @@ def select_contenders(names: Sequence[str], problems: Sequence[str]) -> list[Con
 # Methods whose inner folds share the PCA of all training samples.
 SHARED_PCA = ("LSDR", "PMPDA tuned")
 # Methods that refine the map of another one.
-SECOND_STAGE = tuple(
-    contender.name
-    for contender in _CONTENDERS
-    if contender.name.endswith("refined") or contender.name == "NCA from MPDA"
+SECOND_STAGE = (
+    *(c.name for c in _CONTENDERS if c.method is not None and c.method.start),
+    "NCA from MPDA",
 )
 # Methods whose search has the same ridges, powers and numbers of components.
-SAME_SEARCH = tuple(contender.name for contender in _CONTENDERS if contender.name.endswith("tuned"))
+SAME_SEARCH = tuple(
+    c.name for c in _CONTENDERS if c.max_components == _MAX_TUNED and c.name not in SECOND_STAGE
+)
 CONTENDERS = MappingProxyType({contender.name: contender for contender in _CONTENDERS})

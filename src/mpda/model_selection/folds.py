@@ -4,10 +4,16 @@ Folds are drawn here, or come from a splitter of scikit-learn or from a list. No
 group of samples.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedGroupKFold, check_cv
+from sklearn.model_selection import (
+    RepeatedStratifiedKFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils import check_consistent_length, check_random_state, column_or_1d
 
 from mpda._lib.array_types import Ints, Labels
@@ -50,6 +56,35 @@ def draw_folds(
         cv = RepeatedStratifiedKFold(n_splits=n_folds, n_repeats=n_repeats, random_state=seed)
     folds = check_cv(cv, y, classifier=True).split(X, y, groups)
     return [(_indices(train), _indices(test)) for train, test in folds]
+
+
+def stratified_folds(y: Labels, n_folds: int, seed: int, groups: Labels | None = None) -> Folds:
+    """Divide samples into shuffled folds that are alike in their classes.
+
+    Parameters
+    ----------
+    y : array of shape (n_samples,)
+        Labels.
+    n_folds : int
+        Number of folds.
+    seed : int
+        Seed of the draw.
+    groups : array of shape (n_samples,) or None, default=None
+        Group of each sample. No fold divides a group.
+
+    Returns
+    -------
+    list of (train, test)
+        Indices of each fold.
+    """
+    check_count("n_folds", n_folds, least=2)
+    if groups is not None:
+        return split_groups(y, groups, n_folds, seed)
+    splitter = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    with warnings.catch_warnings():
+        # Callers name small classes once, when they read the samples.
+        warnings.filterwarnings("ignore", "The least populated class", UserWarning)
+        return list(splitter.split(np.zeros(len(y)), y))
 
 
 def split_groups(y: Labels, groups: Labels, n_folds: int, seed: Any, n_repeats: int = 1) -> Folds:

@@ -73,6 +73,8 @@ def build_grid(estimator: Any, param_grid: Any) -> SearchGrid:
     if not grid_list:
         raise ValueError("param_grid must have at least one grid, got an empty list.")
     grids = [_check_values(grid, method, prefix) for grid in grid_list]
+    if entry.is_identity and any(grids):
+        raise ValueError(f'"passthrough" has no parameters to search, got {param_grid!r}.')
     # Over all grids of a list, so that a value has one position wherever it stands.
     numbers = {name: _sorted_numbers(name, grids) for grid in grids for name in grid}
     points: list[dict[str, Any]] = []
@@ -275,6 +277,8 @@ def describe_method(estimator: Any, *, retrieval: bool = False) -> Method:
     if entry is None:
         is_class = isinstance(method, type)
         name = f"the class {method.__name__}" if is_class else type(method).__name__
+        if isinstance(method, Pipeline):
+            name = "a Pipeline inside a Pipeline (make one of all steps)"
         raise TypeError(
             "estimator must be a linear method, or a Pipeline that ends in one, got "
             f"{name}. Linear methods are those of mpda, a "

@@ -211,11 +211,18 @@ class GridSearch:
     def _count_needed(self, folds: Folds, grid: SearchGrid, n_components: Numbers) -> int:
         """Count the samples that a round needs.
 
-        The numbers of components and of neighbours of the classifier need some, and so do the
-        features of a fit without a ridge.
+        The numbers of components and of neighbours of the score need some, and so do the features
+        of a fit without a ridge. Test samples that are searched among themselves have to be enough,
+        too.
         """
         n_features = list(np.shape(self.X)[1:])  # none in X of one dimension, which a fit refuses
         numbers = [self.n_neighbors]
+        least = [0]
+        for train, test in folds:
+            if is_unseen(self.y[train], self.y[test]):
+                least.append(math.ceil((self.scorer.n_needed + 1) * len(self.y) / test.size))
+            else:
+                numbers.append(self.scorer.n_needed)
         if isinstance(n_components, tuple):  # beyond the features there are no components to score
             numbers += [min([number, *n_features]) for number in n_components]
         if isinstance(self.estimator, Pipeline):  # PCA before the method, for example
@@ -233,7 +240,7 @@ class GridSearch:
         # Of n samples about the means of their classes no more than n - n_classes are independent.
         n_training = max(numbers) + np.unique(self.y).size
         share = min(train.size for train, _ in folds) / len(self.y)
-        return math.ceil(n_training / share)
+        return max(*least, math.ceil(n_training / share))
 
     def _group_points(self, folds: Folds, grid: SearchGrid) -> Ints | None:
         """Number the points so that those with the same fits on these folds have one number."""

@@ -58,7 +58,7 @@ def align_scores(
             )
         raise ValueError(
             f"No grid point has any of n_components={component_counts.tolist()} in every fold; at "
-            f"most {width} exist in one. Ask for fewer components."
+            f"most {narrowest} exist in every one. Ask for fewer components."
         )
     return GridScores(values, component_counts, grid.axes, grid.ridges, grid.steps, n_repeats)
 

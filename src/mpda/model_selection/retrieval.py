@@ -164,6 +164,8 @@ def score_queries(
     """
     names = [measures] if isinstance(measures, str) else list(measures)
     chosen = [find_measure(name) for name in names]
+    if not chosen:
+        raise ValueError("measures must name at least one measure, got none.")
     Z, y = _check_vectors(Z, y, "")
     is_self_search = Z_query is None
     if (y_query is None) != is_self_search:

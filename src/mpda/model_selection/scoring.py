@@ -31,8 +31,8 @@ METRICS: dict[str, Metric | None] = {
     "balanced_accuracy": balanced_accuracy_score,
     "f1_macro": lambda y, predicted: float(f1_score(y, predicted, average="macro")),
 }
-# Positional parameters of a function of mapped samples: Z, y, Z_test, y_test.
-_N_MAP_PARAMETERS = 4
+# Parameters that functions need: Z, y, Z_test, y_test of mapped samples; y, predicted of labels.
+_N_MAP_PARAMETERS, _N_LABEL_PARAMETERS = 4, 2
 
 
 class FoldScorer(Protocol):
@@ -45,6 +45,10 @@ class FoldScorer(Protocol):
     @property
     def needs_each_number(self) -> bool:
         """True if every number of components takes a search of its own."""
+
+    @property
+    def n_needed(self) -> int:
+        """Smallest number of samples in which neighbours can be searched."""
 
     def __call__(
         self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
@@ -91,6 +95,11 @@ class PredictionScorer:
         """One sweep serves all numbers."""
         return False
 
+    @property
+    def n_needed(self) -> int:
+        """As many as vote."""
+        return self.n_neighbors
+
     def __call__(
         self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
     ) -> Floats:
@@ -123,6 +132,12 @@ class MapScorer:
     def needs_each_number(self) -> bool:
         """Neighbours differ with the number of components."""
         return True
+
+    @property
+    def n_needed(self) -> int:
+        """The k of a measure at k; a function of the user says nothing."""
+        k = find_measure(self.function.name).k if isinstance(self.function, RetrievalScore) else 1
+        return k or 1
 
     def __call__(
         self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
@@ -162,8 +177,15 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
         Number of neighbours of the classifier.
     """
     if callable(scoring):
-        if _count_positional(scoring) >= _N_MAP_PARAMETERS:
+        n_needed = _count_required(scoring)
+        if n_needed == _N_MAP_PARAMETERS:
             return MapScorer(scoring)
+        if n_needed > _N_LABEL_PARAMETERS or hasattr(scoring, "_score_func"):  # of make_scorer
+            raise TypeError(
+                "scoring as a callable must be a function of true and predicted labels, such as "
+                "accuracy_score of scikit-learn, or of mapped training samples, their labels, "
+                f"mapped test samples and theirs; {scoring!r} needs {n_needed} parameters."
+            )
         return PredictionScorer(scoring, n_neighbors)
     if isinstance(scoring, str) and scoring in METRICS:
         return PredictionScorer(METRICS[scoring], n_neighbors)
@@ -177,13 +199,14 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
     return MapScorer(RetrievalScore(name), is_sample_mean=True)
 
 
-def _count_positional(function: Callable[..., Any]) -> int:
-    """Return how many positional parameters a function has; 0 if Python cannot tell."""
+def _count_required(function: Callable[..., Any]) -> int:
+    """Return how many parameters a function needs; 0 if Python cannot tell."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # of some functions written in C
         return 0
-    return sum(p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
+    positional = (p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return sum(p.default is p.empty for p in positional)
 
 
 def _classify_among_themselves(

@@ -24,6 +24,7 @@ from sklearn.utils import (
 from sklearn.utils.validation import check_is_fitted
 
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
+from mpda._lib.arrays import is_sparse
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
 from mpda._lib.validation import (
     check_count,
@@ -139,10 +140,10 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         Score of a fold; larger is better. "accuracy", "balanced_accuracy" or "f1_macro" of a
         nearest-neighbour classifier, or a measure of retrieval: "recall_at_<k>",
         "precision_at_<k>", "r_precision" or "map_at_r" (`mpda.assessment.score_queries`). A
-        callable with two positional parameters takes true and predicted labels. One with four takes
-        the mapped training samples, their labels, the mapped test samples, and theirs. Where a test
-        part has only classes that the training part has not (`UnseenClassFolds`), its samples are
-        searched among themselves.
+        callable that needs two parameters takes true and predicted labels, one that needs four the
+        mapped training samples, their labels, the mapped test samples, and theirs. Where a test
+        part has several classes, and the training part none of them (`UnseenClassFolds`), its
+        samples are searched among themselves.
     classifier_neighbors : int, default=1
         Number of neighbours of the classifier, at most the training samples of a fold.
     halving : bool or "auto", default="auto"
@@ -341,7 +342,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
                     if name in parameters  # the features as they are have no number to set
                 }
             )
-            Z = np.asarray(self.best_estimator_.fit(X, labels).transform(X))
+            Z = _map_dense(self.best_estimator_.fit(X, labels), X)
             self.classifier_ = KNeighborsClassifier(n_neighbors).fit(Z, labels)
             self.refit_time_ = time.perf_counter() - start
         return self
@@ -450,12 +451,13 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             Predicted labels.
         """
         check_is_fitted(self, "classifier_")
-        return self.classifier_.predict(np.asarray(self.transform(X)))
+        return self.classifier_.predict(_map_dense(self, X))
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Score samples by ``scoring``, with the training samples as their neighbours.
 
-        Samples are searched among themselves if none of their classes was in the training samples.
+        Samples of several classes are searched among themselves if none of their classes was in the
+        training samples.
 
         Parameters
         ----------
@@ -470,7 +472,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
             The accuracy, unless ``scoring`` is something else.
         """
         check_is_fitted(self, "classifier_")
-        Z = np.asarray(self.transform(X))
+        Z = _map_dense(self, X)
         # scikit-learn has no public names for the samples of a classifier and their labels.
         samples, codes = self.classifier_._fit_X, self.classifier_._y
         scorer = find_scorer(self.scoring, self.classifier_neighbors)
@@ -507,6 +509,12 @@ def _complete(estimator: Any, param_grid: Any) -> Any:
             estimator = clone(estimator)
             last_step(estimator).set_params(solver="eigen")
     return estimator
+
+
+def _map_dense(estimator: Any, X: ArrayLike) -> Floats:
+    """Return mapped samples as an array; features as they are may be sparse."""
+    Z = estimator.transform(X)
+    return np.asarray(Z.toarray() if is_sparse(Z) else Z)
 
 
 def _search_refinement(

@@ -156,7 +156,7 @@ class UnseenClassFolds(BaseCrossValidator):
 
 
 def is_unseen(y_train: ArrayLike, y_test: ArrayLike) -> bool:
-    """Return True if no class of the test part occurs in the training part.
+    """Return True if the test part has several classes, and the training part none of them.
 
     Parameters
     ----------
@@ -169,5 +169,6 @@ def is_unseen(y_train: ArrayLike, y_test: ArrayLike) -> bool:
     -------
     bool
         True for the folds of `UnseenClassFolds`: test samples are then searched among themselves.
+        In a single class every neighbour would be right.
     """
-    return not np.isin(y_test, y_train).any()
+    return np.unique(y_test).size > 1 and not np.isin(y_test, y_train).any()
