@@ -93,10 +93,11 @@ def fit_paths(
     assert entry is not None
     n_samples, n_features = np.shape(X)
     if entry.is_identity:
-        if n_components is None or n_features in n_components:
+        wanted = [n_features] if n_components is None else n_components
+        if n_features in wanted or min(wanted) > n_features:  # the path says how many there are
             yield ComponentPath(0, np.eye(n_features), first=n_features)
         else:
-            asked = ", ".join(map(str, n_components))
+            asked = ", ".join(map(str, wanted))
             failure = f'"passthrough" keeps all {n_features} features, and has no {asked} of them'
             yield ComponentPath(0, None, failure=failure)
         return

@@ -31,7 +31,7 @@ METRICS: dict[str, Metric | None] = {
     "balanced_accuracy": balanced_accuracy_score,
     "f1_macro": lambda y, predicted: float(f1_score(y, predicted, average="macro")),
 }
-# Parameters that functions need: Z, y, Z_test, y_test of mapped samples; y, predicted of labels.
+# Positional parameters of functions: Z, y, Z_test, y_test; or y and predicted labels.
 _N_MAP_PARAMETERS, _N_LABEL_PARAMETERS = 4, 2
 
 
@@ -177,15 +177,16 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
         Number of neighbours of the classifier.
     """
     if callable(scoring):
-        n_needed = _count_required(scoring)
-        if n_needed == _N_MAP_PARAMETERS:
-            return MapScorer(scoring)
-        if n_needed > _N_LABEL_PARAMETERS or hasattr(scoring, "_score_func"):  # of make_scorer
+        n_needed, n_taken = _count_parameters(scoring)
+        is_scorer = hasattr(scoring, "_score_func")  # of make_scorer
+        if is_scorer or _N_LABEL_PARAMETERS < n_needed < _N_MAP_PARAMETERS:
             raise TypeError(
                 "scoring as a callable must be a function of true and predicted labels, such as "
                 "accuracy_score of scikit-learn, or of mapped training samples, their labels, "
-                f"mapped test samples and theirs; {scoring!r} needs {n_needed} parameters."
+                f"mapped test samples and theirs, got {scoring!r}."
             )
+        if n_taken >= _N_MAP_PARAMETERS:
+            return MapScorer(scoring)
         return PredictionScorer(scoring, n_neighbors)
     if isinstance(scoring, str) and scoring in METRICS:
         return PredictionScorer(METRICS[scoring], n_neighbors)
@@ -199,14 +200,17 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
     return MapScorer(RetrievalScore(name), is_sample_mean=True)
 
 
-def _count_required(function: Callable[..., Any]) -> int:
-    """Return how many parameters a function needs; 0 if Python cannot tell."""
+def _count_parameters(function: Callable[..., Any]) -> tuple[int, int]:
+    """Return how many positional parameters a function needs, and how many it takes.
+
+    Both are 0 if Python cannot tell.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # of some functions written in C
-        return 0
-    positional = (p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-    return sum(p.default is p.empty for p in positional)
+        return 0, 0
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return sum(p.default is p.empty for p in positional), len(positional)
 
 
 def _classify_among_themselves(

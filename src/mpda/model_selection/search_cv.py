@@ -140,7 +140,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         Score of a fold; larger is better. "accuracy", "balanced_accuracy" or "f1_macro" of a
         nearest-neighbour classifier, or a measure of retrieval: "recall_at_<k>",
         "precision_at_<k>", "r_precision" or "map_at_r" (`mpda.assessment.score_queries`). A
-        callable that needs two parameters takes true and predicted labels, one that needs four the
+        callable with two positional parameters takes true and predicted labels, one with four the
         mapped training samples, their labels, the mapped test samples, and theirs. Where a test
         part has several classes, and the training part none of them (`UnseenClassFolds`), its
         samples are searched among themselves.
