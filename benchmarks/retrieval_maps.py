@@ -227,12 +227,14 @@ def fit_searched(problem: Problem, r: int | None, device: str) -> FittedMap:
     start = FrozenEstimator(MPDA(r).fit(part.X, part.y))
     scores = []
     for objective, penalty in itertools.product(OBJECTIVES, PENALTIES):
-        settings = {**SPHERE, "objective": objective, "penalty_per_coefficient": penalty}
-        model = NeighborhoodRefinement(start, n_components=r, **settings).fit(part.X, part.y)
+        settings: dict[str, Any] = {"objective": objective, "penalty_per_coefficient": penalty}
+        model = NeighborhoodRefinement(start, n_components=r, **SPHERE, **settings)
+        model.fit(part.X, part.y)
         scores.append((score_validation(problem, model.transform), settings))
     best = max(scores, key=lambda entry: entry[0])[1]
     seconds = time.perf_counter() - begin
-    return FittedMap(fit_refined(problem, r, device, best).transform, True, seconds, best)
+    refined = fit_refined(problem, r, device, {**SPHERE, **best})
+    return FittedMap(refined.transform, True, seconds, best)
 
 
 def fit_head(problem: Problem, r: int | None, device: str, loss: str) -> FittedMap:
@@ -396,8 +398,10 @@ def main() -> None:
                 with arguments.out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
                 print(*(row[name] for name in (*KEY, "float32", "seconds")), file=sys.stderr)
-        except (DatasetError, ImportError) as error:
+        except DatasetError as error:
             sys.exit(str(error))
+        except ImportError as error:
+            sys.exit(f"{error}: heads need torch and pytorch-metric-learning. Add --skip head.")
     text = format_page(list(rows.values()), {study: list(METHODS[study]) for study in METHODS})
     arguments.out.with_suffix(".md").write_text(text)
     print(text)
