@@ -2,7 +2,7 @@
 
     python benchmarks/retrieval_maps.py --data DIR [--out docs/evidence/retrieval-maps.jsonl]
         [--study unseen seen] [--sets clinc150 ..] [--draws 0 1 ..] [--train 2500 5000 all]
-        [--only NAME ..] [--skip NAME ..] [--device cuda]
+        [--only NAME ..] [--skip NAME ..] [--device cuda] [--epochs 10 20 40]
     python benchmarks/retrieval_maps.py --out FILE --merge OTHER ..
 
 "unseen": half of the classes are labelled, and the others are searched. "seen": the classes that
@@ -166,21 +166,29 @@ def score_validation(problem: Problem, transform: Transform, cosine: bool = True
     return score_map(problem.validation, FittedMap(transform, cosine))["map_at_r"]
 
 
-# Methods take a problem, a number of outputs or None for all, and the device of heads. They return
+@dataclass(frozen=True)
+class HeadOptions:
+    """Device of the heads, and the numbers of epochs among which the validation part chooses."""
+
+    device: str
+    epochs: Sequence[int]
+
+
+# Methods take a problem, a number of outputs or None for all, and the options of heads. They return
 # None where there are fewer outputs.
-Fit = Callable[[Problem, int | None, str], FittedMap | None]
+Fit = Callable[[Problem, int | None, HeadOptions], FittedMap | None]
 
 
-def keep_all(problem: Problem, r: int | None, device: str) -> FittedMap:
+def keep_all(problem: Problem, r: int | None, options: HeadOptions) -> FittedMap:
     return FittedMap(lambda X: X)
 
 
-def fit_pca(problem: Problem, r: int | None, device: str, labelled: bool) -> FittedMap:
+def fit_pca(problem: Problem, r: int | None, options: HeadOptions, labelled: bool) -> FittedMap:
     return FittedMap(PCA(r).fit(problem.X if labelled else problem.rows).transform)
 
 
 def fit_lda(
-    problem: Problem, r: int | None, device: str, shrinkage: str | None
+    problem: Problem, r: int | None, options: HeadOptions, shrinkage: str | None
 ) -> FittedMap | None:
     largest = min(len(np.unique(problem.y)) - 1, problem.X.shape[1])
     if r is not None and r > largest:
@@ -191,7 +199,11 @@ def fit_lda(
 
 
 def fit_whitening(
-    problem: Problem, r: int | None, device: str, database: bool = True, refined: bool = False
+    problem: Problem,
+    r: int | None,
+    options: HeadOptions,
+    database: bool = True,
+    refined: bool = False,
 ) -> FittedMap:
     X, y = (problem.rows, problem.labels) if database else (problem.X, problem.y)
     model: Any = WithinClassWhitening(r, shrinkage=SHRINKAGE, unlabeled=UNLABELED)
@@ -200,7 +212,7 @@ def fit_whitening(
     return FittedMap(model.fit(X, y).transform)
 
 
-def fit_tangent_whitening(problem: Problem, r: int | None, device: str) -> FittedMap:
+def fit_tangent_whitening(problem: Problem, r: int | None, options: HeadOptions) -> FittedMap:
     """Fit the whitening with MPDA's within-class form in place of the within-class scatter."""
     # Relative units follow from a first summary, the Schur complement needs a second one.
     model = MPDA().set_params(**MPDA().summarize(problem.X, problem.y).absolute_parameters())
@@ -214,13 +226,13 @@ def fit_tangent_whitening(problem: Problem, r: int | None, device: str) -> Fitte
 
 
 def fit_refined(
-    problem: Problem, r: int | None, device: str, settings: Mapping[str, Any]
+    problem: Problem, r: int | None, options: HeadOptions, settings: Mapping[str, Any]
 ) -> FittedMap:
     model = NeighborhoodRefinement(MPDA(), n_components=r, **settings).fit(problem.X, problem.y)
     return FittedMap(model.transform, cosine=model.radius is not None)
 
 
-def fit_searched(problem: Problem, r: int | None, device: str) -> FittedMap:
+def fit_searched(problem: Problem, r: int | None, options: HeadOptions) -> FittedMap:
     """Refine MPDA with the penalty and the objective that are best on the validation part."""
     begin = time.perf_counter()
     part = problem.validation
@@ -233,11 +245,11 @@ def fit_searched(problem: Problem, r: int | None, device: str) -> FittedMap:
         scores.append((score_validation(problem, model.transform), settings))
     best = max(scores, key=lambda entry: entry[0])[1]
     seconds = time.perf_counter() - begin
-    refined = fit_refined(problem, r, device, {**SPHERE, **best})
+    refined = fit_refined(problem, r, options, {**SPHERE, **best})
     return FittedMap(refined.transform, True, seconds, best)
 
 
-def fit_head(problem: Problem, r: int | None, device: str, loss: str) -> FittedMap:
+def fit_head(problem: Problem, r: int | None, options: HeadOptions, loss: str) -> FittedMap:
     """Train a head with the settings that are best on the validation part."""
     import trained_heads  # needs torch, which the other methods do not
 
@@ -246,12 +258,12 @@ def fit_head(problem: Problem, r: int | None, device: str, loss: str) -> FittedM
     part = problem.validation
     start = affine_map(PCA(r).fit(part.rows))
     score = partial(score_validation, problem)
-    trainer = trained_heads.HeadTrainer(loss, problem.seed, device)
-    best = trainer.search(part.X, part.y, start, score, LEARNING_RATES, EPOCHS)
+    trainer = trained_heads.HeadTrainer(loss, problem.seed, options.device)
+    best = trainer.search(part.X, part.y, start, score, LEARNING_RATES, options.epochs)
     seconds = time.perf_counter() - begin
     start, epochs = affine_map(PCA(r).fit(problem.rows)), best["epochs"]
     head = trainer.train(problem.X, problem.y, start, best["rate"], [epochs])[epochs]
-    return FittedMap(head, True, seconds, best)
+    return FittedMap(head, True, seconds, {**best, "epochs_tried": list(options.epochs)})
 
 
 SPHERE: dict[str, Any] = {"radius": 1.0, "temperature": 2.0}
@@ -267,8 +279,8 @@ REFINED: dict[str, dict[str, Any]] = {
         "penalty_per_coefficient": 0.02,
     },
 }
-# Settings among which the validation part chooses, for each loss.
-LEARNING_RATES, EPOCHS = (1e-3, 3e-3, 1e-2), (10, 20, 40)
+# Learning rates among which the validation part chooses.
+LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 LOSSES = ("SupCon", "ProxyAnchor", "multi-similarity", "normalised softmax")
 ALL = (32, 64, 128, None)
 # Methods with the numbers of outputs that they are fitted with.
@@ -297,10 +309,12 @@ METHODS: dict[str, dict[str, tuple[Fit, Sequence[int | None]]]] = {
 }
 
 
-def measure(problem: Problem, fit: Fit, r: int | None, device: str) -> dict[str, Any] | None:
+def measure(
+    problem: Problem, fit: Fit, r: int | None, options: HeadOptions
+) -> dict[str, Any] | None:
     """Return the measures, sizes and seconds of a method; None where it has fewer outputs."""
     begin = time.perf_counter()
-    fitted = fit(problem, r, device)
+    fitted = fit(problem, r, options)
     seconds = time.perf_counter() - begin
     if fitted is None:
         return None
@@ -322,7 +336,7 @@ def measure(problem: Problem, fit: Fit, r: int | None, device: str) -> dict[str,
 
 def run(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     """Yield the rows of the selected parts of the studies that are not done."""
-    measured, device = provenance(), "cpu"
+    measured, options = provenance(), HeadOptions("cpu", arguments.epochs)
     for study in arguments.study:
         names = [
             name
@@ -332,8 +346,8 @@ def run(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[d
         if any(name.startswith("head") for name in names):
             import trained_heads
 
-            device = trained_heads.find_device(arguments.device)
-            measured = f"{provenance()}, {trained_heads.versions(device)}"
+            options = HeadOptions(trained_heads.find_device(arguments.device), arguments.epochs)
+            measured = f"{provenance()}, {trained_heads.versions(options.device)}"
         draws = arguments.draws or range(DRAWS[study])
         sets = [name for name in SETS[study] if name in (arguments.sets or SETS[study])]
         sizes = TRAIN[study] if arguments.train is None else arguments.train
@@ -349,7 +363,7 @@ def run(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[d
                         continue
                     if problem is None:
                         problem = draw_problem(study, data, draw, n, arguments.data)
-                    row = measure(problem, fit, r, device)
+                    row = measure(problem, fit, r, options)
                     if row is not None:
                         yield {**dict(zip(KEY, key, strict=True)), **row, "measured": measured}
 
@@ -380,6 +394,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[""], help="beginnings of names of methods")
     parser.add_argument("--skip", nargs="+", default=[], help="the same, of methods to leave out")
     parser.add_argument("--device", help="device of the heads; a GPU if there is one")
+    parser.add_argument(
+        "--epochs",
+        nargs="+",
+        type=int,
+        default=[10, 20, 40],
+        help="numbers of epochs of the heads that are tried, 10 20 40 by default",
+    )
     parser.add_argument("--merge", nargs="+", type=Path, help="files whose rows are added")
     arguments = parser.parse_args()
     # Small classes and features that hardly vary are usual here, and would be named by every fit.
