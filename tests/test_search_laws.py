@@ -51,7 +51,7 @@ def test_a_single_new_class_is_not_searched_in_itself():
     assert alone.cv_results_["split29_test_score"][0] == 0.0
 
 
-@pytest.mark.parametrize("halving", [True, False])
+@pytest.mark.parametrize("halving", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_rounds_have_enough_samples_for_a_measure_at_k(halving):
     rng = np.random.default_rng(1)
     y = np.arange(1200) % 8

@@ -40,7 +40,9 @@ def digits_problem():
     return replace(PROBLEMS["optdigits"], dataset="digits", train_share=0.5)
 
 
-@pytest.mark.parametrize("name", ["1-NN", "MPDA", "MPDA refined"])
+@pytest.mark.parametrize(
+    "name", ["1-NN", "MPDA", pytest.param("MPDA refined", marks=pytest.mark.slow)]
+)
 def test_rows_of_the_paper_have_the_samples_behind_their_numbers(name, monkeypatch):
     problem = digits_problem()
     contender = {**CONTENDERS, "MPDA refined": make_contender("MPDA refined", search=False)}[name]
