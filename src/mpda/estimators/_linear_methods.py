@@ -102,14 +102,14 @@ def fit_paths(
             yield ComponentPath(0, None, failure=failure)
         return
     most = entry.count_components(n_samples, n_features, np.unique(y).size)
-    numbers: list[int | None] = [None]
+    component_counts: list[int | None] = [None]
     if entry.fits_each_number:
         wanted = sparse_counts(most).tolist() if n_components is None else n_components
         # Without any of these numbers the largest one says how many there are.
-        numbers = [r for r in wanted if r <= most] or [most]
+        component_counts = [r for r in wanted if r <= most] or [most]
     for index, parameters in enumerate(parameter_sets):
         fitted = clone(method).set_params(**parameters)
-        for r in numbers:
+        for r in component_counts:
             try:
                 matrix, _ = read_map(fitted.set_params(n_components=r).fit(X, y))
             # Singular matrices, too few samples, and solvers that refuse a parameter or have no

@@ -51,7 +51,12 @@ class FoldScorer(Protocol):
         """Smallest number of samples in which neighbours can be searched."""
 
     def __call__(
-        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+        self,
+        Z: Floats,
+        y: Labels,
+        Z_test: Floats,
+        y_test: Labels,
+        component_counts: Sequence[int] | Ints,
     ) -> Floats:
         """Return one score for each number of components, those of the first columns.
 
@@ -65,7 +70,7 @@ class FoldScorer(Protocol):
             Mapped test samples.
         y_test : ndarray of shape (m,)
             Their labels.
-        numbers : sequence of int
+        component_counts : sequence of int
             Numbers of components, increasing.
         """
 
@@ -101,13 +106,20 @@ class PredictionScorer:
         return self.n_neighbors
 
     def __call__(
-        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+        self,
+        Z: Floats,
+        y: Labels,
+        Z_test: Floats,
+        y_test: Labels,
+        component_counts: Sequence[int] | Ints,
     ) -> Floats:
-        """Return the scores (len(numbers),)."""
+        """Return the scores (len(component_counts),)."""
         if is_unseen(y, y_test):
-            predicted = _classify_among_themselves(Z_test, y_test, numbers, self.n_neighbors)
+            predicted = _classify_among_themselves(
+                Z_test, y_test, component_counts, self.n_neighbors
+            )
         else:
-            predicted = classify_by_counts(Z, y, Z_test, numbers, self.n_neighbors)
+            predicted = classify_by_counts(Z, y, Z_test, component_counts, self.n_neighbors)
         if self.metric is None:
             return np.asarray(np.mean(predicted == y_test, axis=1))
         return np.array([self.metric(y_test, labels) for labels in predicted], dtype=float)
@@ -140,10 +152,15 @@ class MapScorer:
         return k or 1
 
     def __call__(
-        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+        self,
+        Z: Floats,
+        y: Labels,
+        Z_test: Floats,
+        y_test: Labels,
+        component_counts: Sequence[int] | Ints,
     ) -> Floats:
-        """Return the scores (len(numbers),)."""
-        scores = [self.function(Z[:, :r], y, Z_test[:, :r], y_test) for r in numbers]
+        """Return the scores (len(component_counts),)."""
+        scores = [self.function(Z[:, :r], y, Z_test[:, :r], y_test) for r in component_counts]
         return np.array(scores, dtype=float)
 
 
@@ -214,7 +231,7 @@ def _count_parameters(function: Callable[..., Any]) -> tuple[int, int]:
 
 
 def _classify_among_themselves(
-    Z: Floats, y: Labels, numbers: Sequence[int] | Ints, n_neighbors: int
+    Z: Floats, y: Labels, component_counts: Sequence[int] | Ints, n_neighbors: int
 ) -> Labels:
     """Classify each sample by its nearest others, with some numbers of components.
 
@@ -222,8 +239,8 @@ def _classify_among_themselves(
     """
     labels, codes = np.unique(y, return_inverse=True)
     n = len(y)
-    predicted = np.empty((len(numbers), n), dtype=np.intp)
-    for i, r in enumerate(numbers):
+    predicted = np.empty((len(component_counts), n), dtype=np.intp)
+    for i, r in enumerate(component_counts):
         search = NearestNeighbors(n_neighbors=min(n_neighbors, n - 1), algorithm="brute")
         nearest = codes[search.fit(Z[:, :r]).kneighbors(return_distance=False)]
         votes = np.zeros((n, labels.size), dtype=np.intp)
