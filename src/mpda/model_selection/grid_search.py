@@ -185,10 +185,9 @@ class GridSearch:
                     f"fold {fold} ({len(train)} samples). Use fewer neighbours or more folds."
                 )
         component_counts = n_components
-        if isinstance(n_components, int):
-            component_counts = tuple(
-                sparse_counts(n_components) if sparse else range(1, n_components + 1)
-            )
+        if isinstance(component_counts, int):
+            most = component_counts
+            component_counts = tuple(sparse_counts(most) if sparse else range(1, most + 1))
         chosen = [grid.points[i] for i in points]
         # A function of the caller cannot be called from other processes.
         in_process = effective_n_jobs(self.n_jobs) == 1 or not callable(self.progress)
