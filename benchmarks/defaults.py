@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -141,16 +143,26 @@ def _refined_wrong(points: Points, part: Split) -> Errors:
 
 
 def study(
-    method: str, directory: Path, n_splits: int, kinds: list[str], n_jobs: int | None
+    method: str,
+    directory: Path,
+    n_splits: int,
+    kinds: list[str],
+    n_jobs: int | None,
+    known: dict[str, list[float]],
+    keep: Callable[[str, Errors], None],
 ) -> dict[str, Errors]:
-    """Return the mean errors (n_points,) by data set."""
+    """Return the mean errors (n_points,) by data set; those that are known are not measured."""
     points, results = grid(method), {}
     for name, parts in data_sets(directory, n_splits, kinds):
+        if name in known:
+            results[name] = np.array(known[name])
+            continue
         begin = time.monotonic()
         work = [(method, points, part) for part in parts]
         results[name] = np.mean(
             list(map_ordered(grid_errors, work, n_splits, n_jobs=n_jobs)), axis=0
         )
+        keep(name, results[name])
         print(f"{method} {name}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     return results
 
@@ -266,8 +278,21 @@ def main() -> None:
     stem = arguments.out / f"defaults-{method.lower()}"
     table = stem.with_suffix(".csv")
     if not arguments.again:
-        results = study(method, arguments.data, n_splits, arguments.sets, arguments.jobs)
         stem.parent.mkdir(parents=True, exist_ok=True)
+        # One line for each data set, so that a run goes on where an earlier one was stopped.
+        rows = stem.with_suffix(".jsonl")
+        settings = sha256(repr([n_splits, *grid(method)]).encode()).hexdigest()[:16]
+        lines = rows.read_text().splitlines() if rows.exists() else []
+        done = [row for row in map(json.loads, lines) if row["settings"] == settings]
+
+        def keep(name: str, errors: Errors) -> None:
+            row = {"name": name, "errors": errors.tolist(), "settings": settings}
+            with rows.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+
+        known = {row["name"]: row["errors"] for row in done}
+        options = arguments.sets, arguments.jobs, known, keep
+        results = study(method, arguments.data, n_splits, *options)
         with table.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["point", *results])

@@ -97,6 +97,7 @@ def test_command_names_what_is_missing(directory, tmp_path, capsys):
         reproduce("embeddings", ExperimentOptions(tmp_path / "out", directory=tmp_path / "none"))
     (directory / "cifar10_efficientnet_lite0.npz").unlink()
     words = ("--methods", "pca", "--data", directory, "--out", tmp_path / "out", "--quiet")
+    words = ("--datasets", "banking77", "cifar10", *words)
     assert call("reproduce", "embeddings", *words) == 1
     streams = capsys.readouterr()
     assert "cifar10" in streams.err

@@ -545,7 +545,7 @@ def test_samples_without_a_label_have_a_part_in_the_first_map_only():
 def test_frozen_model_cannot_give_more_components_than_it_has():
     X, y = pairs_and_more()
     frozen = FrozenEstimator(LFDA(2, n_neighbors=3).fit(X, y))
-    with pytest.raises(ValueError, match="first map has 2 components"):
+    with pytest.raises(ValueError, match="first map has at most 2 components"):
         NeighborhoodRefinement(frozen, n_components=5).fit(X, y)
 
 

@@ -8,6 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mpda import MPDA, NeighborhoodRefinement, WithinClassWhitening
+from mpda.cli.messages import list_parameters
 from mpda.estimators.methods import PENALTY_PER_COEFFICIENT, find_method, method
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -136,3 +137,16 @@ def test_two_penalties_are_refused():
         refine.fit(*digits())
     with pytest.raises(ValueError, match="penalty_per_coefficient must be"):
         NeighborhoodRefinement(MPDA(2), penalty_per_coefficient=-1.0).fit(*digits())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"n_rounds": 0, "radius": None}, "no refinement"),
+        ({"n_rounds": 0, "estimator__alpha": 0.1}, "no refinement, estimator__alpha=0.1"),
+        ({"radius": 1.0, "objective": "class"}, "radius=1.0, objective='class'"),
+        ({"radius": None}, "radius=None"),
+    ],
+)
+def test_selected_parameters_are_printed(parameters, text):
+    assert list_parameters(parameters) == text

@@ -237,7 +237,9 @@ def test_number_of_components_is_that_of_outputs():
 def test_numbers_that_do_not_exist_are_named():
     X, y = digits()
     frozen = FrozenEstimator(LFDA(3, alpha=0.1).fit(X, y))
-    with pytest.raises(ValueError, match=r"first map has 3 components, 4 with the constant"):
+    with pytest.raises(
+        ValueError, match=r"first map has at most 3 components, 4 with the constant"
+    ):
         NeighborhoodRefinement(frozen, n_components=5, radius=1).fit(X, y)
     for method in (
         NeighborhoodRefinement(frozen, n_components=1, radius=0.5),

@@ -370,7 +370,8 @@ def test_progress_is_printed_for_folds_and_grid_points(capsys, monkeypatch):
     assert "DiscriminantSearchCV: fold 2, 3/3 grid points" in output
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
+# Processes take seconds to start.
+@pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_progress_goes_to_a_callable_as_a_share(n_jobs):
     shares = []
     search({"alpha": [0.1, 0.2, 0.3]}, verbose=shares.append, n_jobs=n_jobs)

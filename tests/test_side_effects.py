@@ -81,7 +81,9 @@ def test_number_of_jobs_changes_no_result(name, jobs_in_threads):
     assert_same_fit(model, sklearn.clone(MODELS[name]).fit(X, Y))
 
 
-@pytest.mark.parametrize("name", ["MPDA", "DiscriminantSearchCV"])
+@pytest.mark.parametrize(
+    "name", ["MPDA", pytest.param("DiscriminantSearchCV", marks=pytest.mark.slow)]
+)
 def test_jobs_in_processes_change_no_result(name):
     with joblib.parallel_config(backend="loky"):
         model = sklearn.clone(MODELS[name]).set_params(n_jobs=2).fit(X, Y)

@@ -118,5 +118,6 @@ def test_it_is_a_splitter_of_scikit_learn():
 def test_seen_classes_are_recognised():
     assert is_unseen(["a", "b"], ["c", "d"])
     assert not is_unseen(["a", "b"], ["b", "c"])
-    assert is_unseen(np.array([1, 2]), np.array([3]))
+    assert is_unseen(np.array([1, 2]), np.array([3, 4, 3]))
+    assert not is_unseen(np.array([1, 2]), np.array([3, 3]))  # all neighbours would be right
     assert isinstance(is_unseen([1], [1]), bool)

@@ -33,14 +33,18 @@ def test_bits_survive_as_text(n):
 def test_hash_is_of_the_samples_in_their_order():
     hashes = {hash_indices(np.array(tested)) for tested in ([1, 2], [2, 1], [1, 3])}
     assert len(hashes) == 3
-    assert hash_indices(np.array([1, 2], dtype=np.int32)) == hash_indices(np.array([1, 2]))
+    # Stored rows are compared across machines.
+    for dtype in (np.int32, np.int64, ">i8"):
+        assert hash_indices(np.array([1, 2], dtype=dtype)) == "0c730b69905c5ef7"
 
 
 def digits_problem():
     return replace(PROBLEMS["optdigits"], dataset="digits", train_share=0.5)
 
 
-@pytest.mark.parametrize("name", ["1-NN", "MPDA", "MPDA refined"])
+@pytest.mark.parametrize(
+    "name", ["1-NN", "MPDA", pytest.param("MPDA refined", marks=pytest.mark.slow)]
+)
 def test_rows_of_the_paper_have_the_samples_behind_their_numbers(name, monkeypatch):
     problem = digits_problem()
     contender = {**CONTENDERS, "MPDA refined": make_contender("MPDA refined", search=False)}[name]

@@ -89,7 +89,10 @@ def assess_features(split: Split) -> tuple[FoldResult, Bools]:
 
 
 def assess_selected(
-    contender: Contender, split: Split, selected: SelectedParameters, numbers: Sequence[int] = ()
+    contender: Contender,
+    split: Split,
+    selected: SelectedParameters,
+    component_counts: Sequence[int] = (),
 ) -> tuple[FoldResult, Floats, Floats]:
     """Measure a contender with selected parameters, and return its map of the samples.
 
@@ -101,7 +104,7 @@ def assess_selected(
         Training and test samples.
     selected : SelectedParameters
         Parameters and number of components.
-    numbers : sequence of int, default=()
+    component_counts : sequence of int, default=()
         Numbers of components at which a refinement is measured in addition to a quarter, a half,
         one and two times the selected number. Its maps are not nested, so each number needs a fit.
 
@@ -126,7 +129,7 @@ def assess_selected(
     if is_nested:
         row = _curve_of_map(Split(Z, split.y, Z_test, split.y_test), selected)
     else:
-        row = measure_curve(contender, split, selected, numbers)[0]
+        row = measure_curve(contender, split, selected, component_counts)[0]
     row["fit_seconds"] = seconds
     return row, Z[:, :r], Z_test[:, :r]
 
@@ -134,12 +137,12 @@ def assess_selected(
 def _curve_of_map(split: Split, selected: SelectedParameters) -> FoldResult:
     """Count the errors with the first components of mapped samples, for many numbers of them."""
     r = split.X.shape[1]
-    numbers = np.arange(1, r + 1)
+    component_counts = np.arange(1, r + 1)
     # All numbers where it takes a second: then the curve has a value at each.
     if len(split.X) * len(split.X_test) > _MAX_PAIRS:
-        numbers = np.union1d(sparse_counts(r), [min(r, selected.n_components)])
-    predicted = classify_by_counts(split.X, split.y, split.X_test, numbers)
-    return _count_errors(predicted != split.y_test, numbers.tolist(), selected)
+        component_counts = np.union1d(sparse_counts(r), [min(r, selected.n_components)])
+    predicted = classify_by_counts(split.X, split.y, split.X_test, component_counts)
+    return _count_errors(predicted != split.y_test, component_counts.tolist(), selected)
 
 
 def _count_errors(
@@ -162,10 +165,15 @@ class _WrongRecorder(PredictionScorer):
     wrong: dict[int, Bools] = field(default_factory=dict)
 
     def __call__(
-        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+        self,
+        Z: Floats,
+        y: Labels,
+        Z_test: Floats,
+        y_test: Labels,
+        component_counts: Sequence[int] | Ints,
     ) -> Floats:
-        predicted = classify_by_counts(Z, y, Z_test, numbers, self.n_neighbors)
-        self.wrong.update(zip(map(int, numbers), predicted != y_test, strict=True))
+        predicted = classify_by_counts(Z, y, Z_test, component_counts, self.n_neighbors)
+        self.wrong.update(zip(map(int, component_counts), predicted != y_test, strict=True))
         return np.asarray(np.mean(predicted == y_test, axis=1))
 
 
@@ -173,7 +181,7 @@ def measure_curve(
     contender: Contender,
     split: Split,
     selected: SelectedParameters,
-    numbers: Sequence[int] = (),
+    component_counts: Sequence[int] = (),
 ) -> tuple[FoldResult, Bools]:
     """Count the errors of fits with selected parameters, for many numbers of components.
 
@@ -186,7 +194,7 @@ def measure_curve(
         Training and test samples.
     selected : SelectedParameters
         Parameters and number of components.
-    numbers : sequence of int, default=()
+    component_counts : sequence of int, default=()
         Further numbers of components for a refinement.
 
     Returns
@@ -202,7 +210,7 @@ def measure_curve(
         wanted = wanted or tuple(range(1, contender.max_components + 1))
     if contender.method.start and contender.component_counts is None:
         nearby = counts_about(selected.n_components, range(1, split.X.shape[1] + 1))
-        wanted = tuple(sorted({*nearby, *numbers}))
+        wanted = tuple(sorted({*nearby, *component_counts}))
     # One fold of all samples: training samples first, then test samples.
     X, y = np.concatenate([split.X, split.X_test]), np.concatenate([split.y, split.y_test])
     train, test = np.split(np.arange(len(y)), [len(split.y)])

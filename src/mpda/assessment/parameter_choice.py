@@ -98,14 +98,14 @@ def select_parameters(
             "components cannot be selected; use more folds, or more samples."
         )
     most = contender.count_components(n_features, y)
-    numbers = tuple(r for r in contender.component_counts or () if r <= most)
+    component_counts = tuple(r for r in contender.component_counts or () if r <= most)
     if contender.component_counts is None and most > _MANY_COMPONENTS:
-        numbers = tuple(sparse_counts(most).tolist())
+        component_counts = tuple(sparse_counts(most).tolist())
     search = DiscriminantSearchCV(
         contender.estimator({}, steps=steps),
         {name: list(values) for name, values in contender.grid.items()},
         cv=n_inner,
-        n_components=[n_components] if n_components is not None else numbers or "all",
+        n_components=[n_components] if n_components is not None else component_counts or "all",
         selection="one-standard-error" if protocol.fewest else "robust",
         max_samples=protocol.max_samples,
         scoring=protocol.scoring,

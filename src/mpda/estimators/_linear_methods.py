@@ -93,22 +93,23 @@ def fit_paths(
     assert entry is not None
     n_samples, n_features = np.shape(X)
     if entry.is_identity:
-        if n_components is None or n_features in n_components:
+        wanted = [n_features] if n_components is None else n_components
+        if n_features in wanted or min(wanted) > n_features:  # the path says how many there are
             yield ComponentPath(0, np.eye(n_features), first=n_features)
         else:
-            asked = ", ".join(map(str, n_components))
+            asked = ", ".join(map(str, wanted))
             failure = f'"passthrough" keeps all {n_features} features, and has no {asked} of them'
             yield ComponentPath(0, None, failure=failure)
         return
     most = entry.count_components(n_samples, n_features, np.unique(y).size)
-    numbers: list[int | None] = [None]
+    component_counts: list[int | None] = [None]
     if entry.fits_each_number:
         wanted = sparse_counts(most).tolist() if n_components is None else n_components
         # Without any of these numbers the largest one says how many there are.
-        numbers = [r for r in wanted if r <= most] or [most]
+        component_counts = [r for r in wanted if r <= most] or [most]
     for index, parameters in enumerate(parameter_sets):
         fitted = clone(method).set_params(**parameters)
-        for r in numbers:
+        for r in component_counts:
             try:
                 matrix, _ = read_map(fitted.set_params(n_components=r).fit(X, y))
             # Singular matrices, too few samples, and solvers that refuse a parameter or have no

@@ -579,7 +579,7 @@ class NeighborhoodRefinement(LinearMap):
         n_samples, n_features = np.shape(X)
         n_classes = len(set(np.asarray(labels).tolist()))
         most = entry.count_components(n_samples, n_features, n_classes)
-        if n_rows > most:
+        if n_rows > most >= 1:  # a single sample is refused by the method
             raise ValueError(_say_too_many(n_rows, most, _check_radius(self.radius)))
 
     def _make_start(self, n_rows: int | None) -> Any:

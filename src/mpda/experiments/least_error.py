@@ -76,5 +76,5 @@ def select_least_error(
 def _select_first(grid: GridScores) -> SelectedPoint:
     """Select the best mean; at a tie the fewest components, then the first grid point."""
     means = grid.means
-    dimension = int(np.flatnonzero((means >= means.max() - _TIE).any(axis=0))[0])
-    return SelectedPoint(int(means[:, dimension].argmax()), dimension)
+    column = int(np.flatnonzero((means >= means.max() - _TIE).any(axis=0))[0])
+    return SelectedPoint(int(means[:, column].argmax()), column)

@@ -127,18 +127,22 @@ def score_fold(task: FoldTask) -> FoldScores:
             else:
                 width = max(width, path.n_outputs)
                 on_sphere = path.radius is not None
-                numbers = _counts_to_score(task, path.first, path.n_outputs, on_sphere)
-                scored = np.asarray(path.components, dtype=np.float64)[: numbers.max(initial=0)]
+                component_counts = _counts_to_score(task, path.first, path.n_outputs, on_sphere)
+                scored = np.asarray(path.components, dtype=np.float64)[
+                    : component_counts.max(initial=0)
+                ]
                 Z, Z_test = (_map_samples(X, scored, path, mean) for X in (X_train, X_test))
                 # More threads gain little in small products, and wait for each other on busy
                 # machines.
                 with one_blas_thread():
                     if path.radius is None:
-                        scores = task.scorer(Z, y_train, Z_test, y_test, numbers)
+                        scores = task.scorer(Z, y_train, Z_test, y_test, component_counts)
                     else:
                         train, test = (Z, y_train), (Z_test, y_test)
-                        scores = _score_on_sphere(task.scorer, train, test, numbers, path.radius)
-                curves.append((path.index, numbers, scores))
+                        scores = _score_on_sphere(
+                            task.scorer, train, test, component_counts, path.radius
+                        )
+                curves.append((path.index, component_counts, scores))
             now = time.perf_counter()
             seconds[path.index] += now - start
             start = now
@@ -146,8 +150,8 @@ def score_fold(task: FoldTask) -> FoldScores:
                 task.report(task.number, int(np.count_nonzero(seconds)), len(points))
     # A grid point may come in several paths, and paths differ in length: fill one table.
     table = np.full((len(points), width), np.nan)
-    for index, numbers, scores in curves:
-        table[index, numbers - 1] = scores
+    for index, component_counts, scores in curves:
+        table[index, component_counts - 1] = scores
     small_classes = _small_classes(y_train, points, method, task.number)
     return FoldScores(table, seconds, failures, small_classes)
 
@@ -167,13 +171,13 @@ def _score_on_sphere(
     scorer: FoldScorer,
     train: tuple[Floats, Labels],
     test: tuple[Floats, Labels],
-    numbers: Ints,
+    component_counts: Ints,
     radius: float,
 ) -> Floats:
     """Return one score for each number of components; each has a projection of its own."""
     (Z, y), (Z_test, y_test) = train, test
-    scores = np.empty(numbers.size)
-    for i, r in enumerate(numbers):
+    scores = np.empty(component_counts.size)
+    for i, r in enumerate(component_counts):
         n_rows = r - count_outputs(0, radius)  # the constant is one of the numbers
         points, test_points = (project_to_sphere(A[:, :n_rows], radius) for A in (Z, Z_test))
         scores[i] = scorer(points, y, test_points, y_test, [r])[0]
@@ -183,11 +187,13 @@ def _score_on_sphere(
 def _counts_to_score(task: FoldTask, first: int, r: int, on_sphere: bool) -> Ints:
     """Return the numbers of components to score, of those from ``first`` to r."""
     if task.n_components is not None:
-        numbers = np.array([number for number in task.n_components if number <= r], dtype=int)
+        component_counts = np.array(
+            [number for number in task.n_components if number <= r], dtype=int
+        )
     else:
         # On a sphere one sweep does not serve all numbers.
-        numbers = sparse_counts(r) if task.sparse or on_sphere else np.arange(1, r + 1)
-    return numbers[numbers >= first]
+        component_counts = sparse_counts(r) if task.sparse or on_sphere else np.arange(1, r + 1)
+    return component_counts[component_counts >= first]
 
 
 def largest_class_neighbors(method: Any, points: list[dict[str, Any]]) -> int | None:

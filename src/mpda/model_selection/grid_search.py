@@ -142,25 +142,25 @@ class GridSearch:
         subsets = FoldSubsets(folds, self.y, self.seed, max_tests) if rounds else None
         plans = rounds or [Round(len(self.y), points.size)]
         ends = np.linspace(*shares, len(plans) + 1).tolist()
-        tables, numbers = [], n_components
-        for number, plan in enumerate(plans):
+        tables, component_counts = [], n_components
+        for i, plan in enumerate(plans):
             part = folds if subsets is None else subsets.take(plan.n_samples)
-            done = _Share(self.progress, ends[number], ends[number + 1], len(part))
+            done = _Share(self.progress, ends[i], ends[i + 1], len(part))
             some = subsets is not None or self.scorer.needs_each_number
-            sparse = some and not isinstance(numbers, tuple)
-            results = self._score_folds(part, grid, points, numbers, done, sparse=sparse)
-            self._report_failures(results, points.size, is_last=number + 1 == len(plans))
+            sparse = some and not isinstance(component_counts, tuple)
+            results = self._score_folds(part, grid, points, component_counts, done, sparse=sparse)
+            self._report_failures(results, points.size, is_last=i + 1 == len(plans))
             table, scores = _join_folds(results, part, grid, points, n_components)
             if rounds:
-                table["iter"] = np.full(len(table["params"]), number)
+                table["iter"] = np.full(len(table["params"]), i)
                 table["n_resources"] = np.full(len(table["params"]), plan.n_samples)
             tables.append(table)
-            if number + 1 < len(plans):
+            if i + 1 < len(plans):
                 groups = self._group_points(part, grid)
-                points = best_points(scores, plans[number + 1].n_points, groups)
-                plans[number + 1] = replace(plans[number + 1], n_points=points.size)
+                points = best_points(scores, plans[i + 1].n_points, groups)
+                plans[i + 1] = replace(plans[i + 1], n_points=points.size)
                 if not isinstance(n_components, tuple):
-                    numbers = counts_near_best(scores, points, n_components)
+                    component_counts = counts_near_best(scores, points, n_components)
         selection = self.rule(scores)
         n_earlier = sum(len(table["params"]) for table in tables[:-1])
         row = int(np.searchsorted(points, selection.point)) * scores.component_counts.size
@@ -178,22 +178,23 @@ class GridSearch:
         sparse: bool,
     ) -> list[FoldScores]:
         """Score some points of a grid on every fold."""
-        for number, (train, _) in enumerate(folds):
+        for fold, (train, _) in enumerate(folds):
             if self.n_neighbors > len(train):
                 raise ValueError(
                     f"classifier_neighbors={self.n_neighbors} is larger than the training part of "
-                    f"fold {number} ({len(train)} samples). Use fewer neighbours or more folds."
+                    f"fold {fold} ({len(train)} samples). Use fewer neighbours or more folds."
                 )
-        numbers = n_components
-        if isinstance(numbers, int):
-            numbers = tuple(sparse_counts(numbers) if sparse else range(1, numbers + 1))
+        component_counts = n_components
+        if isinstance(component_counts, int):
+            most = component_counts
+            component_counts = tuple(sparse_counts(most) if sparse else range(1, most + 1))
         chosen = [grid.points[i] for i in points]
         # A function of the caller cannot be called from other processes.
         in_process = effective_n_jobs(self.n_jobs) == 1 or not callable(self.progress)
         report = done.make_report() if in_process else None
         make_task = partial(FoldTask, self.estimator, self.X, self.y)
         tasks = [
-            (make_task(*fold, i, chosen, numbers, self.scorer, report, sparse),)
+            (make_task(*fold, i, chosen, component_counts, self.scorer, report, sparse),)
             for i, fold in enumerate(folds)
         ]
         title = (
@@ -203,9 +204,9 @@ class GridSearch:
             score_fold, tasks, len(folds), n_jobs=self.n_jobs, report=title, unit="folds"
         )
         results = []
-        for number, result in enumerate(scored):
+        for fold, result in enumerate(scored):
             results.append(result)
-            done.pass_on(number, 1, 1)
+            done.pass_on(fold, 1, 1)
         return results
 
     def _count_needed(self, folds: Folds, grid: SearchGrid, n_components: Numbers) -> int:
@@ -216,15 +217,14 @@ class GridSearch:
         too.
         """
         n_features = list(np.shape(self.X)[1:])  # none in X of one dimension, which a fit refuses
-        numbers = [self.n_neighbors]
-        least = [0]
+        needed, least = [self.n_neighbors], [0]
         for train, test in folds:
             if is_unseen(self.y[train], self.y[test]):
                 least.append(math.ceil((self.scorer.n_needed + 1) * len(self.y) / test.size))
             else:
-                numbers.append(self.scorer.n_needed)
+                needed.append(self.scorer.n_needed)
         if isinstance(n_components, tuple):  # beyond the features there are no components to score
-            numbers += [min([number, *n_features]) for number in n_components]
+            needed += [min([r, *n_features]) for r in n_components]
         if isinstance(self.estimator, Pipeline):  # PCA before the method, for example
             earlier = Pipeline(self.estimator.steps[:-1]).get_params()
             reduced = [
@@ -232,13 +232,13 @@ class GridSearch:
                 for name, value in earlier.items()
                 if name.endswith("n_components") and isinstance(value, Integral)
             ]
-            numbers += reduced
+            needed += reduced
             n_features = reduced or n_features
         has_ridge = {"alpha", f"{START_PREFIX}alpha"} & set(last_step(self.estimator).get_params())
         if has_ridge and not grid.ridges.any():
-            numbers += n_features
+            needed += n_features
         # Of n samples about the means of their classes no more than n - n_classes are independent.
-        n_training = max(numbers) + np.unique(self.y).size
+        n_training = max(needed) + np.unique(self.y).size
         share = min(train.size for train, _ in folds) / len(self.y)
         return max(*least, math.ceil(n_training / share))
 

@@ -229,6 +229,6 @@ def counts_near_best(
     best = scores.component_counts[means.argmax(axis=1)]
     further = sparse_counts(2 * int(best.max()))
     further = further[further > scores.component_counts.max()]
-    numbers = np.concatenate([scores.component_counts, further])
+    counts = np.concatenate([scores.component_counts, further])
     limit = 2 * best.max() if largest is None else min(2 * best.max(), largest)
-    return tuple(numbers[(2 * numbers >= best.min()) & (numbers <= limit)].tolist())
+    return tuple(counts[(2 * counts >= best.min()) & (counts <= limit)].tolist())

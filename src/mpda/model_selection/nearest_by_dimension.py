@@ -36,7 +36,11 @@ _MAX_MINIMA = 10
 
 
 def classify_by_counts(
-    Z: Floats, y: Labels, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int = 1
+    Z: Floats,
+    y: Labels,
+    Z_test: Floats,
+    component_counts: Sequence[int] | Ints,
+    n_neighbors: int = 1,
 ) -> Labels:
     """Classify by the nearest neighbours, with some numbers of components.
 
@@ -48,7 +52,7 @@ def classify_by_counts(
         Their labels.
     Z_test : ndarray of shape (m, r)
         Samples to classify.
-    numbers : sequence of int
+    component_counts : sequence of int
         Numbers of components, strictly increasing.
     n_neighbors : int, default=1
         Number of neighbours that vote; all samples if there are fewer. Equal votes go to the first
@@ -56,22 +60,22 @@ def classify_by_counts(
 
     Returns
     -------
-    ndarray of shape (len(numbers), m)
+    ndarray of shape (len(component_counts), m)
         Labels.
     """
-    if len(numbers) == 0:
+    if len(component_counts) == 0:
         return np.empty((0, len(Z_test)), dtype=y.dtype)
     n_neighbors = min(n_neighbors, len(Z))
     if n_neighbors > 1:
         labels, codes = np.unique(y, return_inverse=True)
-        predicted = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
-        for i, rows, pairs in _iter_near_pairs(Z, Z_test, numbers, n_neighbors):
-            votes = pairs.count_votes(codes, labels.size, int(numbers[i]), n_neighbors)
+        predicted = np.empty((len(component_counts), len(Z_test)), dtype=np.intp)
+        for i, rows, pairs in _iter_near_pairs(Z, Z_test, component_counts, n_neighbors):
+            votes = pairs.count_votes(codes, labels.size, int(component_counts[i]), n_neighbors)
             predicted[i, rows] = votes.argmax(axis=1)
         return np.asarray(labels[predicted])
-    if len(numbers) == Z.shape[1]:
+    if len(component_counts) == Z.shape[1]:
         return np.asarray(y[nearest_by_dimension(Z, Z_test)])
-    return np.asarray(y[nearest_by_counts(Z, Z_test, numbers)])
+    return np.asarray(y[nearest_by_counts(Z, Z_test, component_counts)])
 
 
 def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
@@ -115,7 +119,7 @@ def nearest_by_dimension(Z: Floats, Z_test: Floats) -> Ints:
     return nearest
 
 
-def nearest_by_counts(Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints) -> Ints:
+def nearest_by_counts(Z: Floats, Z_test: Floats, component_counts: Sequence[int] | Ints) -> Ints:
     """Find the nearest neighbour by some numbers of components.
 
     Parameters
@@ -124,23 +128,23 @@ def nearest_by_counts(Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints) 
         Samples among which neighbours are searched.
     Z_test : ndarray of shape (m, r)
         Samples whose neighbours are searched.
-    numbers : sequence of int
+    component_counts : sequence of int
         Numbers of components, increasing.
 
     Returns
     -------
-    ndarray of shape (len(numbers), m)
+    ndarray of shape (len(component_counts), m)
         The same as `nearest_by_dimension` finds. Distances in single precision leave the few
         candidates whose squared differences are added up.
     """
-    nearest = np.empty((len(numbers), len(Z_test)), dtype=np.intp)
-    for i, rows, pairs in _iter_near_pairs(Z, Z_test, numbers):
-        nearest[i, rows] = pairs.nearest_by_all(int(numbers[i]))
+    nearest = np.empty((len(component_counts), len(Z_test)), dtype=np.intp)
+    for i, rows, pairs in _iter_near_pairs(Z, Z_test, component_counts):
+        nearest[i, rows] = pairs.nearest_by_all(int(component_counts[i]))
     return nearest
 
 
 def _iter_near_pairs(
-    Z: Floats, Z_test: Floats, numbers: Sequence[int] | Ints, n_neighbors: int = 1
+    Z: Floats, Z_test: Floats, component_counts: Sequence[int] | Ints, n_neighbors: int = 1
 ) -> Iterator[tuple[int, slice, "_Pairs"]]:
     """Yield the pairs among which the nearest neighbours are, by distances in single precision.
 
@@ -148,13 +152,13 @@ def _iter_near_pairs(
     pairs of this block. The distances of other pairs are larger by more than their rounding. Test
     samples for which single precision leaves many pairs are compared in double precision.
     """
-    r = int(numbers[-1])
+    r = int(component_counts[-1])
     Z, Z_test = _scaled(Z[:, :r], Z_test[:, :r])
     # Distances do not depend on the mean, but their rounding does.
     mean = Z.mean(axis=0)
     centred = Z - mean
     columns = np.ascontiguousarray(centred.T, dtype=np.float32)
-    last = np.asarray(numbers) - 1
+    last = np.asarray(component_counts) - 1
     norms = np.cumsum(columns * columns, axis=0, dtype=np.float64)[last]
     # The components of a step add |z|^2 - 2 t'z to a distance, which is one product with the norms
     # as one more row; |t|^2 is the same for all samples.
@@ -178,7 +182,7 @@ def _iter_near_pairs(
             # Counted for all test samples first, which is faster than for each.
             if np.count_nonzero(is_near) > len(block) * n_neighbors + n_spare:
                 crowded = np.flatnonzero(is_near.sum(axis=1) > n_neighbors + n_spare)
-                first = slice(int(numbers[i]))
+                first = slice(int(component_counts[i]))
                 is_near[crowded] = _find_near_in_double(
                     centred[:, first], tests[crowded, first], n_neighbors, stop
                 )

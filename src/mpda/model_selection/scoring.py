@@ -31,7 +31,7 @@ METRICS: dict[str, Metric | None] = {
     "balanced_accuracy": balanced_accuracy_score,
     "f1_macro": lambda y, predicted: float(f1_score(y, predicted, average="macro")),
 }
-# Parameters that functions need: Z, y, Z_test, y_test of mapped samples; y, predicted of labels.
+# Positional parameters of functions: Z, y, Z_test, y_test; or y and predicted labels.
 _N_MAP_PARAMETERS, _N_LABEL_PARAMETERS = 4, 2
 
 
@@ -51,7 +51,12 @@ class FoldScorer(Protocol):
         """Smallest number of samples in which neighbours can be searched."""
 
     def __call__(
-        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+        self,
+        Z: Floats,
+        y: Labels,
+        Z_test: Floats,
+        y_test: Labels,
+        component_counts: Sequence[int] | Ints,
     ) -> Floats:
         """Return one score for each number of components, those of the first columns.
 
@@ -65,7 +70,7 @@ class FoldScorer(Protocol):
             Mapped test samples.
         y_test : ndarray of shape (m,)
             Their labels.
-        numbers : sequence of int
+        component_counts : sequence of int
             Numbers of components, increasing.
         """
 
@@ -101,13 +106,20 @@ class PredictionScorer:
         return self.n_neighbors
 
     def __call__(
-        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+        self,
+        Z: Floats,
+        y: Labels,
+        Z_test: Floats,
+        y_test: Labels,
+        component_counts: Sequence[int] | Ints,
     ) -> Floats:
-        """Return the scores (len(numbers),)."""
+        """Return the scores (len(component_counts),)."""
         if is_unseen(y, y_test):
-            predicted = _classify_among_themselves(Z_test, y_test, numbers, self.n_neighbors)
+            predicted = _classify_among_themselves(
+                Z_test, y_test, component_counts, self.n_neighbors
+            )
         else:
-            predicted = classify_by_counts(Z, y, Z_test, numbers, self.n_neighbors)
+            predicted = classify_by_counts(Z, y, Z_test, component_counts, self.n_neighbors)
         if self.metric is None:
             return np.asarray(np.mean(predicted == y_test, axis=1))
         return np.array([self.metric(y_test, labels) for labels in predicted], dtype=float)
@@ -140,10 +152,15 @@ class MapScorer:
         return k or 1
 
     def __call__(
-        self, Z: Floats, y: Labels, Z_test: Floats, y_test: Labels, numbers: Sequence[int] | Ints
+        self,
+        Z: Floats,
+        y: Labels,
+        Z_test: Floats,
+        y_test: Labels,
+        component_counts: Sequence[int] | Ints,
     ) -> Floats:
-        """Return the scores (len(numbers),)."""
-        scores = [self.function(Z[:, :r], y, Z_test[:, :r], y_test) for r in numbers]
+        """Return the scores (len(component_counts),)."""
+        scores = [self.function(Z[:, :r], y, Z_test[:, :r], y_test) for r in component_counts]
         return np.array(scores, dtype=float)
 
 
@@ -177,15 +194,16 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
         Number of neighbours of the classifier.
     """
     if callable(scoring):
-        n_needed = _count_required(scoring)
-        if n_needed == _N_MAP_PARAMETERS:
-            return MapScorer(scoring)
-        if n_needed > _N_LABEL_PARAMETERS or hasattr(scoring, "_score_func"):  # of make_scorer
+        n_needed, n_taken = _count_parameters(scoring)
+        is_scorer = hasattr(scoring, "_score_func")  # of make_scorer
+        if is_scorer or _N_LABEL_PARAMETERS < n_needed < _N_MAP_PARAMETERS:
             raise TypeError(
                 "scoring as a callable must be a function of true and predicted labels, such as "
                 "accuracy_score of scikit-learn, or of mapped training samples, their labels, "
-                f"mapped test samples and theirs; {scoring!r} needs {n_needed} parameters."
+                f"mapped test samples and theirs, got {scoring!r}."
             )
+        if n_taken >= _N_MAP_PARAMETERS:
+            return MapScorer(scoring)
         return PredictionScorer(scoring, n_neighbors)
     if isinstance(scoring, str) and scoring in METRICS:
         return PredictionScorer(METRICS[scoring], n_neighbors)
@@ -199,18 +217,21 @@ def find_scorer(scoring: Any, n_neighbors: int = 1) -> FoldScorer:
     return MapScorer(RetrievalScore(name), is_sample_mean=True)
 
 
-def _count_required(function: Callable[..., Any]) -> int:
-    """Return how many parameters a function needs; 0 if Python cannot tell."""
+def _count_parameters(function: Callable[..., Any]) -> tuple[int, int]:
+    """Return how many positional parameters a function needs, and how many it takes.
+
+    Both are 0 if Python cannot tell.
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # of some functions written in C
-        return 0
-    positional = (p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
-    return sum(p.default is p.empty for p in positional)
+        return 0, 0
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return sum(p.default is p.empty for p in positional), len(positional)
 
 
 def _classify_among_themselves(
-    Z: Floats, y: Labels, numbers: Sequence[int] | Ints, n_neighbors: int
+    Z: Floats, y: Labels, component_counts: Sequence[int] | Ints, n_neighbors: int
 ) -> Labels:
     """Classify each sample by its nearest others, with some numbers of components.
 
@@ -218,8 +239,8 @@ def _classify_among_themselves(
     """
     labels, codes = np.unique(y, return_inverse=True)
     n = len(y)
-    predicted = np.empty((len(numbers), n), dtype=np.intp)
-    for i, r in enumerate(numbers):
+    predicted = np.empty((len(component_counts), n), dtype=np.intp)
+    for i, r in enumerate(component_counts):
         search = NearestNeighbors(n_neighbors=min(n_neighbors, n - 1), algorithm="brute")
         nearest = codes[search.fit(Z[:, :r]).kneighbors(return_distance=False)]
         votes = np.zeros((n, labels.size), dtype=np.intp)

@@ -140,7 +140,7 @@ class DiscriminantSearchCV(ClassifierMixin, TransformerMixin, MetaEstimatorMixin
         Score of a fold; larger is better. "accuracy", "balanced_accuracy" or "f1_macro" of a
         nearest-neighbour classifier, or a measure of retrieval: "recall_at_<k>",
         "precision_at_<k>", "r_precision" or "map_at_r" (`mpda.assessment.score_queries`). A
-        callable that needs two parameters takes true and predicted labels, one that needs four the
+        callable with two positional parameters takes true and predicted labels, one with four the
         mapped training samples, their labels, the mapped test samples, and theirs. Where a test
         part has several classes, and the training part none of them (`UnseenClassFolds`), its
         samples are searched among themselves.
@@ -527,7 +527,7 @@ def _search_refinement(
     """
     name = f"{stages.prefix}n_components"
     start = first.best_params
-    numbers = counts_about(start[name], _scored_counts(first.table, name))
+    component_counts = counts_about(start[name], _scored_counts(first.table, name))
     shares = np.linspace(*_STAGE_SHARES, len(stages.refined) + 1)
     chosen: Mapping[str, Any] = {}
     results = []
@@ -544,17 +544,17 @@ def _search_refinement(
                 search.progress(1.0)
             return results
     grid = build_grid(search.estimator, stages.last_stage(start, chosen))
-    return [*results, search.run(folds, grid, numbers, (_STAGE_SHARES[1], 1.0))]
+    return [*results, search.run(folds, grid, component_counts, (_STAGE_SHARES[1], 1.0))]
 
 
-def counts_about(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
+def counts_about(chosen: int, component_counts: Sequence[int] | Ints) -> tuple[int, ...]:
     """Return a few numbers of components about one, by powers of two.
 
     Parameters
     ----------
     chosen : int
         Number of components.
-    numbers : sequence of int
+    component_counts : sequence of int
         Numbers that exist.
 
     Returns
@@ -562,7 +562,7 @@ def counts_about(chosen: int, numbers: Sequence[int] | Ints) -> tuple[int, ...]:
     tuple of int
         Those nearest to a quarter, a half, the whole and the double of ``chosen``, increasing.
     """
-    available = np.asarray(numbers)
+    available = np.asarray(component_counts)
     wanted = chosen * 2.0 ** np.arange(-2, 2)
     nearest = [available[np.argmin(np.abs(np.log(available / number)))] for number in wanted]
     return tuple(sorted({int(number) for number in nearest}))

@@ -146,9 +146,9 @@ def _simplest(grid: GridScores, values: Floats, tolerance: float = 0.0) -> Selec
     values have the shape (n_points, n_counts).
     """
     is_allowed = values >= values.max() - tolerance - _TIE
-    dimension = int(np.flatnonzero(is_allowed.any(axis=0))[0])
-    points = np.flatnonzero(is_allowed[:, dimension])
-    return SelectedPoint(int(points[np.argmax(grid.ridges[points])]), dimension)
+    column = int(np.flatnonzero(is_allowed.any(axis=0))[0])
+    points = np.flatnonzero(is_allowed[:, column])
+    return SelectedPoint(int(points[np.argmax(grid.ridges[points])]), column)
 
 
 def smooth_counts(means: Floats, component_counts: Ints) -> Floats:
