@@ -101,7 +101,7 @@ def against_nca(directory: Path | None) -> list[tuple[str, str, str, bool]]:
     first = seconds(lambda: ours.fit(X, y))
     second = seconds(lambda: ours.fit(X, y))
     model = NeighborhoodComponentsAnalysis(n_components=20, init="pca", max_iter=100)
-    refine = NeighborhoodRefinement(FrozenEstimator(ours), n_components=20)
+    refine = NeighborhoodRefinement(FrozenEstimator(ours), n_components=20, radius=1.0)
     flat = NeighborhoodRefinement(FrozenEstimator(ours), n_components=20, radius=None)
     refined: list[float] = []
     # Seconds of a step, because the numbers of steps may differ.

@@ -248,7 +248,7 @@ def test_weight_zero_leaves_a_sample_out(method):
         PMPDA(2, n_neighbors=4),
         LFDA(2, n_neighbors=4, alpha=0.1),
         GraphDiscriminant(n_components=2, alpha=0.1),
-        NeighborhoodRefinement(GramPCA(2)),
+        NeighborhoodRefinement(GramPCA(2), radius=1.0),
         NeighborhoodRefinement(GramPCA(2), radius=None),
         GramPCA(2),
     ],

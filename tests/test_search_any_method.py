@@ -128,7 +128,10 @@ def test_points_that_scikit_learn_refuses_have_no_score():
 
 def test_all_numbers_stand_for_some_where_each_takes_a_fit():
     nca = NeighborhoodComponentsAnalysis(max_iter=1, random_state=0)
-    for estimator in (nca, NeighborhoodRefinement(LFDA(alpha=0.1), max_iter=1, n_rounds=1)):
+    for estimator in (
+        nca,
+        NeighborhoodRefinement(LFDA(alpha=0.1), radius=1.0, max_iter=1, n_rounds=1),
+    ):
         grid = {} if estimator is nca else {"n_rounds": [1]}
         numbers = sorted(
             set(search(estimator, grid, cv=FOLDS[:1]).cv_results_["param_n_components"])
