@@ -88,9 +88,8 @@ class NeighborhoodRefinement(LinearMap):
         + (penalty / n) |T - T0|^2 / |T0|^2,      D_ij = |T (x_i - x_j)|^2,
 
     where N_i holds the samples nearest to sample i. This is neighbourhood components analysis
-    restricted to near candidates, with a penalty that keeps the map near its start. By default it
-    is the loss of points on a sphere, vectors of length 1 (see Notes); ``radius=None`` is the loss
-    above.
+    restricted to near candidates, with a penalty that keeps the map near its start. With a
+    ``radius`` the same loss is that of points on a sphere (see Notes).
 
     Parameters
     ----------
@@ -104,7 +103,7 @@ class NeighborhoodRefinement(LinearMap):
         Number of outputs. With 0 < radius < inf the constant is one of them, also of a number that
         is set on ``estimator``. None leaves the number of ``estimator``; if it has none either,
         all of its components are kept and the constant is added.
-    radius : float or None, default=1.0
+    radius : float, default=None
         Constant k of the sphere in units of the root mean square length of the mapped training
         samples in the first map: 0 compares samples by their cosine, a positive number also by
         their lengths. None or inf is the Euclidean geometry, without a sphere, for pictures and for
@@ -126,7 +125,7 @@ class NeighborhoodRefinement(LinearMap):
         The penalty for each coefficient, where ``penalty`` is None. None is 0.1; 1.0 for a map that
         starts from :class:`WithinClassWhitening`, whose new samples have classes that the loss does
         not know.
-    temperature : float, default=2.0
+    temperature : float, default=4.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
     n_rounds : int, default=5
@@ -199,13 +198,13 @@ class NeighborhoodRefinement(LinearMap):
     >>> model.transform(X).shape
     (1797, 10)
 
-    Nine components and the constant of the sphere make ten outputs.
+    On a sphere nine components and the constant make ten outputs.
 
-    >>> model.components_.shape
+    >>> sphere = NeighborhoodRefinement(MPDA(n_components=10), radius=1, temperature=2)
+    >>> sphere.fit(X[::2], y[::2]).transform(X).shape
+    (1797, 10)
+    >>> sphere.components_.shape
     (9, 64)
-    >>> flat = NeighborhoodRefinement(MPDA(n_components=2), radius=None)
-    >>> flat.fit(X[::2], y[::2]).components_.shape
-    (2, 64)
     """
 
     _computes_on_devices = True
@@ -214,13 +213,13 @@ class NeighborhoodRefinement(LinearMap):
     estimator: Any = None
     _: KW_ONLY
     n_components: int | None = None
-    radius: float | None = 1.0
+    radius: float | None = None
     objective: str = "nearest"
     n_own_neighbors: int = 5
     n_candidates: int = 40
     penalty: float | None = None
     penalty_per_coefficient: float | None = None
-    temperature: float = 2.0
+    temperature: float = 4.0
     n_rounds: int = 5
     max_iter: int = 5
     tol: float = 1e-5

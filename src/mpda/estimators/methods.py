@@ -44,9 +44,9 @@ _PENALTIES = (0.2, 1.0, 5.0)
 # Whole classes, which retrieval asks for, gain from maps that are further from their start.
 _RETRIEVAL_PENALTIES = (0.04, 0.2, 1.0)
 _REFINEMENT_USUAL = {
-    "radius": 1.0,
+    "radius": None,
     "objective": "nearest",
-    "temperature": 2.0,
+    "temperature": 4.0,
     "penalty": None,  # that for each coefficient, see `Method`
 }
 
