@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
@@ -111,11 +112,12 @@ def test_penalty_per_coefficient_is_a_multiple_of_their_number():
     X, y = digits()
     start = PCA(4)
     n_coefficients = 3 * np.count_nonzero(np.ptp(X, axis=0))
-    share = NeighborhoodRefinement(start, radius=1.0, penalty_per_coefficient=0.3).fit(X, y)
-    number = NeighborhoodRefinement(start, radius=1.0, penalty=0.3 * n_coefficients).fit(X, y)
+    refine = NeighborhoodRefinement(start, radius=1.0)
+    share = clone(refine).set_params(penalty_per_coefficient=0.3).fit(X, y)
+    number = clone(refine).set_params(penalty=0.3 * n_coefficients).fit(X, y)
     np.testing.assert_array_equal(share.components_, number.components_)
-    usual = NeighborhoodRefinement(start, penalty_per_coefficient=0.1).fit(X, y)
-    default = NeighborhoodRefinement(start).fit(X, y)
+    usual = clone(refine).set_params(penalty_per_coefficient=0.1).fit(X, y)
+    default = clone(refine).fit(X, y)
     np.testing.assert_array_equal(usual.components_, default.components_)
     assert np.abs(usual.components_ - share.components_).max() > 1e-3
 
