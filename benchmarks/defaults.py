@@ -20,7 +20,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -74,21 +74,23 @@ Errors = NDArray[np.float64]
 
 
 def data_sets(
-    directory: Path, n_splits: int, kinds: list[str]
+    directory: Path, n_splits: int, kinds: list[str], known: Container[str]
 ) -> Iterator[tuple[str, list[Split]]]:
-    """Yield data sets with their splits, after PCA or scaling."""
+    """Yield data sets that are not known with their splits, after PCA or scaling."""
     if "paper" in kinds:
         for name in TRAIN_SHARE:
-            yield name, list(splits(directory, name, n_splits))
+            if name not in known:
+                yield name, list(splits(directory, name, n_splits))
     if "keel" in kinds:
         for name in read_published():
-            if (directory / "keel" / f"{name.replace('-', '_')}.npz").is_file():
-                yield (
-                    f"keel {name}",
-                    [keel_split(directory, name, fold) for fold in range(n_splits)],
-                )
+            file = directory / "keel" / f"{name.replace('-', '_')}.npz"
+            if file.is_file() and f"keel {name}" not in known:
+                folds = [keel_split(directory, name, fold) for fold in range(n_splits)]
+                yield f"keel {name}", folds
     if "embeddings" in kinds:
         for name in _EMBEDDINGS:
+            if name in known:
+                continue
             X, y, is_test = load_embeddings(name, directory)
             X, y = X[~is_test], y[~is_test]
             drawn = np.random.default_rng(0).permutation(len(y))[:_MOST_EMBEDDINGS]
@@ -151,19 +153,29 @@ def study(
     known: dict[str, list[float]],
     keep: Callable[[str, Errors], None],
 ) -> dict[str, Errors]:
-    """Return the mean errors (n_points,) by data set; those that are known are not measured."""
-    points, results = grid(method), {}
-    for name, parts in data_sets(directory, n_splits, kinds):
-        if name in known:
-            results[name] = np.array(known[name])
-            continue
-        begin = time.monotonic()
-        work = [(method, points, part) for part in parts]
-        results[name] = np.mean(
-            list(map_ordered(grid_errors, work, n_splits, n_jobs=n_jobs)), axis=0
-        )
-        keep(name, results[name])
-        print(f"{method} {name}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
+    """Return the mean errors (n_points,) by data set; those that are known are not measured.
+
+    Splits of all data sets are worked on side by side.
+    """
+    points = grid(method)
+    results = {name: np.array(errors) for name, errors in known.items()}
+    todo = [
+        (name, part)
+        for name, parts in data_sets(directory, n_splits, kinds, known)
+        for part in parts
+    ]
+    # Largest first, so that no long one is left for the end.
+    todo.sort(key=lambda entry: entry[1].X.size, reverse=True)
+    work = [(method, points, part) for _, part in todo]
+    measured: dict[str, list[Errors]] = {}
+    begin = time.monotonic()
+    errors = map_ordered(grid_errors, work, len(work), n_jobs=n_jobs)
+    for (name, _), split_errors in zip(todo, errors, strict=True):
+        measured.setdefault(name, []).append(split_errors)
+        if len(measured[name]) == n_splits:
+            results[name] = np.mean(measured[name], axis=0)
+            keep(name, results[name])
+            print(f"{method} {name}: {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
     return results
 
 
