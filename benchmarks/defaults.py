@@ -1,15 +1,21 @@
 """Which fixed parameters are best untuned: the evidence for the defaults.
 
-    python benchmarks/defaults.py --data DIR --out docs/evidence [--method refinement]
+    python benchmarks/defaults.py --data DIR --out docs/evidence
+    python benchmarks/defaults.py --data DIR --method refinement
+    python benchmarks/defaults.py --data DIR --method refinement --components 64
 
 For every data set, split and point of the grid: the 1-NN error on the test part. For MPDA and PMPDA
 it is the error at the best number of components; for the refinement, which starts from MPDA with
-its defaults, the mean over 10 and 30 components. A point's regret on a data set is its mean error
-over that of the best point of the grid there, minus 1. The table ranks points by mean regret over
-data sets. Judged leaving one data set out: the point chosen on the others, and its regret on the
-one left out; once by the mean over data sets, once by the mean over the three kinds, because there
-are 29 small tables of KEEL and 11 larger sets. Half a sample is added to the wrong ones, so that no
-error is 0. The numbers of components of a refinement on a sphere include the constant.
+its defaults, the mean over 10 and 30 components, or over those that ``--components`` lists. A data
+set of fewer features has as many components as it can; with ``--components`` it takes no part.
+
+A point's regret on a data set is its mean error over that of the best point of the grid there,
+minus 1. Its ratio is its error over that of the default there; means of ratios are geometric, so
+that small data sets, whose best point is mostly luck, do not decide. Judged leaving one data set
+out: the point with the least mean on the others, and its ratio on the one left out; once by the
+mean over data sets, once by the mean over the three kinds, because there are 29 small tables of
+KEEL and 11 larger sets. Half a sample is added to the wrong ones, so that no error is 0. The
+numbers of components of a refinement on a sphere include the constant.
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -63,7 +69,8 @@ GRIDS: dict[str, dict[str, tuple[Any, ...]]] = {
         "penalty_per_coefficient": (0.03, 0.1, 0.3),
     },
 }
-_REFINED_COMPONENTS = (10, 30)
+# A data set of fewer features has as many components as it can.
+_REFINED_COMPONENTS = [10, 30]
 # Official test parts take no part: they are the test parts of other tables.
 _EMBEDDINGS = ("banking77", "clinc150", "cifar10")
 _MOST_EMBEDDINGS = 4000
@@ -110,15 +117,16 @@ def keel_split(directory: Path, name: str, fold: int) -> Split:
     )
 
 
-def grid_errors(method: str, points: Points, part: Split) -> Errors:
+def grid_errors(method: str, points: Points, components: Sequence[int], part: Split) -> Errors:
     """Return the error (n_points,) of every point on the test part of a split."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", SmallClassWarning
         )  # classes of KEEL have 2 samples and more
-        wrong = (
-            _refined_wrong(points, part) if method == "refinement" else _wrong(method, points, part)
-        )
+        if method == "refinement":
+            wrong = _refined_wrong(points, components, part)
+        else:
+            wrong = _wrong(method, points, part)
     return (wrong + 0.5) / (len(part.y_test) + 1.0)
 
 
@@ -131,9 +139,9 @@ def _wrong(method: str, points: Points, part: Split) -> Errors:
     return wrong
 
 
-def _refined_wrong(points: Points, part: Split) -> Errors:
+def _refined_wrong(points: Points, components: Sequence[int], part: Split) -> Errors:
     start = mpda.MPDA().fit(part.X, part.y)
-    numbers = sorted({min(r, len(start.components_)) for r in _REFINED_COMPONENTS})
+    numbers = sorted({min(r, len(start.components_)) for r in components})
     wrong = np.zeros(len(points))
     for i, point in enumerate(points):
         for r in numbers:
@@ -151,22 +159,25 @@ def study(
     kinds: list[str],
     n_jobs: int | None,
     known: dict[str, list[float]],
+    components: Sequence[int] | None,
     keep: Callable[[str, Errors], None],
 ) -> dict[str, Errors]:
     """Return the mean errors (n_points,) by data set; those that are known are not measured.
 
     Splits of all data sets are worked on side by side.
     """
+    least = 1 if components is None else min(components)
     points = grid(method)
     results = {name: np.array(errors) for name, errors in known.items()}
     todo = [
         (name, part)
         for name, parts in data_sets(directory, n_splits, kinds, known)
         for part in parts
+        if part.X.shape[1] >= least
     ]
     # Largest first, so that no long one is left for the end.
     todo.sort(key=lambda entry: entry[1].X.size, reverse=True)
-    work = [(method, points, part) for _, part in todo]
+    work = [(method, points, components or _REFINED_COMPONENTS, part) for _, part in todo]
     measured: dict[str, list[Errors]] = {}
     begin = time.monotonic()
     errors = map_ordered(grid_errors, work, len(work), n_jobs=n_jobs)
@@ -190,7 +201,9 @@ def grid(method: str) -> Points:
 def report(method: str, names: list[str], errors: Errors, n_splits: int) -> str:
     """Return the study in words, from the errors (n_sets, n_points)."""
     points = grid(method)
+    default = points.index(default_point(method))
     regret = errors / errors.min(axis=1, keepdims=True) - 1.0
+    ratios = np.log(errors / errors[:, [default]])
     mean, worst = regret.mean(axis=0), regret.max(axis=0)
     order = np.argsort(mean, kind="stable")
     kinds: dict[str, list[int]] = {"paper": [], "KEEL": [], "embeddings": []}
@@ -206,15 +219,18 @@ def report(method: str, names: list[str], errors: Errors, n_splits: int) -> str:
     def row(i: int, label: str = "") -> str:
         by_kind = [f"{100 * regret[rows, i].mean():.1f} %" for rows in kinds.values()]
         numbers = [f"{100 * mean[i]:.1f} %", f"{100 * worst[i]:.0f} %", *by_kind]
+        every = range(len(names))
+        numbers += [f"{np.exp(ratios[rows, i].mean()):.3f}" for rows in (every, *kinds.values())]
         return "| " + " | ".join([label, describe(i), *numbers]) + " |"
 
-    default = points.index(default_point(method))
     columns = [
         "",
         "point",
         "mean regret",
         "worst",
         *(f"{kind} ({len(r)})" for kind, r in kinds.items()),
+        "ratio to the default",
+        *(f"ratio, {kind}" for kind in kinds),
     ]
     lines = [
         f"# {method}: {len(points)} fixed choices, {n_splits} splits of {len(names)} data sets",
@@ -223,6 +239,7 @@ def report(method: str, names: list[str], errors: Errors, n_splits: int) -> str:
         "|" + "---|" * len(columns),
         row(default, "default"),
         *(row(int(i)) for i in order[:10]),
+        *(row(int(i), "by ratio") for i in np.argsort(ratios.mean(axis=0), kind="stable")[:5]),
     ]
     if method == "refinement":
         lines.append(row(len(points) - 1, "no refinement"))
@@ -239,31 +256,39 @@ def report(method: str, names: list[str], errors: Errors, n_splits: int) -> str:
         by_kind[rows] = 1.0 / len(rows)
     for title, weights in (("the data sets", np.ones(len(names))), ("the kinds", by_kind)):
         lines += ["", *_leave_one_out(title, regret, weights, default, describe)]
+        lines += ["", *_leave_one_out(title, ratios, weights, default, describe, geometric=True)]
     return "\n".join(lines) + "\n"
 
 
 def _leave_one_out(
     title: str,
-    regret: Errors,
+    losses: Errors,
     weights: Errors,
     default: int,
     describe: Callable[[int], str],
+    *,
+    geometric: bool = False,
 ) -> list[str]:
-    """Say which points have the least weighted mean regret where one data set is left out."""
-    others = weights @ regret - weights[:, None] * regret
+    """Say which points have the least weighted mean loss where one data set is left out.
+
+    ``losses`` (n_sets, n_points) are regrets or, with ``geometric``, logarithms of ratios.
+    """
+    others = weights @ losses - weights[:, None] * losses
     chosen = others.argmin(axis=1).tolist()
-    outside = np.average(regret[np.arange(len(regret)), chosen], weights=weights)
+    outside = np.average(losses[np.arange(len(losses)), chosen], weights=weights)
+    inside = np.average(losses[:, default], weights=weights)
     counts = [
         f"- {describe(i)}: {chosen.count(i)} of {len(chosen)} times" for i in dict.fromkeys(chosen)
     ]
-    inside = np.average(regret[:, default], weights=weights)
+    loss = "geometric mean of the ratio" if geometric else "mean regret"
+    shown = [f"{np.exp(x):.3f}" if geometric else f"{100 * x:.1f} %" for x in (inside, outside)]
     return [
-        f"Points with the least mean over {title}, one data set left out:",
+        f"Points with the least {loss} over {title}, one data set left out:",
         "",
         *counts,
         "",
-        f"Mean regret over {title}: default {100 * inside:.1f} %; out of sample, each point chosen "
-        f"without its data set, {100 * outside:.1f} %.",
+        f"The {loss} over {title}: default {shown[0]}; out of sample, each point chosen without "
+        f"its data set, {shown[1]}.",
     ]
 
 
@@ -283,17 +308,21 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=None, help="splits worked on at a time")
     parser.add_argument("--method", choices=list(GRIDS), default="MPDA")
     parser.add_argument("--sets", nargs="+", default=["paper", "keel", "embeddings"])
+    parser.add_argument("--components", nargs="+", type=int, help="of a refinement: 10 and 30")
     parser.add_argument("--out", type=Path, default=Path("docs/evidence"))
     parser.add_argument("--again", action="store_true", help="write the report from the .csv")
     arguments = parser.parse_args()
     method, n_splits = arguments.method, arguments.splits
-    stem = arguments.out / f"defaults-{method.lower()}"
+    components = arguments.components
+    suffix = "".join(f"-{number}" for number in components or ())
+    stem = arguments.out / f"defaults-{method.lower()}{suffix}"
     table = stem.with_suffix(".csv")
     if not arguments.again:
         stem.parent.mkdir(parents=True, exist_ok=True)
         # One line for each data set, so that a run goes on where an earlier one was stopped.
         rows = stem.with_suffix(".jsonl")
-        settings = sha256(repr([n_splits, *grid(method)]).encode()).hexdigest()[:16]
+        facts = [n_splits, *grid(method), *(components or ())]
+        settings = sha256(repr(facts).encode()).hexdigest()[:16]
         lines = rows.read_text().splitlines() if rows.exists() else []
         done = [row for row in map(json.loads, lines) if row["settings"] == settings]
 
@@ -303,7 +332,7 @@ def main() -> None:
                 file.write(json.dumps(row) + "\n")
 
         known = {row["name"]: row["errors"] for row in done}
-        options = arguments.sets, arguments.jobs, known, keep
+        options = arguments.sets, arguments.jobs, known, components, keep
         results = study(method, arguments.data, n_splits, *options)
         with table.open("w", newline="") as file:
             writer = csv.writer(file)
@@ -316,6 +345,7 @@ def main() -> None:
     errors_by_set = np.array([row[1:] for row in rows], dtype=float).T
     text = report(method, header[1:], errors_by_set, n_splits)
     command = f"python benchmarks/defaults.py --data DIR --method {method} --splits {n_splits}"
+    command += f" --components {' '.join(map(str, components))}" if components else ""
     stem.with_suffix(".md").write_text(f"{text}\nMade by `{command}`; {provenance()}.\n")
     print(text)
 

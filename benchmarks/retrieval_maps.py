@@ -239,7 +239,7 @@ def fit_searched(problem: Problem, r: int | None, options: HeadOptions) -> Fitte
     start = FrozenEstimator(MPDA(r).fit(part.X, part.y))
     scores = []
     for objective, penalty in itertools.product(OBJECTIVES, PENALTIES):
-        settings: dict[str, Any] = {"objective": objective, "penalty_per_coefficient": penalty}
+        settings: dict[str, Any] = {**objective, "penalty_per_coefficient": penalty}
         model = NeighborhoodRefinement(start, n_components=r, **SPHERE, **settings)
         model.fit(part.X, part.y)
         scores.append((score_validation(problem, model.transform), settings))
@@ -267,7 +267,9 @@ def fit_head(problem: Problem, r: int | None, options: HeadOptions, loss: str) -
 
 
 SPHERE: dict[str, Any] = {"radius": 1.0, "temperature": 2.0}
-OBJECTIVES = ("nearest", "class")
+# For whole classes more candidates were better on validation parts (candidates.py).
+MANY: dict[str, Any] = {"objective": "class", "n_own_neighbors": 30, "n_candidates": 100}
+OBJECTIVES: tuple[dict[str, Any], ...] = ({"objective": "nearest"}, {"objective": "class"}, MANY)
 # The default and three weaker ones, in steps of five to eight.
 PENALTIES = (0.1, 0.02, 0.004, 0.0005)
 REFINED: dict[str, dict[str, Any]] = {
@@ -276,6 +278,11 @@ REFINED: dict[str, dict[str, Any]] = {
     "refined, sphere, class, 0.02": {
         **SPHERE,
         "objective": "class",
+        "penalty_per_coefficient": 0.02,
+    },
+    "refined, sphere, class, 0.02, 100 candidates": {
+        **SPHERE,
+        **MANY,
         "penalty_per_coefficient": 0.02,
     },
 }

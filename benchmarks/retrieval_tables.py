@@ -31,13 +31,15 @@ less one.
 SEEN = """
 The gallery is the training rows, the queries are the official test part. "Refined" is
 `NeighborhoodRefinement(MPDA())`, with geometry, objective and penalty for each coefficient; the
-sphere has radius 1 and temperature 2, the Euclidean geometry temperature 4. "By validation": the
-objective and the penalty have the best MAP@R on a fifth of the training rows of each class. Heads
+sphere has radius 1 and temperature 2, the Euclidean geometry temperature 4. There are 5 own and 40
+nearest candidates, or 30 and 100 ("100 candidates"). "By validation": objective, candidates and
+penalty have the best MAP@R on a fifth of the training rows of each class. Heads
 start from PCA; their learning rate and number of epochs are chosen by the same measure on the same
 rows. All are fitted again to all training rows. Vectors are compared by their cosine, except those
 of the Euclidean geometry. int8 is one byte a number, with one scale for all numbers. Seconds are
-those of a fit, in brackets those of the search for its settings. Settings are objective and
-penalty, or learning rate, number of epochs, and the numbers of epochs that were tried.
+those of a fit, in brackets those of the search for its settings. Settings are objective, numbers of
+candidates and penalty, or learning rate, number of epochs, and the numbers of epochs that were
+tried.
 """
 
 Row = Mapping[str, Any]

@@ -236,6 +236,26 @@ def test_refined_method_takes_parameters_of_both_stages(table, capsys):
     np.testing.assert_allclose(np.load("m.npy"), fitted.components_)
 
 
+@pytest.mark.parametrize("folds", ["0", "2"])
+def test_pages_draw_a_map_to_a_sphere_before_the_projection(iris, table, folds):
+    words = ("--method", "mpda-refined", "--set", "radius=1", "--components", "4")
+    words += ("--folds", folds, "--results", "fit.json", "--out", "m.mpda", "--scale", "none")
+    assert call("fit", table, "--label", "species", *words) == 0
+    assert call("evaluate", "m.mpda", table, "--results", "evaluation.json") == 0
+    fitted = load("m.mpda")["mpda_refined"]
+    linear = fitted.transform_linear(iris.drop(columns="species"))
+    assert fitted.radius_ > 0 and linear.shape[1] == 3
+    for name in ("fit.json", "evaluation.json"):
+        section = json.loads(Path(name).read_text())["embedding"]
+        assert len(section["component_names"]) == 3
+        points = np.array(section["points"])
+        assert points.shape == linear.shape
+        if name == "evaluation.json" or folds == "0":
+            np.testing.assert_allclose(points, linear, rtol=1e-2, atol=1e-2 * np.abs(linear).max())
+        # Points on the sphere have a length of at most 1, and a last number.
+        assert np.linalg.norm(points, axis=1).std() > 0.1 * np.linalg.norm(linear, axis=1).std()
+
+
 def test_model_without_neighbours_is_evaluated_by_leaving_one_out(table, capsys):
     assert call("fit", table, *QUICK, "--no-keep-samples") == 0
     assert "Error on samples" not in capsys.readouterr().out

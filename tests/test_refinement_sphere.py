@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, MPDA, NeighborhoodRefinement, load, save
+from mpda import LFDA, MPDA, NeighborhoodRefinement, WithinClassWhitening, load, save
 from mpda._lib.arrays import to_host
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.refinement.candidates import merge_candidates, search_candidates
@@ -593,6 +593,10 @@ def test_pictures_show_the_map_before_the_projection():
     display = EmbeddingDisplay.from_estimator(search, X, y)
     np.testing.assert_allclose(display.points, search.best_estimator_.transform_linear(X))
     assert len(plot_components(model, X=X).axes) == 2
+    whitening = WithinClassWhitening(3).fit(X, y)
+    display = EmbeddingDisplay.from_estimator(whitening, X, y)
+    linear = (X - whitening.mean_) @ whitening.components_.T
+    np.testing.assert_allclose(display.points, linear[:, :2], rtol=1e-6, atol=1e-8)
 
 
 def test_data_frames_keep_their_names():

@@ -148,7 +148,7 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
         steps = [step for step in steps if step[0] != "pca"]
     raw, split = split, data_split.preprocess(split, steps)
     if contender.method is None and not contender.choices:
-        row, Z, Z_test = assess_features(split)[0], split.X, split.X_test
+        row, mapped, picture = assess_features(split)[0], split, split
     else:
         if protocol.n_components is not None:
             most = contender.count_components(split.X.shape[1], split.y)
@@ -163,13 +163,16 @@ def _measure_split(split: Split, contender: Contender, protocol: AssessmentProto
         best = rank_contenders(contender, steps, raw, split.X, protocol).ranked[0]
         seconds = time.perf_counter() - start
         contender = best.contender
-        row, Z, Z_test = assess_selected(contender, split, best.selected, SPARSE_COUNTS)
+        fit = assess_selected(contender, split, best.selected, SPARSE_COUNTS)
+        row, mapped, picture = fit.row, fit.mapped, fit.drawn
         row["search_seconds"] = round(seconds, 3)
     row["chosen"] = contender.name
-    row["predicted"] = data_split.classify_test_samples(Split(Z, split.y, Z_test, split.y_test))
+    row["predicted"] = data_split.classify_test_samples(mapped)
     row["misclassified"] = row["predicted"] != split.y_test
-    drawn = np.linspace(0, len(Z) - 1, min(len(Z), _MAX_ANCHORS)).astype(np.intp)
-    row["projected"], row["anchors"], row["anchor_points"] = Z_test, drawn, Z[drawn]
+    n = len(split.X)
+    anchors = np.linspace(0, n - 1, min(n, _MAX_ANCHORS)).astype(np.intp)
+    row["projected"], row["anchors"] = picture.X_test, anchors
+    row["anchor_points"] = picture.X[anchors]
     return row
 
 

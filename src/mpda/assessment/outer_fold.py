@@ -18,6 +18,7 @@ from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split, classify_test_samples
 from mpda.assessment.parameter_choice import SelectedParameters
 from mpda.estimators._base import sparse_counts
+from mpda.estimators._linear_methods import is_on_sphere
 from mpda.model_selection.fold_scores import FoldTask, score_fold
 from mpda.model_selection.nearest_by_dimension import classify_by_counts
 from mpda.model_selection.scoring import PredictionScorer
@@ -68,6 +69,25 @@ class FoldResult(TypedDict, total=False):
     failure: str
 
 
+@dataclass(frozen=True, eq=False)
+class SelectedFit:
+    """A fit with selected parameters.
+
+    Parameters
+    ----------
+    row : FoldResult
+        Errors for many numbers of components; "fit_seconds" is the time of one fit.
+    mapped : Split
+        Samples in the selected number of components.
+    drawn : Split
+        The same for pictures: without the projection to a sphere, if there is one.
+    """
+
+    row: FoldResult
+    mapped: Split
+    drawn: Split
+
+
 def assess_features(split: Split) -> tuple[FoldResult, Bools]:
     """Measure 1-NN on the features.
 
@@ -93,8 +113,8 @@ def assess_selected(
     split: Split,
     selected: SelectedParameters,
     component_counts: Sequence[int] = (),
-) -> tuple[FoldResult, Floats, Floats]:
-    """Measure a contender with selected parameters, and return its map of the samples.
+) -> SelectedFit:
+    """Measure a contender with selected parameters.
 
     Parameters
     ----------
@@ -110,12 +130,8 @@ def assess_selected(
 
     Returns
     -------
-    row : FoldResult
-        Errors for many numbers of components; "fit_seconds" is the time of one fit.
-    Z : array of shape (n_training_samples, n_components)
-        Training samples in the selected number of components.
-    Z_test : array of shape (n_test_samples, n_components)
-        Test samples.
+    SelectedFit
+        Errors for many numbers of components, and the samples mapped to the selected number.
     """
     assert contender.method is not None
     # One fit serves all numbers of components where they are nested.
@@ -131,7 +147,11 @@ def assess_selected(
     else:
         row = measure_curve(contender, split, selected, component_counts)[0]
     row["fit_seconds"] = seconds
-    return row, Z[:, :r], Z_test[:, :r]
+    mapped = Split(Z[:, :r], split.y, Z_test[:, :r], split.y_test)
+    if not is_on_sphere(fitted):
+        return SelectedFit(row, mapped, mapped)
+    Z, Z_test = (np.asarray(fitted.transform_linear(values)) for values in (split.X, split.X_test))
+    return SelectedFit(row, mapped, Split(Z[:, :r], split.y, Z_test[:, :r], split.y_test))
 
 
 def _curve_of_map(split: Split, selected: SelectedParameters) -> FoldResult:

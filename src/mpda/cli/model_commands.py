@@ -173,7 +173,10 @@ def evaluate(
     at_most : float, default=None
         Exit with code 3 if the error in per cent is larger.
     """
+    import numpy as np
+
     from mpda.assessment import evaluate_model
+    from mpda.estimators._linear_methods import transform_linearly
     from mpda.report import collect
 
     check_outputs([source.data, model], files.results, files.report)
@@ -185,7 +188,7 @@ def evaluate(
         reason = "keeps no samples, so that samples are compared with each other"
         raise TableError(f"{model} {reason}, and {table.name} has only one.")
     evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
-    table, Z = replace(table, y=evaluation.y), evaluation.Z
+    table = replace(table, y=evaluation.y)
     notes = table.describe_skipped() + new_samples.describe_far_values(table, saved)
     notes += new_samples.describe_unknown_values(table, pipeline)
     notes += messages.describe_unknown_classes(evaluation)
@@ -193,11 +196,12 @@ def evaluate(
     caption = f"{len(table.X)} samples of {table.name}"
     class_name = type(remove_neighbors(pipeline).steps[-1][1]).__name__
     method = saved.get("method") or class_name
-    sections = collect_model_sections(pipeline, table, Z, evaluation.predicted, caption, method)
+    drawn = np.asarray(transform_linearly(remove_neighbors(pipeline), table.to_frame()))
+    sections = collect_model_sections(pipeline, table, drawn, evaluation.predicted, caption, method)
     sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
     title = f"{table.name}: error"
     collected = collect.collect_results(title, terminal.command, [error], sections)
-    model_line = messages.describe_map(method, pipeline, Z.shape[1])
+    model_line = messages.describe_map(method, pipeline, evaluation.Z.shape[1])
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
     lines += messages.format_table(_summarize_classes(evaluation))
     (low, high), n_known = evaluation.interval, evaluation.n_training_samples

@@ -213,10 +213,11 @@ class MeasuredModel:
         import numpy as np
 
         from mpda.assessment.held_out import align_folds
+        from mpda.estimators._linear_methods import transform_linearly
         from mpda.report import collect
 
         table, mapping = self.table, remove_neighbors(self.selected.model)
-        Z = np.asarray(mapping.transform(table.to_frame()))
+        Z = np.asarray(transform_linearly(mapping, table.to_frame()))
         rows = [row for row in self.rows if row["method"] == self.method]
         drawn, predicted = table, None
         caption = f"{self.method}: the {len(Z)} samples of the fit; new samples scatter more"

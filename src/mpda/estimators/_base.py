@@ -182,6 +182,22 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         return self._map_samples(X, self.radius_)
 
+    def transform_linear(self, X: ArrayLike) -> Array:
+        """Map samples without scaling them to length 1, for pictures.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            T (x - m), where ``transform`` projects this to a sphere. Otherwise it is what
+            ``transform`` returns.
+        """
+        return self._map_samples(X, None)
+
     def _map_samples(self, X: ArrayLike, radius: float | None) -> Array:
         """Return mapped samples, on the sphere of a constant if there is one."""
         check_is_fitted(self, "components_")

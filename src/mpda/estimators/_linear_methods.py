@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import ArrayLike, Floats
 from mpda._lib.arrays import to_host
@@ -39,6 +40,37 @@ def has_plain_map(model: Any) -> bool:
     if hasattr(model, "best_estimator_") or has_affine_map(model):
         return False
     return hasattr(model, "components_") and hasattr(model, "mean_")
+
+
+def transform_linearly(model: Any, X: Any) -> Any:
+    """Map samples by a fitted model, without the projection of its last step to a sphere.
+
+    Pictures need it: two outputs on a sphere lie on an arc.
+
+    Parameters
+    ----------
+    model : fitted transformer, pipeline or search
+        Steps before the last one are applied as they are.
+    X : array-like of shape (n_samples, n_features)
+        Samples.
+
+    Returns
+    -------
+    array of shape (n_samples, n_components)
+        Mapped samples.
+    """
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(model, Pipeline):
+        last = model.steps[-1][1]
+        if len(model.steps) > 1:
+            X = model[:-1].transform(X)
+        return X if last in (None, "passthrough") else transform_linearly(last, X)
+    return model.transform_linear(X) if is_on_sphere(model) else model.transform(X)
+
+
+def is_on_sphere(model: Any) -> bool:
+    """Return True if a fitted method of mpda maps to vectors of length 1."""
+    return getattr(model, "radius_", None) is not None
 
 
 def _read_attributes(model: Any) -> tuple[Floats, Floats]:

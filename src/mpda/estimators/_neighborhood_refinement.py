@@ -393,21 +393,6 @@ class NeighborhoodRefinement(LinearMap):
         """
         return self._map_samples(X, self.radius_)
 
-    def transform_linear(self, X: ArrayLike) -> Array:
-        """Map samples without projecting them to the sphere, for pictures.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        array of shape (n_samples, n_components)
-            T (x - m). In the Euclidean geometry it is what ``transform`` returns.
-        """
-        return self._map_samples(X, None)
-
     def _map_samples(self, X: ArrayLike, radius: float | None) -> Array:
         check_is_fitted(self, "components_")
         if self.earlier_steps is None:

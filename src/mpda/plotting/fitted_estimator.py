@@ -11,6 +11,7 @@ import numpy as np
 
 from mpda._lib.array_types import Array, Floats
 from mpda._lib.arrays import is_device_array, to_host
+from mpda.estimators._linear_methods import is_on_sphere, transform_linearly
 
 
 def to_numpy(X: Any) -> Any:
@@ -52,7 +53,7 @@ def map_samples(estimator: Any, X: Any) -> Floats:
         if not hasattr(transformer, "transform"):
             kind = type(estimator).__name__
             raise TypeError(f"estimator must have transform or be None for mapped X, got {kind}.")
-        X = _transform(transformer, X)
+        X = transform_linearly(transformer, X)
     Z = to_numpy(X)
     Z = Z[:, None] if Z.ndim == 1 else Z  # one mapped component
     if Z.ndim != 2 or not np.issubdtype(Z.dtype, np.number):
@@ -135,7 +136,7 @@ def get_component_names(estimator: Any, n: int) -> list[str]:
         names = []
     last = _last_step(transformer)
     method = type(last).__name__
-    if _is_on_sphere(last):  # without the name of the constant
+    if is_on_sphere(last):  # without the name of the constant
         names = names[:n]
     if names == [f"{method.lower()}{i}" for i in range(n)]:
         return [f"{method} {i + 1}" for i in range(n)]
@@ -229,20 +230,6 @@ def _pipeline_steps(estimator: Any) -> list[Any]:
 def _last_step(transformer: Any) -> Any:
     """Return the last step of a pipeline, or the transformer itself."""
     return _best((_pipeline_steps(transformer) or [_best(transformer)])[-1])
-
-
-def _is_on_sphere(step: Any) -> bool:
-    return getattr(step, "radius_", None) is not None
-
-
-def _transform(transformer: Any, X: Any) -> Any:
-    """Map samples, without the projection of a last step to a sphere."""
-    last = _last_step(transformer)
-    if not _is_on_sphere(last):
-        return transformer.transform(X)
-    for step in _pipeline_steps(transformer)[:-1]:
-        X = X if step in (None, "passthrough") else _best(step).transform(X)
-    return last.transform_linear(X)
 
 
 def _without_classifier(estimator: Any) -> Any:
