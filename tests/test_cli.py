@@ -244,7 +244,8 @@ def test_pages_draw_a_map_to_a_sphere_before_the_projection(iris, table, folds):
     assert call("evaluate", "m.mpda", table, "--results", "evaluation.json") == 0
     fitted = load("m.mpda")["mpda_refined"]
     linear = fitted.transform_linear(iris.drop(columns="species"))
-    assert fitted.radius_ > 0 and linear.shape[1] == 3
+    assert fitted.radius_ > 0
+    assert linear.shape[1] == 3
     for name in ("fit.json", "evaluation.json"):
         section = json.loads(Path(name).read_text())["embedding"]
         assert len(section["component_names"]) == 3
