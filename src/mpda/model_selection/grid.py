@@ -21,7 +21,14 @@ from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
 from mpda.estimators.methods import START_PREFIX, Method, find_method
 
 # Parameters of a refinement in the order in which they are searched; others come after them.
-_ORDER = ("radius", "objective", "temperature", "penalty_per_coefficient", "penalty")
+_ORDER = (
+    "radius",
+    "objective",
+    "n_candidates",
+    "temperature",
+    "penalty_per_coefficient",
+    "penalty",
+)
 # The start as it is, without a sphere.
 _NO_REFINEMENT = {"n_rounds": [0], "radius": [None]}
 # Radii for which the constant is no output.
