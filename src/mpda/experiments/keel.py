@@ -37,7 +37,7 @@ from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.least_error import select_least_error
-from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.paper_methods import CONTENDERS, SPHERE
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
@@ -64,6 +64,7 @@ def _untuned(name: str) -> Contender:
 _CONTENDERS = (
     Contender(BASELINE),
     *map(_untuned, ("LFDA", "MPDA", "LFDA refined", "MPDA refined")),
+    Contender("MPDA refined sphere", method("MPDA refined"), fixed=SPHERE, published=False),
     # NCA is fitted once for each of these numbers of components, and for the number of features.
     replace(
         CONTENDERS["NCA"],

@@ -48,6 +48,8 @@ _TUNED: dict[str, Any] = {
 }
 
 
+# The usual refinement on a sphere, where it is compared with the Euclidean one.
+SPHERE = {"radius": 1.0, "temperature": 2.0}
 # Refined maps are not nested, so every number needs a fit.
 _REFINED_COUNTS = (5, 10, 20, 40)
 
@@ -132,6 +134,15 @@ _CONTENDERS = (
         published=False,
         note=f"has the defaults of MPDA and of the refinement, with {_list(_REFINED_COUNTS)} "
         "components",
+    ),
+    Contender(
+        "MPDA refined sphere",
+        method("MPDA refined"),
+        fixed=SPHERE,
+        component_counts=_REFINED_COUNTS,
+        published=False,
+        note="is the same on a sphere of radius 1 with temperature 2; the constant is one of the "
+        f"{_list(_REFINED_COUNTS)} components",
     ),
     _refined("PCA refined", "PCA", {}),
     _refined("LFDA tuned refined", "LFDA", {**method("LFDA").grid, **_TUNED_GRID}),
