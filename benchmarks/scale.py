@@ -332,7 +332,7 @@ def refinement(data: Path | None) -> Iterator[str]:
         np.save(folder / "X.npy", Z[:60_000])
         np.save(folder / "y.npy", y[:60_000])
         fit = {"method": "MPDA", "parameters": {"n_components": 40}}
-        yield _refined_row(shape, measured(folder, {**fit, "refined": {}}), 120)
+        yield _refined_row(shape, measured(folder, {**fit, "refined": {"radius": None}}), 120)
         errors.append(("MPDA", _map_error(Z @ np.load(folder / "start.npy").T, y), ""))
         errors.append(("MPDA refined", _map_error(_apply_map(folder, Z), y), "<= 2.2"))
         found = measured(folder, {**fit, "refined": {**sphere, "n_components": 40}})
@@ -342,7 +342,7 @@ def refinement(data: Path | None) -> Iterator[str]:
         errors.append(("PCA", _map_error(Z[:, :40], y), ""))
         np.save(folder / "y.npy", write_sheets(folder / "X.npy", [10_000] * 100, 64))
         fit["parameters"] = {"n_components": 20}
-        found = measured(folder, {**fit, "refined": {}})
+        found = measured(folder, {**fit, "refined": {"radius": None}})
         yield _refined_row("1,000,000 x 64, single precision, to 20", found, None)
         texts, labels, is_test = load_embeddings("clinc150", data)
         np.save(folder / "X.npy", texts[~is_test].astype(np.float32))

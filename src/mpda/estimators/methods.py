@@ -46,9 +46,9 @@ _RETRIEVAL_PENALTIES = (0.04, 0.2, 1.0)
 # With many samples of a class more of them have to be seen (benchmarks/candidates.py).
 _RETRIEVAL_CANDIDATES = (40, 100)
 _REFINEMENT_USUAL = {
-    "radius": None,
+    "radius": 1.0,
     "objective": "nearest",
-    "temperature": 4.0,
+    "temperature": 2.0,
     "penalty": None,  # that for each coefficient, see `Method`
 }
 

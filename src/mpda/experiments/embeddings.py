@@ -31,7 +31,7 @@ from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.least_error import select_least_error
-from mpda.experiments.paper_methods import CONTENDERS, SPHERE
+from mpda.experiments.paper_methods import CONTENDERS, EUCLIDEAN
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
@@ -52,8 +52,8 @@ EMBEDDING_CONTENDERS = MappingProxyType(
             TRUNCATION, component_counts=NUMBERS, note="is the first numbers of the embedding"
         ),
         **{name: make_contender(name, search=False) for name in (*_NAMES, *_REFINED)},
-        "MPDA refined sphere": Contender(
-            "MPDA refined sphere", BY_NAME["MPDA refined"], fixed=SPHERE, published=False
+        "MPDA refined Euclidean": Contender(
+            "MPDA refined Euclidean", BY_NAME["MPDA refined"], fixed=EUCLIDEAN, published=False
         ),
         **{name: CONTENDERS[name] for name in _TUNED},
     }
