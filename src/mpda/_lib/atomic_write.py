@@ -1,8 +1,8 @@
-"""Write files atomically: a reader sees the old file or the complete new one.
+"""Write files and folders atomically: a reader sees the old file or the complete new one.
 
 The content goes to a temporary directory next to the target (the same file system) and is moved
-over the target by ``os.replace``. Depends on the standard library only, since the command line
-imports it before NumPy.
+over the target by ``os.replace``. A folder is new. Depends on the standard library only, since the
+command line imports it before NumPy.
 """
 
 import contextlib
@@ -58,6 +58,58 @@ def atomic_path(path: Path) -> Iterator[Path]:
         # mkdir reports a file in the way as "File exists", which would mislead here.
         code = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
         raise OSError(code, os.strerror(code) if code else str(error), str(path)) from error
+
+
+@contextlib.contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """Yield a temporary folder; on success it becomes ``path``.
+
+    Files of an existing folder are not mixed with new ones: a folder with files is refused. Missing
+    parent directories are created. If the block raises, nothing is left.
+
+    Parameters
+    ----------
+    path : Path
+        Folder to create. It may exist if it is empty.
+
+    Yields
+    ------
+    Path
+        Empty temporary folder next to the target.
+
+    Raises
+    ------
+    FileExistsError
+        If ``path`` is a file or a folder with files.
+    """
+    check_new_folder(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".mpda-", dir=path.parent) as parent:
+        folder = Path(parent, path.name)
+        folder.mkdir()
+        yield folder
+        if path.exists():
+            path.rmdir()  # empty; os.replace cannot replace it on Windows
+        os.replace(folder, path)
+
+
+def check_new_folder(path: Path) -> None:
+    """Raise an error if a folder exists and has files, or if there is a file in its place.
+
+    Parameters
+    ----------
+    path : Path
+        Folder to create.
+
+    Raises
+    ------
+    FileExistsError
+        If it cannot be created.
+    """
+    if path.is_dir() and any(path.iterdir()):
+        raise FileExistsError(f"{path} has files already: choose a new folder, or delete it first")
+    if path.exists() and not path.is_dir():
+        raise FileExistsError(f"{path} is a file: choose a new folder")
 
 
 def check_writable(*paths: Path | None) -> None:
