@@ -231,18 +231,26 @@ def test_store_finds_the_neighbours_of_an_exact_search(name, kind, prepared, sco
 
 
 @pytest.mark.usefixtures("database")
-@pytest.mark.parametrize("kind", MAPS)
-def test_index_of_postgres_serves_the_query(kind, scope):
+@pytest.mark.parametrize(
+    ("kind", "operator", "conditions"),
+    [
+        ("whitening", "<=>", []),
+        ("whitening", "<#>", ["The inner product, .*"]),
+        (EUCLIDEAN, "<->", [EUCLIDEAN]),
+    ],
+)
+def test_index_of_postgres_serves_the_query(kind, operator, conditions, scope):
     model = MAPS[kind].fit(scope["items"], scope["labels"])
     mpda.save(model, "digits.mpda")
-    text = replace_as_told(SECTIONS["pgvector"], "Numbers of four bytes")
-    run_code(replace_as_told(text, EUCLIDEAN) if kind == EUCLIDEAN else text, scope)
+    text = SECTIONS["pgvector"]
+    for condition in ("Numbers of four bytes", *conditions):
+        text = replace_as_told(text, condition)
+    run_code(text, scope)
     samples = scope["items"], scope["labels"], scope["queries"][:N_QUERIES]
     scope["connection"].execute("SET enable_indexscan = off")
     assert np.abs(find_score_gaps(scope["search"], model, *samples)).max() < SINGLE
     scope["connection"].execute("SET enable_indexscan = on")
     scope["connection"].execute("SET enable_seqscan = off")
-    operator = "<->" if kind == EUCLIDEAN else "<=>"
     command = f"EXPLAIN SELECT id FROM items ORDER BY mapped {operator} '{[1] * 16}' LIMIT 10"
     plan = "\n".join(row[0] for row in scope["connection"].execute(command).fetchall())
     assert "Index Scan using items_mapped_idx" in plan
@@ -281,6 +289,7 @@ def link_sentence_encoder(_, folder):
 )
 def test_encoder_with_the_map_returns_mapped_vectors(make_encoder, kind, scope, monkeypatch):
     import_packages(PACKAGES["sentence-transformers"])
+    importlib.import_module("torch").set_num_threads(1)  # test processes share the cores
     # Otherwise it asks its hub about folders that it loads.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     text = SECTIONS["sentence-transformers"]
