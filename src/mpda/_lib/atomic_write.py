@@ -12,6 +12,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+# Name of temporary directories, which a killed process leaves.
+_PREFIX = ".mpda-"
+
 
 @contextlib.contextmanager
 def atomic_path(path: Path) -> Iterator[Path]:
@@ -37,27 +40,19 @@ def atomic_path(path: Path) -> Iterator[Path]:
     """
     # Resolved, because os.replace would replace a symbolic link itself.
     target = Path(os.path.realpath(path))
-    prefix = str(target.parent / ".mpda-")
-    try:
+    with _name_in_errors(path, target):
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_char_device():  # os.replace would put a file in its place
             yield target
             return
         if target.exists():
             target.open("ab").close()  # raises for directories and read-only files
-        with tempfile.TemporaryDirectory(prefix=".mpda-", dir=target.parent) as folder:
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=target.parent) as folder:
             temporary = Path(folder, target.name)
             yield temporary
             with temporary.open("rb+") as file:
                 os.fsync(file.fileno())  # some file systems report a full disk only here
             os.replace(temporary, target)
-    except OSError as error:
-        name = str(error.filename or target)
-        if not (name.startswith(prefix) or str(target).startswith(name)):
-            raise  # of another file, which the block wrote
-        # mkdir reports a file in the way as "File exists", which would mislead here.
-        code = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
-        raise OSError(code, os.strerror(code) if code else str(error), str(path)) from error
 
 
 @contextlib.contextmanager
@@ -83,14 +78,31 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         If ``path`` is a file or a folder with files.
     """
     check_new_folder(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".mpda-", dir=path.parent) as parent:
-        folder = Path(parent, path.name)
-        folder.mkdir()
-        yield folder
-        if path.exists():
-            path.rmdir()  # empty; os.replace cannot replace it on Windows
-        os.replace(folder, path)
+    target = Path(os.path.realpath(path))
+    with _name_in_errors(path, target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=target.parent) as parent:
+            folder = Path(parent, target.name)
+            folder.mkdir()
+            yield folder
+            if target.exists():
+                target.rmdir()  # empty; os.replace cannot replace it on Windows
+            os.replace(folder, target)
+
+
+@contextlib.contextmanager
+def _name_in_errors(path: Path, target: Path) -> Iterator[None]:
+    """Name ``path`` in errors of the system that are about its target or a temporary file."""
+    prefix = str(target.parent / _PREFIX)
+    try:
+        yield
+    except OSError as error:
+        name = str(error.filename or target)
+        if not (name.startswith(prefix) or str(target).startswith(name)):
+            raise  # of another file, which the block wrote
+        # mkdir reports a file in the way as "File exists", which would mislead here.
+        code = errno.ENOTDIR if isinstance(error, FileExistsError) else error.errno
+        raise OSError(code, os.strerror(code) if code else str(error), str(path)) from error
 
 
 def check_new_folder(path: Path) -> None:
