@@ -236,6 +236,12 @@ def test_refined_method_takes_parameters_of_both_stages(table, capsys):
     np.testing.assert_allclose(np.load("m.npy"), fitted.components_)
 
 
+def test_infinite_radius_can_be_set(table):
+    words = ("--method", "mpda-refined", "--components", "4", "--folds", "0", "--set", "radius=inf")
+    assert call("fit", table, "--label", "species", *words, "--out", "m.mpda") == 0
+    assert load("m.mpda")["mpda_refined"].radius_ is None
+
+
 @pytest.mark.parametrize("folds", ["0", "2"])
 def test_pages_draw_a_map_to_a_sphere_before_the_projection(iris, table, folds):
     words = ("--method", "mpda-refined", "--set", "radius=1", "--components", "4")

@@ -276,8 +276,11 @@ def test_matrix_and_mean_are_written(tmp_path):
     assert largest_error((NEW - mean) @ matrix.T, model.transform(NEW)) < 1e-11
     with pytest.raises(ValueError, match=r"path must end in \.npy, got .*map\.csv"):
         export_matrix(model, tmp_path / "map.csv")
-    with pytest.raises(TypeError, match="does not scale vectors to length 1"):
-        export_matrix(make_pipeline(model, Normalizer()), tmp_path / "map.npy")
+    paths = export_matrix(make_pipeline(model, Normalizer()), tmp_path / "map.npy")
+    assert [path.name for path in paths] == ["map.npy", "map-mean.npy", "map-metric.npy"]
+    assert str(np.load(paths[2])) == "cosine"
+    export_matrix(model, tmp_path / "map.npy")
+    assert not paths[2].exists()
 
 
 # NumPy
@@ -307,10 +310,20 @@ def test_map_to_a_sphere_is_an_affine_map_with_the_cosine(radius, tmp_path):
     cosines = 1.0 - cdist(Z, Z, "cosine")
     mapped = model.transform(NEW)
     np.testing.assert_allclose(mapped @ mapped.T, cosines, atol=1e-12)
-    with pytest.raises(TypeError, match=r"--numpy.*radius=None"):
-        export_matrix(model, tmp_path / "m.npy")
+    arrays = {path.stem: np.load(path) for path in export_matrix(model, tmp_path / "m.npy")}
+    assert str(arrays["m-metric"]) == "cosine"
+    Z = (NEW - arrays["m-mean"]) @ arrays["m"].T + arrays.get("m-offset", 0.0)
+    np.testing.assert_allclose(Z / np.linalg.norm(Z, axis=1, keepdims=True), mapped, atol=1e-12)
     with pytest.raises(TypeError, match="a refinement on a sphere, within-class whitening"):
         affine_map(make_pipeline(model, PCA(2)).fit(X, Y))
+
+
+def test_radius_beyond_single_precision_is_named(tmp_path):
+    classifier = KNeighborsClassifier(1)
+    refine = mpda.NeighborhoodRefinement(mpda.LFDA(3, n_neighbors=4), radius=1e5, n_rounds=1)
+    model = make_pipeline(refine, classifier).fit(X, Y)
+    with pytest.raises(ValueError, match="radius is too large for products in float32"):
+        export_faiss(model, tmp_path / "map.faiss")
 
 
 @for_each_map

@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -75,8 +76,8 @@ def test_parameter_waits_with_its_usual_value_where_the_grid_has_it():
     refine = NeighborhoodRefinement(PCA(), n_rounds=1, temperature=3.0)
     points = [rows_of_stage(search(refine, grid).cv_results_, stage)[0] for stage in (2, 3, 4)]
     assert [p["radius"] for p in points[0]] == [2.0, 1.0]
-    # 5 is the default of the class, but neither 2 nor 1 is the usual temperature of the grid.
-    assert {(p["temperature"], p["max_iter"], p["tol"]) for p in points[0]} == {(8.0, 5, 0.0)}
+    # 5 is the default of the class, and 3 is nearer to the usual temperature of 2 than 8.
+    assert {(p["temperature"], p["max_iter"], p["tol"]) for p in points[0]} == {(3.0, 5, 0.0)}
     assert [p["temperature"] for p in points[1]] == [8.0, 3.0]
     assert [p.get("max_iter") for p in points[2]] == [None, 2, 5]
 
@@ -102,6 +103,33 @@ def test_search_by_retrieval_tries_whole_classes_more_candidates_and_smaller_pen
     accuracy = search(refine).cv_results_
     assert "param_n_candidates" not in accuracy
     assert set(accuracy["param_objective"].compressed()) == {"nearest"}
+
+
+def test_whitening_without_a_refinement_is_the_whitening():
+    refined = search(NeighborhoodRefinement(WithinClassWhitening()), {"n_rounds": [0]}).cv_results_
+    plain = search(WithinClassWhitening(), {"shrinkage": [0.5]}).cv_results_
+    assert plain["split0_test_score"].max() > 0.5
+    stages = search(NeighborhoodRefinement(WithinClassWhitening(), n_rounds=1)).cv_results_
+    first = rows_of_stage(stages, 1)[0]
+    assert {p["radius"] for p in first} == {0.0}
+    rows = [i for i, p in enumerate(stages["params"]) if p.get("estimator__shrinkage") == 0.5]
+    scores = {
+        p["n_components"]: score
+        for p, score in zip(plain["params"], plain["split0_test_score"], strict=True)
+    }
+    for i in rows:
+        if stages["stage"][i] == 1:
+            number = stages["params"][i]["n_components"]
+            assert stages["split0_test_score"][i] == pytest.approx(scores[number], abs=1e-12)
+    assert len(refined["params"]) > 0
+
+
+def test_frozen_start_has_the_penalties_of_its_method():
+    X, y = digits()
+    frozen = FrozenEstimator(WithinClassWhitening(4).fit(X, y))
+    for start in (frozen, make_pipeline(WithinClassWhitening(4))):
+        entry = find_method(NeighborhoodRefinement(start))
+        assert entry.grid["penalty_per_coefficient"] == (0.2, 1.0, 5.0)
 
 
 def test_penalty_of_the_estimator_is_not_searched():

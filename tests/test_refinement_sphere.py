@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mpda import LFDA, MPDA, NeighborhoodRefinement, WithinClassWhitening, load, save
 from mpda._lib.arrays import to_host
-from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection import DiscriminantSearchCV, classification_curve
 from mpda.refinement.candidates import merge_candidates, search_candidates
 from mpda.refinement.loss import CandidateSets, RefinementLoss
 from mpda.refinement.optimize import RefinementSettings, refine_map
@@ -168,7 +168,7 @@ def test_infinite_radius_is_the_euclidean_geometry(objective):
     single = NeighborhoodRefinement(start, n_components=6, radius=1e6, **options)
     single.fit(X.astype(np.float32), y)
     assert single.n_iter_ > 10
-    single.set_params(radius=1e9).fit(np.float32(1e9) * X.astype(np.float32), y)
+    single.fit(np.float32(1e9) * X.astype(np.float32), y)
     assert np.isfinite(single.components_).all()
     assert single.n_iter_ > 10
     np.testing.assert_allclose(single.components_, expected.components_, atol=2e-2 * scale)
@@ -220,7 +220,7 @@ def test_number_of_components_is_that_of_outputs():
         (make_pipeline(StandardScaler(), LFDA(6, alpha=0.1)), 6, 6),
         (FrozenEstimator(frozen), 6, 6),
         (NeighborhoodRefinement(LFDA(6, alpha=0.1), n_rounds=1, radius=None), 6, 6),
-        (NeighborhoodRefinement(LFDA(6, alpha=0.1), n_rounds=1, radius=1), 6, 5),
+        (NeighborhoodRefinement(LFDA(6, alpha=0.1), n_rounds=1, radius=1), 6, 6),
         (PCA(0.5), all_rows + 1, all_rows),
         (SimpleNamespace(components_=frozen.components_, mean_=frozen.mean_), 7, 6),
     ]
@@ -259,7 +259,7 @@ def test_numbers_that_do_not_exist_are_named():
 @pytest.mark.parametrize("value", [-1, -1e-9, 1e10, np.nan, -np.inf, "1", True])
 def test_invalid_radius_is_named(value):
     X, y = digits(60)
-    message = r"radius must be a number from 0 to 1e\+09, \"auto\", None or inf, got"
+    message = r"radius must be a number from 0 to 1e\+06, \"auto\", None or inf, got"
     with pytest.raises((ValueError, TypeError), match=message):
         NeighborhoodRefinement(PCA(2), radius=value).fit(X, y)
 
@@ -574,6 +574,52 @@ def test_model_file_and_files_from_before(tmp_path):
     loaded = load(tmp_path / "old.mpda")
     np.testing.assert_array_equal(loaded.transform(X), expected)
     assert loaded.radius_ is None
+
+
+def test_rows_without_a_class_keep_their_part_in_the_first_map():
+    X, y = digits(300)
+    is_known = y < 5
+    marked = np.where(is_known, y, -1)
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(y))
+    whitening = WithinClassWhitening(8)
+    for options in ({}, {"sample_weight": weights}):
+        start = clone(whitening).set_params(unlabeled=-1)
+        model = NeighborhoodRefinement(start, n_rounds=0).fit(X, marked, **options)
+        first = start.fit(X, marked, **options)
+        np.testing.assert_allclose(model.mean_, first.mean_, atol=1e-12)
+        refined = NeighborhoodRefinement(start, radius=0, n_rounds=1).fit(X, marked, **options)
+        frozen = NeighborhoodRefinement(FrozenEstimator(first), radius=0, n_rounds=1)
+        known = {name: values[is_known] for name, values in options.items()}
+        frozen.fit(X[is_known], y[is_known], **known)
+        np.testing.assert_allclose(refined.transform(X), frozen.transform(X), atol=1e-6)
+
+
+def test_curve_of_a_map_to_a_sphere_is_that_of_smaller_maps():
+    X, y = digits(300)
+    train, test = slice(0, 200), slice(200, 300)
+    data = X[train], y[train], X[test], y[test]
+    curve = classification_curve(WithinClassWhitening(6).fit(X[train], y[train]), *data)
+    assert curve.shape == (6,)
+    for r in (2, 4, 6):
+        small = WithinClassWhitening(r).fit(X[train], y[train])
+        knn = KNeighborsClassifier(1).fit(small.transform(X[train]), y[train])
+        assert curve[r - 1] == pytest.approx(1 - knn.score(small.transform(X[test]), y[test]))
+    refined = NeighborhoodRefinement(LFDA(4, alpha=0.1), n_rounds=1).fit(X[train], y[train])
+    curve = classification_curve(refined, *data)
+    assert curve.shape == (4,)
+    assert np.isnan(curve[0])
+    knn = KNeighborsClassifier(1).fit(refined.transform(X[train]), y[train])
+    assert curve[-1] == pytest.approx(1 - knn.score(refined.transform(X[test]), y[test]))
+
+
+@pytest.mark.parametrize("mean", [None, "no numbers"])
+def test_start_with_other_attributes_is_named(mean):
+    X, y = digits()
+    start = SimpleNamespace(components_=np.eye(64)[:4].tolist(), mean_=X.mean(axis=0).tolist())
+    assert NeighborhoodRefinement(start, n_rounds=1).fit(X, y).components_.shape == (4, 64)
+    start.mean_ = mean
+    with pytest.raises((TypeError, ValueError), match=r"components_ .*and mean_ of"):
+        NeighborhoodRefinement(start).fit(X, y)
 
 
 def test_pictures_show_the_map_before_the_projection():

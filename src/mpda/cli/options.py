@@ -343,6 +343,10 @@ def parse_image_shape(value: str | None) -> tuple[int, int] | None:
     return int(match[1]), int(match[2])
 
 
+# Words that Python and its users write otherwise than JSON.
+_JSON_WORDS = {"none": "null", "inf": "Infinity", "infinity": "Infinity"}
+
+
 def parse_parameters(values: Iterable[str] | None) -> dict[str, Any]:
     """Convert the values of ``--set``.
 
@@ -354,7 +358,8 @@ def parse_parameters(values: Iterable[str] | None) -> dict[str, Any]:
     Returns
     -------
     dict
-        Parameters by name. Numbers, true, false and none are converted; anything else stays text.
+        Parameters by name. Numbers, inf, true, false and none are converted; anything else stays
+        text.
     """
     parameters: dict[str, Any] = {}
     for text in values or ():
@@ -363,7 +368,7 @@ def parse_parameters(values: Iterable[str] | None) -> dict[str, Any]:
             stop(f"mpda: --set needs NAME=VALUE, for example --set alpha=0.1, got {text!r}.", 2)
         # Lower case, since users write Python's True and None where JSON has true and null.
         try:
-            parameters[name] = json.loads("null" if value.lower() == "none" else value.lower())
+            parameters[name] = json.loads(_JSON_WORDS.get(value.lower(), value.lower()))
         except ValueError:
             parameters[name] = value
     return parameters

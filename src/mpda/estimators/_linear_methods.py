@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import ArrayLike, Floats
-from mpda._lib.arrays import to_host
+from mpda._lib.arrays import is_device_array, to_host
 from mpda.estimators._base import ComponentPath, LinearMap, sparse_counts
 from mpda.estimators.methods import find_method
 
@@ -59,6 +58,8 @@ def transform_linearly(model: Any, X: Any) -> Any:
     array of shape (n_samples, n_components)
         Mapped samples.
     """
+    from sklearn.pipeline import Pipeline  # not at the import of mpda, which it would slow down
+
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
         last = model.steps[-1][1]
@@ -74,8 +75,15 @@ def is_on_sphere(model: Any) -> bool:
 
 
 def _read_attributes(model: Any) -> tuple[Floats, Floats]:
-    matrix = np.asarray(to_host(model.components_), dtype=np.float64)
-    mean = np.asarray(to_host(model.mean_), dtype=np.float64)
+    try:
+        matrix, mean = (
+            np.asarray(to_host(values) if is_device_array(values) else values, dtype=np.float64)
+            for values in (model.components_, model.mean_)
+        )
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"components_ and mean_ of {type(model).__name__} must be arrays of numbers: {error}"
+        ) from error
     if matrix.ndim != 2 or mean.shape != matrix.shape[1:] or not matrix.size:
         raise ValueError(
             "estimator must have components_ of shape (n_components, n_features) and mean_ of "

@@ -44,7 +44,7 @@ from mpda._lib.validation import (
 from mpda.discriminant.eigenproblem import column_signs
 from mpda.discriminant.scatter import centre_full_columns
 from mpda.estimators._base import ComponentPath, LinearMap, apply_map, sparse_counts
-from mpda.estimators._linear_methods import read_map
+from mpda.estimators._linear_methods import is_on_sphere, read_map
 from mpda.estimators._mpda import MPDA
 from mpda.estimators._refinement_start import (
     check_features,
@@ -70,9 +70,9 @@ _PREFIX = "estimator__"
 # Samples whose largest entry has a binary exponent beyond this one are scaled: squares and products
 # of single precision then stay in range.
 _LARGEST_EXPONENT = 30
-# The square of the constant stays in the range of single precision. From 1e6 on the refinement on
-# a sphere is the Euclidean one to seven digits.
-_LARGEST_RADIUS = 1e9
+# Here the refinement on a sphere is the Euclidean one to seven digits. Beyond, points are so near
+# the pole that products of them in double precision no longer tell their order.
+_LARGEST_RADIUS = 1e6
 # radius="auto": the usual constant, and the largest number of outputs that are drawn as they are.
 # Leaving data sets out, the sphere has the lower error on average (benchmarks/defaults.py).
 _USUAL_RADIUS = 1.0
@@ -272,7 +272,9 @@ class NeighborhoodRefinement(LinearMap):
         earlier, last, is_frozen = split_pipeline(start)
         is_distributed = is_dask_collection(X)
         if is_distributed:  # the gathered rows have no names of features
-            X, y = import_dask_cluster().gather_rows(X, y, self._draw_queries)
+            X, y = import_dask_cluster().gather_rows(
+                X, y, self._draw_queries, unlabeled=_find_unlabeled(last)
+            )
         features = X if earlier is None else earlier.transform(X)
         if is_frozen and not is_distributed:
             check_features(last, features)
@@ -280,6 +282,8 @@ class NeighborhoodRefinement(LinearMap):
         if unlabeled is not None:  # they have a part in the first map only
             labelled = np.flatnonzero(np.asarray(y) != unlabeled)
             features, y = _safe_indexing(features, labelled), np.asarray(y)[labelled]
+            if sample_weight is not None and not is_distributed:
+                sample_weight = _safe_indexing(sample_weight, labelled)
         samples = validate_samples(
             self, features, y, sample_weight=sample_weight, devices=True, rotates=False
         )
@@ -290,7 +294,8 @@ class NeighborhoodRefinement(LinearMap):
         if n_rows is not None and n_rows > len(matrix):
             raise ValueError(_say_too_many(n_rows, len(matrix), radius))
         matrix = matrix[:n_rows]  # a frozen model may have more
-        keeps_mean = radius is None or is_frozen
+        # The mean of a start on a sphere is that of a database, which may have more rows.
+        keeps_mean = radius is None or is_frozen or is_on_sphere(last)
         mean = to_device(mean, samples.X) if keeps_mean else samples.mean
         refined = self._refine(samples, matrix, mean, replace(settings, radius=radius))
         if not refined.is_usable:
@@ -374,15 +379,13 @@ class NeighborhoodRefinement(LinearMap):
             return
         matrix = np.asarray(path.components, dtype=np.float64)
         most = _count_outputs(len(matrix), self.radius)
-        if (
-            settings.n_rounds == 0
-            and path.radius is None
-            and _choose_radius(self.radius, most) is None
-        ):
+        if settings.n_rounds == 0 and path.radius is None and _check_radius(self.radius) is None:
             yield path
             return
         is_frozen = self.estimator is not None and split_pipeline(self.estimator).is_frozen
-        mean = path.mean if is_frozen and path.mean is not None else samples.mean
+        mean: Any = samples.mean
+        if path.mean is not None and (is_frozen or path.radius is not None):
+            mean = path.mean
         first = path.first - (path.n_outputs - len(matrix))  # in rows
         numbers = sparse_counts(most) if n_components is None else n_components
         fitting = [
@@ -564,7 +567,10 @@ class NeighborhoodRefinement(LinearMap):
         n_rows = _count_rows(n_outputs, self.radius)
         if n_rows < 1:
             raise ValueError(_say_too_few(self.radius))
-        return self.n_components if n_rows == n_outputs else n_rows
+        # A number of outputs of a start on a sphere is not that of its rows.
+        start = None if self.estimator is None else split_pipeline(self.estimator).last
+        is_own = n_rows == n_outputs and not isinstance(start, NeighborhoodRefinement)
+        return self.n_components if is_own else n_rows
 
     def _refuse_too_many(self, start: Any, X: Any, y: Any, n_rows: int, n_outputs: int) -> None:
         """Raise an error if no fit of the first method to samples in memory has so many rows.

@@ -7,6 +7,7 @@ The sums over rows and the eigenproblem are in ``baselines.within_class_sums``. 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -183,8 +184,7 @@ class WithinClassWhitening(LinearMap):
                 added = self._sum(database, None, None, reset=False)
             except ValueError as error:
                 raise ValueError(
-                    "database must hold rows of the features of X, in the same order and without "
-                    f"missing values. {error}"
+                    _describe_database(database, self.n_features_in_, error)
                 ) from error
             # The precision of the map is that of X.
             sums = sums + replace(added, is_single=True)
@@ -215,19 +215,23 @@ class WithinClassWhitening(LinearMap):
         Returns
         -------
         LinearMap
-            The estimator itself. It is fitted as soon as there are two classes, and two distinct
-            samples of one of them.
+            The estimator itself. It is fitted as soon as there are two classes, two distinct
+            samples of one of them, and rows that span ``n_components`` directions.
         """
         self.check_parameters()
         earlier: WithinClassSums | None = getattr(self, "_sums", None)
         sums = self._sum(X, y, sample_weight, reset=earlier is None)
+        n_features = sums.mean.shape[0]
+        if self.n_components is not None and self.n_components > n_features:
+            check_n_directions(n_features, self.n_components)
         self._sums = sums = sums if earlier is None else earlier + sums
         scatter = float(array_namespace(sums.within).linalg.trace(sums.within))
+        for name in _MAP_ATTRIBUTES:
+            self.__dict__.pop(name, None)
         if sums.classes.size > 1 and scatter > 0.0:
-            self._set_map(sums)
-        else:
-            for name in _MAP_ATTRIBUTES:
-                self.__dict__.pop(name, None)
+            # Rows so far may span too few directions for the map: more of them may come.
+            with suppress(ValueError):
+                self._set_map(sums)
         return self
 
     def summarize(
@@ -321,7 +325,8 @@ class WithinClassWhitening(LinearMap):
                 sample_weight=sample_weight,
                 reset=reset,
                 devices=True,
-                single_class=n_classes == 0,
+                # Rows without a class may be all there are of a call; classes are counted below.
+                single_class=n_classes == 0 or self.unlabeled is not None,
                 rotates=False,
                 labelled=y is not None or n_classes > 0,
             )
@@ -400,6 +405,22 @@ class WithinClassWhitening(LinearMap):
                 continue
             components = _to_components(directions, sums.coordinates)[:n_rows]
             yield SolutionPath(index, components, mean=_find_mean(sums))
+
+
+def _describe_database(database: Any, n_features: int, error: ValueError) -> str:
+    """Say in one line what is wrong with a database."""
+    needed = "database must hold rows of the features of X, in the same order and without"
+    shape = np.shape(database)
+    if len(shape) != 2:
+        found = f"an array of {len(shape)} dimension{'s' * (len(shape) != 1)}, shape {shape}"
+        hint = " Weights are sample_weight=.." if len(shape) == 1 else ""
+        return f"{needed} missing values, got {found}.{hint}"
+    if shape[1] != n_features:
+        return f"{needed} missing values: X has {n_features} features, database {shape[1]}."
+    if shape[0] == 0:
+        return f"{needed} missing values, got none. Leave database out for labelled rows only."
+    first = str(error).splitlines()[0].split(". ")[0].rstrip(".")
+    return f"{needed} missing values: {first}."
 
 
 def _find_mean(sums: WithinClassSums) -> Array:

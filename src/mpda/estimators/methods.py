@@ -417,12 +417,23 @@ def find_method(estimator: Any, *, retrieval: bool = False) -> Method | None:
     if isinstance(estimator, type) or not _is_of_class(estimator, "mpda:LinearMap"):
         return None
     if _is_of_class(estimator, _REFINEMENT):
-        start = BY_NAME["MPDA"] if estimator.estimator is None else find_method(estimator.estimator)
+        start = BY_NAME["MPDA"] if estimator.estimator is None else _find_start(estimator)
         return refine_method(start or Method("", "", "its own"), retrieval=retrieval)
     has_ridge = "alpha" in estimator.get_params()
     grid = {"alpha": _RIDGES} if has_ridge else {}
     name = type(estimator).__name__
     return Method(name, "", "its own", grid, is_nested=False, fits_each_number=True)
+
+
+def _find_start(refinement: Any) -> Method | None:
+    """Return the facts about the start of a refinement, also of a frozen one or in a pipeline."""
+    from sklearn.frozen import FrozenEstimator
+    from sklearn.pipeline import Pipeline
+
+    start = refinement.estimator
+    while isinstance(start, FrozenEstimator | Pipeline):
+        start = start.estimator if isinstance(start, FrozenEstimator) else start.steps[-1][1]
+    return find_method(start)
 
 
 def _is_of_class(estimator: Any, path: str) -> bool:

@@ -343,39 +343,33 @@ def export_matrix(model: Any, path: str | os.PathLike[str]) -> list[Path]:
         Fitted model, as in :func:`affine_map`.
     path : str or path
         File for the matrix of shape (n_components, n_features); must end in ".npy". The mean goes
-        to ``<stem>-mean.npy``, and an offset, if there is one, to ``<stem>-offset.npy``. If there
-        is none, an older offset file is removed, since it would be taken for a part of this map.
+        to ``<stem>-mean.npy``, an offset, if there is one, to ``<stem>-offset.npy``, and for a map
+        whose vectors are compared by the cosine the word "cosine" to ``<stem>-metric.npy``. Older
+        files of these names are removed, since they would be taken for a part of this map.
 
     Returns
     -------
     list of Path
         Files that were written, the matrix first, in double precision. The map is
-        ``(x - mean) @ matrix.T + offset``. Values that replace nan are not written.
-
-    Raises
-    ------
-    TypeError
-        If the model scales to length 1, which these files cannot say.
+        ``(x - mean) @ matrix.T + offset``; where the metric is "cosine", the model scales the
+        result to length 1. Values that replace nan are not written.
     """
     path = Path(path)
     if path.suffix != ".npy":
         raise ValueError(f"path must end in .npy, got {str(path)!r}.")
     linear = affine_map(model)
-    if linear.unit_length:
-        raise TypeError(
-            "A matrix alone does not scale vectors to length 1. Export a .npz file (export_numpy, "
-            "--numpy), or a model without Normalizer (without --normalize) and without a sphere "
-            "(radius=None)."
-        )
-    mean_path, offset_path = (path.with_stem(f"{path.stem}-{n}") for n in ("mean", "offset"))
-    arrays = {path: linear.matrix, mean_path: linear.mean}
+    others = {n: path.with_stem(f"{path.stem}-{n}") for n in ("mean", "offset", "metric")}
+    arrays = {path: linear.matrix, others["mean"]: linear.mean}
     if linear.offset.any():
-        arrays[offset_path] = linear.offset
+        arrays[others["offset"]] = linear.offset
+    if linear.unit_length:
+        arrays[others["metric"]] = np.array("cosine")
     # All files are written before the first one is replaced: a matrix with the mean of another
     # model would be a wrong map.
     with ExitStack() as stack:
         for target, array in arrays.items():
             write_array(stack.enter_context(atomic_path(target)), array)
-    if offset_path not in arrays:
-        offset_path.unlink(missing_ok=True)
+    for other in others.values():
+        if other not in arrays:
+            other.unlink(missing_ok=True)
     return list(arrays)

@@ -139,7 +139,7 @@ def score_fold(task: FoldTask) -> FoldScores:
                         scores = task.scorer(Z, y_train, Z_test, y_test, component_counts)
                     else:
                         train, test = (Z, y_train), (Z_test, y_test)
-                        scores = _score_on_sphere(
+                        scores = score_on_sphere(
                             task.scorer, train, test, component_counts, path.radius
                         )
                 curves.append((path.index, component_counts, scores))
@@ -167,7 +167,7 @@ def _map_samples(X: Any, components: Floats, path: ComponentPath, mean: Floats |
     return Z
 
 
-def _score_on_sphere(
+def score_on_sphere(
     scorer: FoldScorer,
     train: tuple[Floats, Labels],
     test: tuple[Floats, Labels],

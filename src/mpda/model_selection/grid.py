@@ -18,6 +18,8 @@ from sklearn.pipeline import Pipeline
 from mpda._lib.array_types import Floats, Ints
 from mpda._lib.validation import check_count, check_option
 from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
+from mpda.estimators._refinement_start import split_pipeline
+from mpda.estimators._within_class_whitening import WithinClassWhitening
 from mpda.estimators.methods import START_PREFIX, Method, find_method
 
 # Parameters of a refinement in the order in which they are searched; others come after them.
@@ -29,8 +31,6 @@ _ORDER = (
     "penalty_per_coefficient",
     "penalty",
 )
-# The start as it is, without a sphere.
-_NO_REFINEMENT = {"n_rounds": [0], "radius": [None]}
 # Radii for which a single output is no constant.
 _WITHOUT_CONSTANT = (None, np.inf, 0, "auto")
 
@@ -151,7 +151,7 @@ class StagedGrid:
             Empty if one output leaves no number for the constant of a sphere.
         """
         n_outputs = start[f"{self.prefix}n_components"]
-        plain = {self.prefix + name for name in _NO_REFINEMENT}
+        plain = {f"{self.prefix}n_rounds", f"{self.prefix}radius"}
         fixed = {name: v for name, v in self._fix(start).items() if name not in plain}
         fixed |= {self.prefix + name: [value] for name, value in self.waiting.items()}
         fixed |= self._fix(chosen)
@@ -227,7 +227,7 @@ def build_stages(estimator: Any, param_grid: Any, *, retrieval: bool = False) ->
         if "n_rounds" in values:
             return None
         of_start = {k: v for k, v in values.items() if k.startswith(START_PREFIX)}
-        start.append({**of_start, **_NO_REFINEMENT})
+        start.append({**of_start, "n_rounds": [0], "radius": [_own_radius(method)]})
         refined.append({k: v for k, v in values.items() if k not in of_start})
     if isinstance(grids, list | tuple):
         return StagedGrid(start, [refined], {}, method.radius, prefix)
@@ -237,6 +237,12 @@ def build_stages(estimator: Any, param_grid: Any, *, retrieval: bool = False) ->
     names = [name for name in (*_ORDER, *sorted(values.keys() - set(_ORDER))) if name in values]
     stages = [[{name: values[name]}] for name in names if len(values[name]) > 1]
     return StagedGrid(start, stages or [[{}]], waiting, method.radius, prefix)
+
+
+def _own_radius(refinement: NeighborhoodRefinement) -> float | None:
+    """Return the radius with which a refinement of no rounds is its start."""
+    last = None if refinement.estimator is None else split_pipeline(refinement.estimator).last
+    return last.radius_ if isinstance(last, WithinClassWhitening) else None
 
 
 def default_grid(estimator: Any, *, retrieval: bool = False) -> dict[str, Any]:
@@ -318,8 +324,17 @@ def _check_values(grid: Any, method: Any, prefix: str) -> dict[str, list[Any]]:
 
 
 def _find_usual(values: Sequence[Any], usual: Any) -> int:
-    """Return the index of the usual value, or of the first one where it is not among the values."""
-    return next((i for i, value in enumerate(values) if value == usual), 0)
+    """Return the index of the usual value, or of the number nearest to it, or of the first value.
+
+    Grids are mostly geometric: nearest by ratio if all numbers are positive.
+    """
+    if usual in values:
+        return values.index(usual)
+    if not all(map(_is_number, (*values, usual))):
+        return 0
+    scaled = np.array([*values, usual], dtype=float)
+    scaled = np.log(scaled) if scaled.min() > 0.0 else scaled
+    return int(np.argmin(np.abs(scaled[:-1] - scaled[-1])))
 
 
 def _sorted_numbers(name: str, grids: Sequence[Mapping[str, Sequence[Any]]]) -> list[float]:
@@ -343,11 +358,7 @@ def _distances_to_usual(
         return np.zeros(len(values), dtype=np.intp)
     if not numbers:  # without an order all other values are one step away
         return np.array([value != usual[name] for value in values], dtype=np.intp)
-    # Grids are mostly geometric: nearest by ratio if all numbers are positive.
-    scaled = np.array([*numbers, usual[name]])
-    scaled = np.log(scaled) if scaled.min() > 0 else scaled
-    nearest = int(np.argmin(np.abs(scaled[:-1] - scaled[-1])))
-    return np.abs(_positions(values, numbers) - nearest)
+    return np.abs(_positions(values, numbers) - _find_usual(numbers, usual[name]))
 
 
 def _is_number(value: Any) -> bool:

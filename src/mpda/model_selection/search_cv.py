@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from mpda._lib.array_types import ArrayLike, Floats, Ints, Labels
 from mpda._lib.arrays import is_sparse
 from mpda._lib.device_inputs import is_dispatched, refuse_accelerator
+from mpda._lib.sphere import count_outputs
 from mpda._lib.validation import (
     check_count,
     check_jobs,
@@ -34,8 +35,10 @@ from mpda._lib.validation import (
     is_dask_collection,
     resolve_seed,
 )
+from mpda.estimators._linear_methods import transform_linearly
 from mpda.estimators._mpda import MPDA
 from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
+from mpda.model_selection.fold_scores import score_on_sphere
 from mpda.model_selection.folds import Folds, check_groups, draw_folds
 from mpda.model_selection.grid import (
     StagedGrid,
@@ -63,7 +66,8 @@ def classification_curve(
     Parameters
     ----------
     estimator : fitted transformer
-        Its columns should be ordered, as those of every method of this package but LSDR are.
+        Its columns should be ordered, as those of every method of this package are but LSDR and
+        refinements. Of a map to a sphere each number has a projection of its own.
     X : array-like of shape (n_samples, n_features)
         Samples among which neighbours are searched.
     y : array-like of shape (n_samples,)
@@ -76,7 +80,7 @@ def classification_curve(
     Returns
     -------
     ndarray of shape (n_components,)
-        Shares of wrong labels, from 0 to 1.
+        Shares of wrong labels, from 0 to 1. nan for one output of which the constant is one.
 
     Examples
     --------
@@ -88,9 +92,16 @@ def classification_curve(
     (4,)
     """
     y, y_test = np.asarray(y), np.asarray(y_test)
-    Z, Z_test = np.asarray(estimator.transform(X)), np.asarray(estimator.transform(X_test))
+    Z, Z_test = (np.asarray(transform_linearly(estimator, A)) for A in (X, X_test))
     check_consistent_length(Z, y)
     check_consistent_length(Z_test, y_test)
+    last = last_step(getattr(estimator, "best_estimator_", estimator))
+    radius = getattr(last, "radius_", None)
+    if radius is not None:
+        counts = np.arange(1 + count_outputs(0, radius), count_outputs(Z.shape[1], radius) + 1)
+        accuracy = find_scorer("accuracy")
+        scores = score_on_sphere(accuracy, (Z, y), (Z_test, y_test), counts, radius)
+        return np.concatenate([np.full(counts[0] - 1, np.nan), 1.0 - scores])
     nearest = nearest_by_dimension(Z, Z_test)
     return np.asarray(np.mean(y[nearest] != y_test, axis=1))
 

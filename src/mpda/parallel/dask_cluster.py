@@ -280,7 +280,9 @@ def gather_by_class(
     )
 
 
-def gather_rows(X: Any, y: Any, choose: Callable[[int], Ints]) -> tuple[Any, Labels]:
+def gather_rows(
+    X: Any, y: Any, choose: Callable[[int], Ints], unlabeled: Any = None
+) -> tuple[Any, Labels]:
     """Bring some rows of Dask collections to this machine.
 
     Parameters
@@ -292,6 +294,8 @@ def gather_rows(X: Any, y: Any, choose: Callable[[int], Ints]) -> tuple[Any, Lab
     choose : callable
         ``choose(n_samples)`` returns the numbers of the rows, in increasing order. So the choice
         does not depend on the blocks.
+    unlabeled : object, default=None
+        Label of rows without a class, which are neither counted nor brought.
 
     Returns
     -------
@@ -301,17 +305,26 @@ def gather_rows(X: Any, y: Any, choose: Callable[[int], Ints]) -> tuple[Any, Lab
         Their labels.
     """
     blocks = labelled_blocks(X, y)
-    ends = np.cumsum(_compute([delayed(len)(labels) for labels in blocks.y]))
+    labelled = _compute([delayed(_find_labelled)(labels, unlabeled) for labels in blocks.y])
+    ends = np.cumsum([rows.size for rows in labelled])
     rows = choose(int(ends[-1]))
     parts = np.split(rows, np.searchsorted(rows, ends[:-1]))
     starts = [0, *ends[:-1]]
     drawn = [
-        delayed(_take_rows)(X, y, part - start)
-        for X, y, part, start in zip(blocks.X, blocks.y, parts, starts, strict=True)
+        delayed(_take_rows)(X, y, known[part - start])
+        for X, y, known, part, start in zip(
+            blocks.X, blocks.y, labelled, parts, starts, strict=True
+        )
         if part.size
     ]
     samples, labels = zip(*_compute(drawn), strict=True)
     return blocks.kind.with_names(np.concatenate(samples)), np.concatenate(labels)
+
+
+def _find_labelled(y: Labels, unlabeled: Any) -> Ints:
+    """Return the numbers of the rows of a block that have a class."""
+    y = np.asarray(y)
+    return np.arange(len(y)) if unlabeled is None else np.flatnonzero(y != unlabeled)
 
 
 def _take_rows(X: Floats, y: Labels, rows: Ints) -> tuple[Floats, Labels]:
