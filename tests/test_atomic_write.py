@@ -11,7 +11,8 @@ from sklearn.datasets import load_iris
 from command_calls import call
 from mpda import LFDA, save
 from mpda._lib.atomic_write import atomic_path, check_writable, write_atomically
-from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx, write_table
+from mpda.cli.tables.files import write_table
+from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx
 
 resource = pytest.importorskip("resource", reason="limits the size of files, not on Windows")
 

@@ -18,7 +18,8 @@ from command_calls import call
 from mpda import LFDA, load, save
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender
 from mpda.assessment.column_encoding import ColumnEncoding
-from mpda.io import read_header, read_table
+from mpda.cli.tables.reading import read_table
+from mpda.io import read_header
 from mpda.report import read_results
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
+from mpda.cli.tables.files import write_table
+from mpda.cli.tables.reading import read_table
 from mpda.exceptions import TableError
-from mpda.io import read_table, write_table
 
 
 @pytest.fixture

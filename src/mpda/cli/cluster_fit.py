@@ -97,8 +97,8 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
     import dask.dataframe as dd
     import numpy as np
 
-    from mpda.io.table_files import FileFormat, read_names
-    from mpda.io.tables import read_table, split_names
+    from mpda.cli.tables.files import FileFormat, read_names
+    from mpda.cli.tables.reading import read_table, split_names
 
     suffix, path = source.data.suffix.lower(), str(source.data.resolve())
     if suffix in (".csv", ".tsv"):

@@ -23,7 +23,7 @@ from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
     from mpda._lib.array_types import Floats
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
 
@@ -164,8 +164,8 @@ def partition(
     import numpy as np
 
     from mpda import ManifoldPartition
-    from mpda.io.table_check import check_table
-    from mpda.io.table_files import write_table
+    from mpda.cli.tables.check import check_table
+    from mpda.cli.tables.files import write_table
     from mpda.report import collect
 
     check_table_output(out)
@@ -181,7 +181,7 @@ def partition(
     with terminal.progress(1, "computing patches"):
         patches.set_params(n_jobs=jobs).fit(X, y)
     section = collect.collect_partition(X, y, patches.labels_, patches.patch_linearity_)
-    sections = {"data": collect.collect_data(table), "partition": section}
+    sections = {"data": collect.collect_data(table.to_report()), "partition": section}
     sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
     excess = 100 * (patches.patch_linearity_.mean() - 1)
     summary = (

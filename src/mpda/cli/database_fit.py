@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mpda.assessment import Contender
     from mpda.assessment.unseen_retrieval import UnseenScores
     from mpda.baselines.within_class_sums import WithinClassSums
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 METHOD = "within-class whitening"
 # Options of a fit that have a meaning here.
@@ -209,8 +209,8 @@ def _sum_database(
     import numpy as np
 
     from mpda import WithinClassWhitening
-    from mpda.io.table_blocks import read_blocks
-    from mpda.io.table_files import FileFormat
+    from mpda.cli.tables.blocks import read_blocks
+    from mpda.cli.tables.files import FileFormat
 
     file_format = FileFormat(source.decimal, source.encoding or "utf-8-sig", source.sheet)
     d = table.X.shape[1]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda.assessment import Contender, SelectedModel
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 
 def fit(
@@ -260,7 +260,7 @@ def _advise_command(
 
 def _suggest_commands(out: Path, neighbors: bool, source: TableSource) -> dict[str, str]:
     """Return the commands that use a model file, by their purpose."""
-    from mpda.io.table_files import table_suffix
+    from mpda.cli.tables.files import table_suffix
 
     # New tables probably come from the same program.
     form = options.list_words(replace(source, label=None, drop=None, skip_missing=False))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         FoldResult,
         SelectedModel,
     )
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Samples of the trial by which the time of a choice is estimated.
 _TIMED_SAMPLES = 1000

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mpda._lib.array_types import Labels
     from mpda.assessment import Evaluation, FoldResult, SelectedModel
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Characters of a line of prose; short enough for a terminal next to an editor.
 _LINE_WIDTH = 96

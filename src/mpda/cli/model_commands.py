@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda.assessment import Evaluation
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 
 class OnnxPrecision(StrEnum):
@@ -65,8 +65,8 @@ def transform(
     import numpy as np
     from sklearn import preprocessing
 
+    from mpda.cli.tables.files import write_table
     from mpda.io.error_text import count_noun
-    from mpda.io.table_files import write_table
 
     _check_table_output(terminal, [source.data, model], out)
     pipeline, saved = _load(model)
@@ -114,7 +114,7 @@ def predict(
     import numpy as np
 
     from mpda.assessment import classify_samples
-    from mpda.io.table_files import write_table
+    from mpda.cli.tables.files import write_table
 
     _check_table_output(terminal, [source.data, model], out)
     if out is not None and out.suffix.lower() == ".npy":

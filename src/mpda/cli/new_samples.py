@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda._lib.array_types import Floats
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Values of a column outside the range of the fit that are not chance, if they are most of them.
 _MIN_OUTSIDE = 5

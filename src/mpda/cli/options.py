@@ -21,7 +21,7 @@ from mpda.cli.terminal import Progress, stop
 if TYPE_CHECKING:
     from mpda.assessment import AssessmentProtocol
     from mpda.assessment.column_encoding import ColumnEncoding
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Folds that measure the error, where classes have as many samples.
 DEFAULT_FOLDS = 5

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda._lib.array_types import Labels
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Samples of a class with which an error can be measured: one tests, and two are divided into the
 # folds that select the number of components.
@@ -68,8 +68,8 @@ class TableSource:
         *outputs : Path or None
             Files that the command writes.
         """
-        from mpda.io.table_files import FileFormat
-        from mpda.io.tables import describe_columns
+        from mpda.cli.tables.files import FileFormat
+        from mpda.cli.tables.reading import describe_columns
 
         check_outputs([self.data], *outputs)
         if self.label is None and self.data.suffix.lower() != ".npz":
@@ -113,7 +113,7 @@ class TableSource:
         Table
             The samples.
         """
-        from mpda.io.tables import read_table
+        from mpda.cli.tables.reading import read_table
 
         self._check_format()
         read = partial(read_table, self.data, label=self.label, drop=self.drop or ())
@@ -236,7 +236,7 @@ def _read_features(
     n_features: int,
 ) -> Table:
     """Read the features of a model, in their order; ``texts`` are those that are text."""
-    from mpda.io.table_files import FRAME_SUFFIXES, table_suffix
+    from mpda.cli.tables.files import FRAME_SUFFIXES, table_suffix
 
     if texts and table_suffix(source.data) not in FRAME_SUFFIXES:
         raise TableError(f"{source.data} has no text, but the model has: {texts[0]!r}.")
@@ -282,7 +282,7 @@ def check_table_output(out: Path | None) -> None:
     out : Path or None
         Value of --out.
     """
-    from mpda.io.table_files import check_output
+    from mpda.cli.tables.files import check_output
 
     if out is not None:
         try:
@@ -317,7 +317,7 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
     """
     import numpy as np
 
-    from mpda.io.table_check import check_table
+    from mpda.cli.tables.check import check_table
 
     classes, counts = np.unique(table.labels, return_counts=True)
     n_samples = len(table.X)

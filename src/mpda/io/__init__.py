@@ -1,6 +1,6 @@
-"""Read and write tables, save and load models, and export linear maps.
+"""Save and load models, and export linear maps.
 
-Optional packages (pandas, pyarrow, onnx, faiss) are imported by the functions that need them.
+Optional packages (onnx, faiss) are imported by the functions that need them.
 """
 
 from mpda.io.affine_maps import AffineMap, affine_map, export_matrix
@@ -8,12 +8,9 @@ from mpda.io.faiss_export import export_faiss
 from mpda.io.model_files import load, read_header, save
 from mpda.io.numpy_export import export_numpy
 from mpda.io.onnx_export import export_onnx
-from mpda.io.table_files import write_table
-from mpda.io.tables import Table, read_table
 
 __all__ = [
     "AffineMap",
-    "Table",
     "affine_map",
     "export_faiss",
     "export_matrix",
@@ -21,7 +18,5 @@ __all__ = [
     "export_onnx",
     "load",
     "read_header",
-    "read_table",
     "save",
-    "write_table",
 ]

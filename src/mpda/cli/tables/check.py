@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints, Labels
+from mpda.cli.tables.columns import is_date_text
+from mpda.cli.tables.reading import Table
 from mpda.io.error_text import count_noun, join_names
-from mpda.io.table_columns import is_date_text
-from mpda.io.tables import Table
 
 # Labels with more values than this, all whole numbers, are rather a measurement.
 _MANY_LABELS = 100

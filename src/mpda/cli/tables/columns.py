@@ -11,9 +11,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mpda._lib.array_types import Array, Bools, Labels
+from mpda.cli.tables.files import Names
 from mpda.exceptions import TableError
 from mpda.io.error_text import join_names, one_line
-from mpda.io.table_files import Names
 
 # Distinct values of a text column above which it is refused: each becomes a feature.
 _MAX_CATEGORIES = 1000

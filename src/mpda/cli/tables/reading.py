@@ -19,12 +19,14 @@ import numpy as np
 
 from mpda._lib.array_types import Array, Bools, Ints, Labels
 from mpda._lib.validation import check_option
+from mpda.cli.tables import files
+from mpda.cli.tables.columns import convert_columns, decode_column
+from mpda.cli.tables.files import FRAME_SUFFIXES, FileFormat, Names
+from mpda.cli.tables.labels import class_labels
 from mpda.exceptions import TableError
-from mpda.io import table_files
+from mpda.io.array_files import read_arrays
 from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
-from mpda.io.table_columns import convert_columns, decode_column
-from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
-from mpda.io.table_labels import class_labels
+from mpda.report.samples import ReportSamples
 
 # Squares of larger values overflow in scalers and scatter matrices, and those of values below the
 # inverse are zero.
@@ -116,6 +118,18 @@ class Table:
             f"{self.n_skipped} of {total} rows {verbs[0]} missing values and {verbs[1]} left out"
         ]
 
+    def to_report(self) -> ReportSamples:
+        """Return the samples as a report shows them.
+
+        Returns
+        -------
+        ReportSamples
+            The same arrays.
+        """
+        return ReportSamples(
+            self.name, self.X, self.y, self.label, self.features, self.rows, self.others
+        )
+
     def to_frame(self) -> Any:
         """Return the samples with the names of their features.
 
@@ -195,7 +209,7 @@ def read_table(
         If the file cannot be read or is not a table of numbers, in one line that names the file.
     """
     path = Path(path)
-    suffix = table_files.check_table_path(path)
+    suffix = files.check_table_path(path)
     is_frame = suffix in FRAME_SUFFIXES
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if drop and not is_frame:
@@ -240,7 +254,7 @@ def _read_frame(
 ) -> Any:
     """Read a data frame; wrong encodings are reported with the option that names them."""
     with explain_encoding_errors(path, file_format):
-        return table_files.read_frame(path, label, drop, features, file_format, texts, words)
+        return files.read_frame(path, label, drop, features, file_format, texts, words)
 
 
 @contextmanager
@@ -307,7 +321,7 @@ def _from_frame(
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
     if text is not None:
         others[text] = frame[text].fillna("").astype(str)
-    is_text = table_files.table_suffix(path) in (".csv", ".tsv")
+    is_text = files.table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
     ids = None if groups is None else _group_labels(frame[groups])
     rows = np.arange(1, len(frame) + 1)
@@ -350,7 +364,7 @@ def split_names(names: Iterable[str], columns: Names) -> list[str]:
 
 
 def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | None) -> Table:
-    arrays = table_files.read_arrays(path)
+    arrays = read_arrays(path)
     if path.suffix.lower() == ".npy" and label is not None:
         arrays = _split_label(arrays["X"], label)
     elif label is None and "y" in arrays:
@@ -399,7 +413,7 @@ def check_matrix(X: Array, name: str, path: Path) -> None:
 def _split_label(X: Array, label: str) -> dict[str, Array]:
     """Return samples and labels of an .npy file; the labels are a column of it or another file."""
     if Path(label).suffix == ".npy":
-        return {"X": X, label: table_files.read_arrays(Path(label))["X"]}
+        return {"X": X, label: read_arrays(Path(label))["X"]}
     column = int(label) if label.lstrip("+-").isdigit() else X.shape[-1]
     if X.ndim != 2:
         return {"X": X, label: X}  # refused for its shape, not for the label
@@ -550,7 +564,7 @@ def describe_columns(path: Path, file_format: FileFormat | None = None) -> str:
     str
         Phrase that lists up to 20 column names.
     """
-    suffix = table_files.check_table_path(path)
+    suffix = files.check_table_path(path)
     if suffix not in FRAME_SUFFIXES:
         return "columns without names: use a number, -1 for the last, or an .npy with the labels"
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):

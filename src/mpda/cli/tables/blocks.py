@@ -1,7 +1,7 @@
 """Features of a table in blocks of rows, for tables that are larger than memory.
 
 .npy files are memory-mapped; CSV, TSV and Parquet files are read block by block, and files of other
-formats at once. Blocks pass the checks of ``tables``.
+formats at once. Blocks pass the checks of ``reading``.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Array
-from mpda.exceptions import TableError
-from mpda.io import table_files
-from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
-from mpda.io.table_columns import convert_columns
-from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
-from mpda.io.tables import (
+from mpda.cli.tables import files
+from mpda.cli.tables.columns import convert_columns
+from mpda.cli.tables.files import FRAME_SUFFIXES, FileFormat, Names
+from mpda.cli.tables.reading import (
     Table,
     check_matrix,
     check_values,
     explain_encoding_errors,
     skip_missing_rows,
 )
+from mpda.exceptions import TableError
+from mpda.io.array_files import read_arrays
+from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
 
 # Numbers in a block: 64 MB in double precision. Sums over rows need about 40 MB of temporary
 # arrays for a block of any size, and smaller blocks would make these the larger part.
@@ -66,7 +67,7 @@ def read_blocks(
         If the file cannot be read, has no rows or other features, or has values that are no finite
         numbers.
     """
-    suffix = table_files.check_table_path(path)
+    suffix = files.check_table_path(path)
     n_rows, n_read = max(BLOCK_NUMBERS // n_features, 1), 0
 
     def check_block(block: Table) -> Table:
@@ -111,13 +112,13 @@ def _read_columns(
         return Table(path.name, X, None, None, tuple(names), rows, {})
 
     with explain_encoding_errors(path, file_format):
-        yield from map(convert, table_files.read_frame_blocks(path, features, file_format, n_rows))
+        yield from map(convert, files.read_frame_blocks(path, features, file_format, n_rows))
 
 
 def _read_matrix(path: Path, n_rows: int) -> Iterator[Table]:
     """Return the blocks of an .npy or .npz file."""
     if path.suffix.lower() == ".npz":
-        arrays = table_files.read_arrays(path)
+        arrays = read_arrays(path)
         matrices = [name for name, array in arrays.items() if array.ndim == 2]
         name = matrices[0] if len(matrices) == 1 else "X"
         if name not in arrays:

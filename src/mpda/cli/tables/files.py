@@ -1,6 +1,6 @@
 """File formats of tables: data frames by pandas, pyarrow and openpyxl, arrays by NumPy.
 
-``tables`` selects features and labels from what is read here. Files are written atomically.
+``reading`` selects features and labels from what is read here. Files are written atomically.
 """
 
 import csv
@@ -21,6 +21,7 @@ import numpy as np
 from mpda._lib.array_types import Array
 from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import TableError
+from mpda.io.array_files import write_array
 from mpda.io.error_text import join_names, suggest_name
 
 Names: TypeAlias = Sequence[str]
@@ -409,24 +410,6 @@ def _read_arrow(path: Path) -> Any:
             return pa.ipc.open_stream(source).read_all().to_pandas()
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
-    """Read the arrays of an .npy or .npz file without pickle.
-
-    Parameters
-    ----------
-    path : Path
-        File to read. The array of an .npy file is called "X".
-
-    Returns
-    -------
-    dict of ndarray
-        Arrays by name.
-    """
-    with path.open("rb") as file:  # NumPy leaves a damaged .npz open if it opens it itself
-        content = np.load(file, allow_pickle=False)
-        return {"X": content} if isinstance(content, np.ndarray) else dict(content)
-
-
 def check_output(path: Path) -> None:
     """Check that the suffix of an output file names a format that can be written.
 
@@ -492,19 +475,3 @@ def write_table(
                 frame.to_feather(temporary)
             case suffix:
                 frame.to_csv(temporary, sep="\t" if suffix == ".tsv" else ",", index=False)
-
-
-def write_array(path: Path, array: Array) -> None:
-    """Write an array in the .npy format, not atomically.
-
-    Parameters
-    ----------
-    path : Path
-        Temporary path from :func:`mpda._lib.atomic_write.atomic_path`.
-    array : ndarray
-        Array of numbers, booleans or fixed-width strings.
-    """
-    # NumPy bypasses Python's buffer for files opened with "wb" and does not check the final flush:
-    # on a full disk the array would be cut silently. For "w+b" it uses ``file.write``.
-    with path.open("w+b") as file:
-        np.save(file, array, allow_pickle=False)
