@@ -200,7 +200,7 @@ def test_missing_file_is_refused_with_the_nearest_name(tmp_path):
     with pytest.raises(TableError, match=r"does not exist\. Did you mean iris\.csv\?"):
         read_table(tmp_path / "irs.csv")
     (tmp_path / "d.csv").mkdir()
-    with pytest.raises(TableError, match="is a directory"):
+    with pytest.raises(TableError, match=r"is a directory without .parquet files"):
         read_table(tmp_path / "d.csv")
 
 

@@ -78,6 +78,8 @@ def fit_on_cluster(
     from mpda.assessment import default_pca_energy
 
     name, energy = contender.name, protocol.energy
+    if source.embedding is not None:
+        stop("mpda: --scheduler is for columns of numbers, not for --embedding.", 2)
     if name not in _METHODS:
         stop(f"mpda: --scheduler works with {', '.join(_METHODS)}, not with {name}.", 2)
     if protocol.n_components is None:

@@ -182,6 +182,7 @@ def fit_with_database(
         notes.append(f"a fold was measured on at most {MAX_TESTS:,} samples, drawn at random")
     saved: dict[str, Any] = {"label": table.label, "method": METHOD, "command": terminal.command}
     saved |= {"n_samples": len(table.X), "n_database": n_rows, "feature_range": limits.tolist()}
+    saved |= {} if table.embedding is None else {"embedding": table.embedding}
     save(model, out, notes=to_json_types(saved))
     results = {"data": table.name, "n_samples": len(table.X), "database": fit.database.name}
     results |= {"n_database": n_rows, "method": METHOD, "n_components": n_components}
@@ -215,7 +216,7 @@ def _sum_database(
     file_format = FileFormat(source.decimal, source.encoding or "utf-8-sig", source.sheet)
     d = table.X.shape[1]
     sums, n_skipped, n_rows = None, 0, 0
-    read = partial(read_blocks, skip_missing=source.skip_missing)
+    read = partial(read_blocks, skip_missing=source.skip_missing, usual_embedding=table.embedding)
     for block in read(database, table.features, d, file_format):
         n_skipped += block.n_skipped
         n_rows += len(block.X)

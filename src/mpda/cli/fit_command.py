@@ -180,10 +180,11 @@ def fit(
         measured.rows,
         n_choosing,
         image_shape=shape,
-        text=text,
+        text=table.text,
         balanced=is_balanced,
     )
     saved |= {"label": table.label, "n_samples": len(table.X)}
+    saved |= {} if table.embedding is None else {"embedding": table.embedding}
     outcome = []
     if test_table is not None and tested is not None:
         outcome = [f"{test_table.name}: {tested[0]}"]
@@ -263,7 +264,8 @@ def _suggest_commands(out: Path, neighbors: bool, source: TableSource) -> dict[s
     from mpda.cli.tables.files import table_suffix
 
     # New tables probably come from the same program.
-    form = options.list_words(replace(source, label=None, drop=None, skip_missing=False))
+    plain = replace(source, label=None, drop=None, skip_missing=False, embedding=None)
+    form = options.list_words(plain)
     model, suffix = str(out), table_suffix(source.data)
 
     def write(command: str, data: str, *words: str) -> str:

@@ -145,6 +145,8 @@ def describe_table(table: Table) -> str:
         classes = f", {n_classes} class{'' if n_classes == 1 else 'es'} ({table.label})"
     n_samples, n_features = table.X.shape
     size = f"{count_noun(n_samples, 'sample')}, {count_noun(n_features, 'feature')}"
+    if table.embedding is not None:
+        size += f" of {table.embedding}"
     return f"{table.name}: {size}{classes}"
 
 

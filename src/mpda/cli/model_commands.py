@@ -70,7 +70,7 @@ def transform(
 
     _check_table_output(terminal, [source.data, model], out)
     pipeline, saved = _load(model)
-    table = read_new_samples(source, terminal, pipeline)
+    table = read_new_samples(source, terminal, pipeline, saved.get("embedding"))
     mapping = remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.to_frame()))
     Z = preprocessing.normalize(Z) if normalize else Z
@@ -126,7 +126,7 @@ def predict(
     n_fit = pipeline.steps[-1][1].n_samples_fit_
     if k > n_fit:
         raise TableError(f"--k {k} is more than the {n_fit} samples of the fit in {model}.")
-    table = read_new_samples(source, terminal, pipeline)
+    table = read_new_samples(source, terminal, pipeline, saved.get("embedding"))
     found = classify_samples(pipeline, table.to_frame(), k, max(k, _AGREEMENT_NEIGHBORS))
     others = _list_other_columns(table)
     if "predicted" in others:
@@ -183,7 +183,7 @@ def evaluate(
     pipeline, saved = _load(model)
     if source.label is None and source.data.suffix.lower() not in (".npy", ".npz"):
         source = replace(source, label=saved.get("label"))
-    table = read_new_samples(source, terminal, pipeline)
+    table = read_new_samples(source, terminal, pipeline, saved.get("embedding"))
     if len(table.X) < 2 and not hasattr(pipeline.steps[-1][1], "kneighbors"):
         reason = "keeps no samples, so that samples are compared with each other"
         raise TableError(f"{model} {reason}, and {table.name} has only one.")

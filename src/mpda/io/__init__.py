@@ -1,4 +1,4 @@
-"""Save and load models, and export linear maps.
+"""Save and load models, export linear maps, and stack columns of vectors.
 
 Optional packages (onnx, faiss) are imported by the functions that need them.
 """
@@ -8,6 +8,7 @@ from mpda.io.faiss_export import export_faiss
 from mpda.io.model_files import load, read_header, save
 from mpda.io.numpy_export import export_numpy
 from mpda.io.onnx_export import export_onnx
+from mpda.io.vectors import stack_vectors
 
 __all__ = [
     "AffineMap",
@@ -19,4 +20,5 @@ __all__ = [
     "load",
     "read_header",
     "save",
+    "stack_vectors",
 ]

@@ -1,6 +1,7 @@
 """Read samples and labels from a table; report what is wrong with it by column and row.
 
-Formats: CSV, TSV (also .gz), Parquet, Arrow, Feather and .xlsx by pandas, .npy and .npz by NumPy.
+Formats: CSV, TSV (also .gz) and .xlsx by pandas, Parquet, Arrow, Feather and JSON lines by pyarrow,
+.npy and .npz by NumPy. If a column holds vectors, these are the features, and no others.
 Row numbers in messages count the samples from 1, without the header line. Messages name the options
 of the command line (``--label``, ``--drop``, ``--impute``), which pass their values on to here.
 """
@@ -12,6 +13,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,17 @@ from mpda.cli.tables import files
 from mpda.cli.tables.columns import convert_columns, decode_column
 from mpda.cli.tables.files import FRAME_SUFFIXES, FileFormat, Names
 from mpda.cli.tables.labels import class_labels
+from mpda.cli.tables.vectors import (
+    EmbeddingChoice,
+    FoundVectors,
+    Vectors,
+    check_vectors,
+    find_frame_vectors,
+    find_incomplete,
+    find_parquet_vectors,
+    read_parquet_vectors,
+    stack_frame_vectors,
+)
 from mpda.exceptions import TableError
 from mpda.io.array_files import read_arrays
 from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
@@ -60,6 +73,10 @@ class Table:
         Number of rows that were left out because of missing values.
     categories : mapping of int to ndarray of str
         Values of each text column by the index of the feature.
+    embedding : str or None
+        Column of the vectors, if these are the features.
+    text : str or None
+        One of ``others`` that describes each sample.
     """
 
     name: str
@@ -72,6 +89,8 @@ class Table:
     groups: Labels | None = None
     n_skipped: int = 0
     categories: Mapping[int, Labels] = field(default_factory=dict)
+    embedding: str | None = None
+    text: str | None = None
 
     def select(self, samples: Ints) -> Table:
         """Return a table of some samples.
@@ -162,13 +181,16 @@ def read_table(
     keep_missing: bool = False,
     one_hot: bool = False,
     texts: Names = (),
+    embedding: str | None = None,
+    usual_embedding: str | None = None,
 ) -> Table:
     """Read the samples of a file.
 
     Parameters
     ----------
     path : path-like
-        File in a format that its suffix names; CSV and TSV may be compressed (.gz).
+        File in a format that its suffix names, or folder of Parquet files; CSV, TSV and JSON lines
+        may be compressed (.gz).
     label : str, default=None
         Column of the labels. For an .npz file the name of an array, where None stands for "y" if
         there is one. For an .npy file the number of a column (-1 for the last) or another .npy.
@@ -197,6 +219,11 @@ def read_table(
         Accept columns that are not numbers as categories.
     texts : sequence of str, default=()
         Features that are categories whatever their values are, as those of a model.
+    embedding : str, default=None
+        Column of vectors, which are then the features. None takes the only column of vectors, if
+        there is one and ``features`` is None.
+    usual_embedding : str, default=None
+        Column that is taken with None where several hold vectors.
 
     Returns
     -------
@@ -214,28 +241,44 @@ def read_table(
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if drop and not is_frame:
             raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
+        if embedding is not None and (not is_frame or features is not None):
+            reason = "has no column names" if not is_frame else "is read for a model of its columns"
+            raise TableError(f"--embedding cannot be used, because {path} {reason}.")
         if is_frame:
             check_option("decimal", decimal, (".", ","))
             file_format = FileFormat(decimal, encoding or "utf-8-sig", sheet)
             words = [] if text is None else [text]
-            frame = _read_frame(path, label, drop, features, file_format, texts, words)
-            table = _from_frame(path, frame, label, drop, features, groups, text)
-            names = list(table.features or ())
-            columns = convert_columns(
-                frame[names],
-                one_hot=one_hot,
-                texts=texts,
-                of_model=features is not None,
-                decimal=decimal,
-            )
-            table = replace(table, X=columns.X, categories=columns.categories)
+            excluded = [name for name in (label, groups, text) if name is not None]
+            choice = EmbeddingChoice(embedding, usual_embedding, excluded)
+            read = partial(_read_frame, path, label, drop, features, file_format, texts, words)
+            frame, vectors = read(choice if features is None else None)
+            if vectors is not None:
+                if keep_missing or one_hot:
+                    raise TableError(_describe_no_columns(path, vectors.name))
+                names = [*frame.columns, *vectors.columns]
+                kept = [n for n in split_names(drop, names) if n not in vectors.columns]
+                table = _from_frame(path, frame, label, kept, (), groups, text)
+                rows = np.arange(1, len(vectors.X) + 1)
+                table = replace(table, X=vectors.X, rows=rows, features=None)
+                table = _find_text(replace(table, embedding=vectors.name))
+            else:
+                table = _from_frame(path, frame, label, drop, features, groups, text)
+                names = list(table.features or ())
+                columns = convert_columns(
+                    frame[names],
+                    one_hot=one_hot,
+                    texts=texts,
+                    of_model=features is not None,
+                    decimal=decimal,
+                )
+                table = replace(table, X=columns.X, categories=columns.categories)
         else:
             table = _from_arrays(path, label, groups, text)
         if skip_missing:
-            n_rows, is_empty = len(table.X), np.asarray(np.isnan(table.X).all(axis=0))
-            table = skip_missing_rows(table, keep_missing=keep_missing)
-            if n_rows and not len(table.X):
-                raise TableError(_describe_no_rows(table, n_rows, is_empty))
+            complete = skip_missing_rows(table, keep_missing=keep_missing)
+            if len(table.X) and not len(complete.X):
+                raise TableError(_describe_no_rows(table))
+            table = complete
         if table.X.size == 0:
             lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
             raise TableError(f"{path} has no {lack}.")
@@ -249,12 +292,54 @@ def _read_frame(
     drop: Names,
     features: Names | None,
     file_format: FileFormat,
-    texts: Names = (),
-    words: Names = (),
-) -> Any:
-    """Read a data frame; wrong encodings are reported with the option that names them."""
+    texts: Names,
+    words: Names,
+    choice: EmbeddingChoice | None,
+) -> tuple[Any, Vectors | None]:
+    """Read a data frame and the vectors that a choice finds in it.
+
+    Wrong encodings are reported with the option that names them.
+    """
+    found = FoundVectors()
+    if choice is not None and files.table_suffix(path) == ".parquet":
+        columns = files.read_schema(path).names
+        found = find_parquet_vectors(path, choice.without(split_names(drop, columns)))
+    skipped = () if found.name is None else found.columns
     with explain_encoding_errors(path, file_format):
-        return files.read_frame(path, label, drop, features, file_format, texts, words)
+        frame = files.read_frame(path, label, drop, features, file_format, texts, words, skipped)
+    if found.name is not None:
+        return frame, Vectors(found.name, read_parquet_vectors(path, found.name), found.columns)
+    if choice is not None:
+        columns = list(frame.columns)
+        found = find_frame_vectors(path, frame, choice.without(split_names(drop, columns)))
+    if found.name is None:
+        return frame, None
+    X = stack_frame_vectors(frame[found.name], found.name)
+    return frame.drop(columns=list(found.columns)), Vectors(found.name, X, found.columns)
+
+
+def _describe_no_columns(path: Path, name: str) -> str:
+    return (
+        f"--impute and --one-hot are for columns of numbers and text, but the only features of "
+        f"{path} are the vectors in {name!r}. Rows without a vector are left out by --skip-missing."
+    )
+
+
+def _find_text(table: Table) -> Table:
+    """Return the table with its only column of text as the one that describes the samples."""
+    if table.text is not None:
+        return table
+    from pandas.api.types import is_string_dtype
+
+    texts = [
+        name
+        for name, column in table.others.items()
+        if not hasattr(column.dtype, "pyarrow_dtype") and is_string_dtype(column)
+    ]
+    if len(texts) != 1:
+        return table
+    column = table.others[texts[0]].fillna("").astype(str)
+    return replace(table, text=texts[0], others={**table.others, texts[0]: column})
 
 
 @contextmanager
@@ -325,7 +410,8 @@ def _from_frame(
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
     ids = None if groups is None else _group_labels(frame[groups])
     rows = np.arange(1, len(frame) + 1)
-    return Table(path.name, np.empty((len(rows), 0)), y, label, tuple(features), rows, others, ids)
+    empty = np.empty((len(rows), 0))
+    return Table(path.name, empty, y, label, tuple(features), rows, others, ids, text=text)
 
 
 def _group_labels(column: Any) -> Labels:
@@ -387,7 +473,8 @@ def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | 
             raise TableError(f"{option}: {path} has no array {column!r} with a value per sample.")
     ids = None if groups is None else _group_labels(arrays[groups])
     others = {} if text is None else {text: arrays[text].astype(str)}
-    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), others, ids)
+    rows = np.arange(1, len(X) + 1)
+    return Table(path.name, X, labels, label, None, rows, others, ids, text=text)
 
 
 def check_matrix(X: Array, name: str, path: Path) -> None:
@@ -440,14 +527,18 @@ def skip_missing_rows(table: Table, *, keep_missing: bool = False) -> Table:
     Table
         The other samples, with the number of those that were left out.
     """
-    n_missing = np.isnan(table.X).sum(axis=1)
-    complete = np.full(len(table.X), True) if keep_missing else n_missing == 0
+    if table.embedding is not None:
+        complete = ~find_incomplete(table.X)
+    else:
+        complete = np.full(len(table.X), keep_missing) | ~np.isnan(table.X).any(axis=1)
     y = table.y
     for values in (y, table.groups):
         if values is not None:
             complete &= ~_is_none(values)
     if y is not None:
         y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
+    if complete.all():  # no copy of the samples
+        return replace(table, y=y)
     others = {name: column[complete] for name, column in table.others.items()}
     groups = None if table.groups is None else table.groups[complete]
     rows, n_skipped = table.rows[complete], int((~complete).sum())
@@ -455,9 +546,12 @@ def skip_missing_rows(table: Table, *, keep_missing: bool = False) -> Table:
     return replace(table, groups=groups, n_skipped=n_skipped)
 
 
-def _describe_no_rows(table: Table, n_rows: int, is_empty: Bools) -> str:
-    """Say why no row is left; ``is_empty`` are the columns without a value."""
-    reason = f"all {n_rows} rows have missing values, and --skip-missing leaves them out"
+def _describe_no_rows(table: Table) -> str:
+    """Say why --skip-missing leaves no row of the table."""
+    reason = f"all {len(table.X)} rows have missing values, and --skip-missing leaves them out"
+    if table.embedding is not None:
+        return f"{table.name}: {reason}. Compute the vectors in {table.embedding!r} again."
+    is_empty = np.isnan(table.X).all(axis=0)
     if not is_empty.any():
         return f"{table.name}: {reason}. Replace the values with --impute median."
     columns = np.flatnonzero(is_empty).tolist()
@@ -494,6 +588,9 @@ def check_values(table: Table, *, of_model: bool, keep_missing: bool = False) ->
             f"--groups: no group is named for {count_noun(len(rows), 'row')}, the first is row "
             f"{rows[0]}. Name their groups, or leave out the rows with --skip-missing."
         )
+    if table.embedding is not None:
+        check_vectors(table.X, table.embedding, table.rows)
+        return
     missing, infinite = np.isnan(table.X), np.isinf(table.X)
     can_drop = table.features is not None and not of_model
     drop = ["leave out the column with --drop"] if can_drop else []
@@ -568,5 +665,9 @@ def describe_columns(path: Path, file_format: FileFormat | None = None) -> str:
     if suffix not in FRAME_SUFFIXES:
         return "columns without names: use a number, -1 for the last, or an .npy with the labels"
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
-        names = list(_read_frame(path, None, (), None, file_format or FileFormat()).columns)
+        if suffix == ".parquet":
+            names = files.read_schema(path).names
+        else:
+            read = partial(_read_frame, path, None, (), None, file_format or FileFormat())
+            names = list(read((), (), None)[0].columns)
     return f"the columns {join_names(names, limit=20)}"
