@@ -142,12 +142,12 @@ def fit(
     terminal.print_notes(notes)
     n_printed = len(notes)
     asked, measurement = measurement, replace(measurement, folds=n_folds)
-    encoding = features.find_encoding(table)
-    protocol = replace(protocol, n_folds=max(n_folds, 2), encoding=encoding)
-    if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
-        size = f"{table.X.shape[1]} features"
+    columns = features.make_columns(table)
+    protocol = replace(protocol, n_folds=max(n_folds, 2), columns=columns)
+    if shape is not None and shape[0] * shape[1] != table.n_features:
+        size = f"{table.n_features} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
-    n_features = table.X.shape[1]
+    n_features = table.n_features
     if not table.categories and (measurement.components or 0) > n_features:
         size = f"{table.name} has {n_features} features"
         raise TableError(f"--components {measurement.components} is more than there are: {size}.")
@@ -172,7 +172,7 @@ def fit(
     saved["feature_range"] = fit_steps.compute_feature_range(table)
     tested = None if test_table is None else _evaluate(test_table, selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
-    n_choosing = protocol.count_choosing(len(table.X))
+    n_choosing = protocol.count_choosing(table.n_samples)
     model = MeasuredModel(
         table,
         contender.name,
@@ -183,7 +183,7 @@ def fit(
         text=table.text,
         balanced=is_balanced,
     )
-    saved |= {"label": table.label, "n_samples": len(table.X)}
+    saved |= {"label": table.label, "n_samples": table.n_samples}
     saved |= {} if table.embedding is None else {"embedding": table.embedding}
     outcome = []
     if test_table is not None and tested is not None:
@@ -288,7 +288,7 @@ def _evaluate(table: Table, selected: SelectedModel) -> tuple[str, list[str]]:
     """Return the error of the model on a test table, and notes."""
     from mpda.assessment import evaluate_model
 
-    evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
+    evaluation = evaluate_model(selected.model, table.samples, table.labels)
     notes = new_samples.describe_unknown_values(table, selected.model)
     notes += messages.describe_unknown_classes(evaluation)
     return messages.describe_evaluation(evaluation), notes

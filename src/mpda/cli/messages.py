@@ -143,7 +143,7 @@ def describe_table(table: Table) -> str:
     if table.y is not None:
         n_classes = len(set(table.y.tolist()))
         classes = f", {n_classes} class{'' if n_classes == 1 else 'es'} ({table.label})"
-    n_samples, n_features = table.X.shape
+    n_samples, n_features = table.n_samples, table.n_features
     size = f"{count_noun(n_samples, 'sample')}, {count_noun(n_features, 'feature')}"
     if table.embedding is not None:
         size += f" of {table.embedding}"

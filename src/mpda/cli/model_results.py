@@ -162,7 +162,7 @@ class MeasuredModel:
             name = "a balanced error" if self.balanced else "an error"
             text = f"With the settings that are saved, the folds that chose them have {name} of "
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
-            if self.n_choosing == len(self.table.X):
+            if self.n_choosing == self.table.n_samples:
                 # Half a sample: means over folds of equally many errors may differ a little.
                 gap = self._measured_error - 100.0 * (1.0 - selection.score)
                 is_low = gap > 50.0 / self.n_choosing
@@ -217,7 +217,7 @@ class MeasuredModel:
         from mpda.report import collect
 
         table, mapping = self.table, remove_neighbors(self.selected.model)
-        Z = np.asarray(transform_linearly(mapping, table.to_frame()))
+        Z = np.asarray(transform_linearly(mapping, table.samples))
         rows = [row for row in self.rows if row["method"] == self.method]
         drawn, predicted = table, None
         caption = f"{self.method}: the {len(Z)} samples of the fit; new samples scatter more"
@@ -259,7 +259,7 @@ class MeasuredModel:
         projection = mapping.steps[-1][1]
         projection = getattr(projection, "estimator_", projection)  # the start of a refinement
         if hasattr(projection, "patch_labels_"):
-            X = mapping[:-1].transform(table.to_frame()) if len(mapping.steps) > 1 else table.X
+            X = mapping[:-1].transform(table.samples) if len(mapping.steps) > 1 else table.X
             sections["partition"] = collect.collect_partition(
                 np.asarray(X), table.labels, projection.patch_labels_, projection.patch_linearity_
             )
@@ -385,7 +385,7 @@ def _collect_model(pipeline: Pipeline, table: Table, method: str, shape: Any) ->
     if encoding is None:
         return collect.collect_model(pipeline, samples, method, shape)
     # Correlations are those of numbers: a text column has one for each of its values.
-    X = column_encoding.encode_columns(pipeline, table.to_frame())
+    X = column_encoding.encode_columns(pipeline, table.samples)
     features = column_encoding.name_features(pipeline, table.features)
     section = collect.collect_model(rest, replace(samples, X=X, features=features), method, shape)
     first = {"name": describe_step(encoding.steps[0][1], table.features), "parameters": {}}

@@ -235,7 +235,7 @@ def read_test_samples(
     """
     names, keep_missing = fitted.features, features.impute is not None
     texts = [] if names is None else [names[j] for j in fitted.categories]
-    source, n_features = replace(source, drop=None, embedding=None), fitted.X.shape[1]
+    source, n_features = replace(source, drop=None, embedding=None), fitted.n_features
     usual = fitted.embedding
     table = _read_features(source, terminal, names, texts, keep_missing, n_features, usual)
     return replace(table, y=table.labels)  # an error without labels
@@ -260,11 +260,11 @@ def _read_features(
         raise TableError(f"{source.data} has no text, but the model has: {texts[0]!r}.")
     read = partial(source.read, terminal, features, keep_missing=keep_missing, texts=texts)
     table = read(usual_embedding=embedding)
-    if table.X.shape[1] != n_features:
-        reason = f"{table.X.shape[1]} features, but the model was fitted with {n_features}"
+    if table.n_features != n_features:
+        reason = f"{table.n_features} features, but the model was fitted with {n_features}"
         raise TableError(f"{source.data} has {reason}.")
     # An array has no names, and a model without names takes columns in their order.
-    return replace(table, features=features)
+    return table.name_features(features)
 
 
 def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
@@ -340,7 +340,7 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
     from mpda.cli.tables.check import check_table
 
     classes, counts = np.unique(table.labels, return_counts=True)
-    n_samples = len(table.X)
+    n_samples = table.n_samples
     if classes.size < 2:
         label = shorten_label(classes[0])
         raise TableError(f"All {n_samples} samples have the label {label}; two classes are needed.")

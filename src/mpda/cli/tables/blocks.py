@@ -135,7 +135,7 @@ def _read_columns(
                 f"{path} has no column {missing[0]!r:.80}, which is a feature; it has "
                 f"{join_names(columns)}.{suggest_name(missing[0], columns)}"
             )
-        X = convert_columns(frame[names], of_model=True, decimal=file_format.decimal).X
+        X = convert_columns(frame[names], of_model=True, decimal=file_format.decimal)
         rows = frame.index.to_numpy() + 1
         return Table(path.name, X, None, None, tuple(names), rows, {})
 

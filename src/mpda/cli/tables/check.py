@@ -112,7 +112,7 @@ def find_label_copies(table: Table) -> list[str]:
 
 
 def _list_names(table: Table) -> tuple[str, ...]:
-    return table.features or tuple(f"column {i}" for i in range(table.X.shape[1]))
+    return table.features or tuple(f"column {i}" for i in range(table.n_features))
 
 
 def _iter_columns(table: Table) -> Iterator[tuple[str, Floats, Ints]]:

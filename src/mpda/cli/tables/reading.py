@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from mpda._lib.array_types import Array, Bools, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.cli.tables import files
-from mpda.cli.tables.columns import convert_columns, decode_column
+from mpda.cli.tables.columns import convert_columns
 from mpda.cli.tables.files import FRAME_SUFFIXES, FileFormat, Names
 from mpda.cli.tables.labels import class_labels
 from mpda.cli.tables.vectors import (
@@ -54,9 +55,9 @@ class Table:
     ----------
     name : str
         Name of the file.
-    X : ndarray of shape (n_samples, n_features)
-        Samples in float32 or float64. Text columns hold the codes of their categories. Missing
-        values are nan, where they are accepted.
+    samples : DataFrame or ndarray of shape (n_samples, n_features)
+        Features in float32 or float64, and text. Missing values are nan, where they are accepted.
+        An array where features have no names, and for a column of vectors.
     y : ndarray of shape (n_samples,) or None
         Labels.
     label : str or None
@@ -71,8 +72,6 @@ class Table:
         Group of each sample, as text.
     n_skipped : int
         Number of rows that were left out because of missing values.
-    categories : mapping of int to ndarray of str
-        Values of each text column by the index of the feature.
     embedding : str or None
         Column of the vectors, if these are the features.
     text : str or None
@@ -80,7 +79,7 @@ class Table:
     """
 
     name: str
-    X: Array
+    samples: Any
     y: Labels | None
     label: str | None
     features: tuple[str, ...] | None
@@ -88,7 +87,6 @@ class Table:
     others: dict[str, Any]
     groups: Labels | None = None
     n_skipped: int = 0
-    categories: Mapping[int, Labels] = field(default_factory=dict)
     embedding: str | None = None
     text: str | None = None
 
@@ -107,12 +105,45 @@ class Table:
         """
         return replace(
             self,
-            X=self.X[samples],
+            samples=_safe_indexing(self.samples, samples),
             y=None if self.y is None else self.y[samples],
             rows=self.rows[samples],
             others={name: np.asarray(values)[samples] for name, values in self.others.items()},
             groups=None if self.groups is None else self.groups[samples],
         )
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.rows)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that are features, or of the numbers of a vector."""
+        return int(self.samples.shape[1])
+
+    @cached_property
+    def categories(self) -> dict[int, Labels]:
+        """Values of each text column by the index of the feature."""
+        if not hasattr(self.samples, "items"):
+            return {}
+        columns = enumerate(self.samples.items())
+        return {
+            j: np.unique(column.dropna().to_numpy(dtype=str))
+            for j, (_, column) in columns
+            if column.dtype.kind != "f"
+        }
+
+    @cached_property
+    def X(self) -> Array:
+        """Samples as numbers to look at: codes of the categories in place of text."""
+        if not self.categories:
+            return np.asarray(self.samples)
+        columns = [
+            _encode(column, self.categories[j]) if j in self.categories else column.to_numpy()
+            for j, (_, column) in enumerate(self.samples.items())
+        ]
+        return np.column_stack(columns).astype(np.float64)
 
     @property
     def labels(self) -> Labels:
@@ -131,11 +162,33 @@ class Table:
         """
         if not self.n_skipped:
             return []
-        total = len(self.X) + self.n_skipped
+        total = self.n_samples + self.n_skipped
         verbs = ("has", "is") if self.n_skipped == 1 else ("have", "are")
         return [
             f"{self.n_skipped} of {total} rows {verbs[0]} missing values and {verbs[1]} left out"
         ]
+
+    def name_features(self, features: tuple[str, ...] | None) -> Table:
+        """Return the table with the names of the features in a model.
+
+        Parameters
+        ----------
+        features : tuple of str or None
+            Names in the order of the columns. None stands for an array without names.
+
+        Returns
+        -------
+        Table
+            The same samples.
+        """
+        if features == self.features:
+            return self
+        if features is None:
+            return replace(self, samples=self.X, features=None)
+        import pandas as pd
+
+        samples = pd.DataFrame(self.samples, columns=list(features), copy=False)
+        return replace(self, samples=samples, features=features)
 
     def to_report(self) -> ReportSamples:
         """Return the samples as a report shows them.
@@ -149,21 +202,13 @@ class Table:
             self.name, self.X, self.y, self.label, self.features, self.rows, self.others
         )
 
-    def to_frame(self) -> Any:
-        """Return the samples with the names of their features.
 
-        Returns
-        -------
-        pandas.DataFrame or ndarray of shape (n_samples, n_features)
-            Data frame with the text of categories, or ``X`` where features have no names.
-        """
-        if self.features is None:
-            return self.X
-        import pandas as pd
-
-        frame = pd.DataFrame(self.X, columns=list(self.features), copy=False)
-        texts = {j: decode_column(self.X[:, j], values) for j, values in self.categories.items()}
-        return frame.assign(**{self.features[j]: column for j, column in texts.items()})
+def _encode(column: Any, values: Labels) -> Array:
+    """Return the index of each text in the sorted values, nan where it is missing."""
+    codes = np.full(len(column), np.nan)
+    is_present = column.notna().to_numpy()
+    codes[is_present] = np.searchsorted(values, column[is_present].to_numpy(dtype=str))
+    return codes
 
 
 def read_table(
@@ -259,7 +304,7 @@ def read_table(
                 kept = [n for n in split_names(drop, names) if n not in vectors.columns]
                 table = _from_frame(path, frame, label, kept, (), groups, text)
                 rows = np.arange(1, len(vectors.X) + 1)
-                table = replace(table, X=vectors.X, rows=rows, features=None)
+                table = replace(table, samples=vectors.X, rows=rows, features=None)
                 table = _find_text(replace(table, embedding=vectors.name))
             else:
                 table = _from_frame(path, frame, label, drop, features, groups, text)
@@ -271,16 +316,18 @@ def read_table(
                     of_model=features is not None,
                     decimal=decimal,
                 )
-                table = replace(table, X=columns.X, categories=columns.categories)
+                table = replace(table, samples=columns)
         else:
             table = _from_arrays(path, label, groups, text)
         if skip_missing:
             complete = skip_missing_rows(table, keep_missing=keep_missing)
-            if len(table.X) and not len(complete.X):
+            if table.n_samples and not complete.n_samples:
                 raise TableError(_describe_no_rows(table))
             table = complete
-        if table.X.size == 0:
-            lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
+        if table.n_samples * table.n_features == 0:
+            lack = (
+                "columns except the labels, so there are no features" if table.n_samples else "rows"
+            )
             raise TableError(f"{path} has no {lack}.")
         check_values(table, of_model=features is not None, keep_missing=keep_missing)
     return table if table.groups is None else replace(table, groups=table.groups.astype(str))
@@ -530,7 +577,7 @@ def skip_missing_rows(table: Table, *, keep_missing: bool = False) -> Table:
     if table.embedding is not None:
         complete = ~find_incomplete(table.X)
     else:
-        complete = np.full(len(table.X), keep_missing) | ~np.isnan(table.X).any(axis=1)
+        complete = np.full(table.n_samples, keep_missing) | ~np.isnan(table.X).any(axis=1)
     y = table.y
     for values in (y, table.groups):
         if values is not None:
@@ -542,13 +589,14 @@ def skip_missing_rows(table: Table, *, keep_missing: bool = False) -> Table:
     others = {name: column[complete] for name, column in table.others.items()}
     groups = None if table.groups is None else table.groups[complete]
     rows, n_skipped = table.rows[complete], int((~complete).sum())
-    table = replace(table, X=table.X[complete], y=y, rows=rows, others=others)
+    samples = _safe_indexing(table.samples, np.flatnonzero(complete))
+    table = replace(table, samples=samples, y=y, rows=rows, others=others)
     return replace(table, groups=groups, n_skipped=n_skipped)
 
 
 def _describe_no_rows(table: Table) -> str:
     """Say why --skip-missing leaves no row of the table."""
-    reason = f"all {len(table.X)} rows have missing values, and --skip-missing leaves them out"
+    reason = f"all {table.n_samples} rows have missing values, and --skip-missing leaves them out"
     if table.embedding is not None:
         return f"{table.name}: {reason}. Compute the vectors in {table.embedding!r} again."
     is_empty = np.isnan(table.X).all(axis=0)
@@ -616,7 +664,7 @@ def check_values(table: Table, *, of_model: bool, keep_missing: bool = False) ->
 
 def _check_range(table: Table, advice: list[str], *, of_model: bool) -> None:
     """Refuse columns whose squares would overflow, or would all be zero."""
-    if not len(table.X):
+    if not table.n_samples:
         return
     low, high = (np.abs(reduce(table.X, axis=0)) for reduce in (np.fmin.reduce, np.fmax.reduce))
     largest = np.maximum(low, high, dtype=np.float64)
