@@ -311,6 +311,35 @@ def test_options_for_columns_are_refused_for_vectors(table, option, capsys):
     assert "only features of a.parquet are the vectors in 'embedding'" in capsys.readouterr().err
 
 
+def test_tables_of_tests_and_comparisons_may_hold_vectors(table, capsys):
+    table = table.append_column("person", pa.array([f"p{i % 20}" for i in range(200)]))
+    for name in ("a.feather", "test.jsonl"):
+        write(table, name)
+    words = (*QUICK, "--groups", "person", "--test", "test.jsonl", "--out", "m.mpda")
+    assert call("fit", "a.feather", *words) == 0
+    assert "test.jsonl: " in capsys.readouterr().out
+    words = ("--label", "digit", "--groups", "person", "--folds", "2", "--methods", "1-nn", "lda")
+    assert call("compare", "a.feather", *words) == 0
+    assert "there are 20 groups" in capsys.readouterr().err
+    assert call("partition", "a.feather", "--label", "digit", "--out", "patches.csv") == 0
+    assert len(pd.read_csv("patches.csv")) == 200
+
+
+def test_labels_that_occur_once_are_named(table, capsys):
+    labels = table["digit"].to_pylist()
+    labels[3], labels[7] = "alone", "lonely"
+    write(table.set_column(2, "digit", pa.array(labels)), "a.parquet")
+    assert call("fit", "a.parquet", *QUICK) == 0
+    assert "labels that occur once: alone, lonely; no other sample is" in capsys.readouterr().err
+
+
+def test_missing_label_is_reported_without_reading_the_vectors(table, capsys, monkeypatch):
+    write(table, "a.parquet")
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", None)
+    assert call("fit", "a.parquet") == 2
+    assert "has the columns 'id', 'text', 'digit', 'embedding'" in capsys.readouterr().err
+
+
 def test_label_of_ten_thousand_classes_is_one_clear_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     X = np.random.default_rng(0).normal(size=(10_000, 4)).astype(np.float32)

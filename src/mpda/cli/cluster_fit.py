@@ -124,5 +124,8 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
     texts = [name for name, dtype in X.dtypes.items() if getattr(dtype, "kind", "O") not in "iufb"]
     if texts:
         names = ", ".join(map(repr, texts[:5]))
-        raise TableError(f"These columns are not numbers: {names}. --drop NAME leaves them out.")
+        raise TableError(
+            f"--scheduler is for columns of numbers, and these hold none: {names}. --drop NAME "
+            "leaves them out; vectors in a column are fitted without --scheduler."
+        )
     return X, y

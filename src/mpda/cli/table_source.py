@@ -371,7 +371,12 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
         notes.append(f"classes with one group: {list_labels(lonely)}; {reason}")
     # A class needs one sample in each fold, and some samples also where no error is measured.
     n_required = max(n_folds, DEFAULT_FOLDS)
-    small_classes = classes[counts < n_required]
+    single_classes = classes[counts == 1]
+    small_classes = classes[(counts > 1) & (counts < n_required)]
+    if single_classes.size:
+        labels = list_labels(single_classes)
+        reason = "no other sample is of their class, so that every fold errs on them"
+        notes.append(f"labels that occur once: {labels}; {reason}")
     if small_classes.size:
         labels = list_labels(small_classes)
         notes.append(f"classes with fewer than {n_required} samples are not reliable: {labels}")
