@@ -125,7 +125,7 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
     if texts:
         names = ", ".join(map(repr, texts[:5]))
         raise TableError(
-            f"--scheduler is for columns of numbers, and these hold none: {names}. --drop NAME "
-            "leaves them out; vectors in a column are fitted without --scheduler."
+            f"These columns are not numbers: {names}. --drop NAME leaves them out; vectors in a "
+            "column are fitted without --scheduler."
         )
     return X, y
