@@ -273,7 +273,7 @@ OBJECTIVES: tuple[dict[str, Any], ...] = ({"objective": "nearest"}, {"objective"
 # The default and three weaker ones, in steps of five to eight.
 PENALTIES = (0.1, 0.02, 0.004, 0.0005)
 REFINED: dict[str, dict[str, Any]] = {
-    "refined, Euclidean, nearest, 0.1": {"temperature": 4.0},
+    "refined, Euclidean, nearest, 0.1": {"radius": None, "temperature": 4.0},
     "refined, sphere, nearest, 0.1": {**SPHERE, "penalty_per_coefficient": 0.1},
     "refined, sphere, class, 0.02": {
         **SPHERE,

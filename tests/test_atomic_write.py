@@ -12,7 +12,13 @@ from command_calls import call
 from mpda import LFDA, save
 from mpda._lib.atomic_write import atomic_path, check_writable, write_atomically
 from mpda.cli.tables.files import write_table
-from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx
+from mpda.io import (
+    export_faiss,
+    export_matrix,
+    export_numpy,
+    export_onnx,
+    export_sentence_transformers,
+)
 
 resource = pytest.importorskip("resource", reason="limits the size of files, not on Windows")
 
@@ -91,6 +97,17 @@ def model():
     pytest.importorskip("onnx", reason="onnx is not installed")
     pytest.importorskip("faiss", reason="faiss is not installed")
     return LFDA(2).fit(*load_iris(return_X_y=True))
+
+
+def test_folder_on_a_full_disk_is_not_written(folder, model):
+    pytest.importorskip("safetensors", reason="needs mpda[test-stores]")
+    (folder / "map").mkdir()
+    with full_disk(room=50), pytest.raises(OSError, match="File too large: 'map'"):
+        export_sentence_transformers(model, "map")
+    assert os.listdir(folder) == ["map"]
+    assert os.listdir(folder / "map") == []
+    export_sentence_transformers(model, folder / "new" / "map")
+    assert os.listdir(folder / "new") == ["map"]
 
 
 @pytest.mark.parametrize("name", WRITERS)

@@ -402,6 +402,19 @@ def test_mapped_samples_are_scaled_to_length_1(model, iris):
     np.testing.assert_allclose(stored, Z, atol=1e-4)
 
 
+def test_modules_for_sentence_transformers_are_written_into_a_new_folder(model, capsys):
+    pytest.importorskip("safetensors", reason="needs mpda[test-stores]")
+    words = ("--sentence-transformers", "map", "--normalize", "--json")
+    assert call("export", model, *words) == 0
+    assert json.loads(capsys.readouterr().out)["files"] == ["map"]
+    modules = json.loads(Path("map/modules.json").read_text())
+    assert [module["path"] for module in modules] == ["0_Dense", "1_Normalize"]
+    assert call("export", model, *words, "--matrix", "m.npy") == 2
+    assert call("export", model, *words) == 1
+    assert "map has files already: choose a new folder" in capsys.readouterr().err
+    assert not Path("m.npy").exists()
+
+
 # compare, partition, report
 
 

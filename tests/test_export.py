@@ -1,4 +1,4 @@
-"""Exported matrices, ONNX graphs and files for NumPy and faiss compute the map of the model."""
+"""Exported matrices, graphs, files and modules of other programs compute the map of the model."""
 
 import inspect
 import json
@@ -40,6 +40,7 @@ from mpda.io import (
     export_matrix,
     export_numpy,
     export_onnx,
+    export_sentence_transformers,
 )
 from mpda.model_selection import DiscriminantSearchCV
 
@@ -527,6 +528,62 @@ def test_missing_faiss_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ImportError, match=r"pip install 'mpda\[faiss\]'"):
         export_faiss(PCA(2).fit(X), tmp_path / "m.faiss")
+
+
+# sentence-transformers; test_stores.py has the modules themselves, whose import takes seconds
+
+
+@for_each_map
+def test_modules_of_sentence_transformers_compute_the_transform(model, tmp_path):
+    safetensors = pytest.importorskip("safetensors.numpy", reason="needs mpda[test-stores]")
+    model = clone(model).fit(X, Y)
+    folder = export_sentence_transformers(model, tmp_path / "map")
+    modules = json.loads((folder / "modules.json").read_text())
+    names = [module["type"].rpartition(".")[2] for module in modules]
+    assert names == (["Dense", "Normalize"] if affine_map(model).unit_length else ["Dense"])
+    weights = safetensors.load_file(folder / modules[0]["path"] / "model.safetensors")
+    mapped = SINGLE @ weights["linear.weight"].T + weights["linear.bias"]
+    assert mapped.dtype == np.float32
+    mapped = Normalizer().transform(mapped) if "Normalize" in names else mapped
+    assert largest_error(mapped, transform(model, SINGLE.astype(float))) < 1e-5
+    settings = json.loads((folder / modules[0]["path"] / "config.json").read_text())
+    assert (settings["in_features"], settings["out_features"]) == (5, mapped.shape[1])
+    again = export_sentence_transformers(model, tmp_path / "again")
+    assert read_folder(again) == read_folder(folder)
+
+
+def read_folder(folder):
+    """Map the files of a folder to their contents."""
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_folders_with_files_stay_as_they_are(tmp_path):
+    pytest.importorskip("safetensors", reason="needs mpda[test-stores]")
+    model = PCA(2).fit(X)
+    encoder = tmp_path / "encoder"
+    encoder.mkdir()
+    export_sentence_transformers(model, encoder)  # the folder was empty
+    before = read_folder(tmp_path)
+    with pytest.raises(FileExistsError, match=r"encoder has files already: choose a new folder"):
+        export_sentence_transformers(make_pipeline(model, Normalizer()).fit(X), encoder)
+    with pytest.raises(FileExistsError, match=r"modules\.json is a file: choose a new folder"):
+        export_sentence_transformers(model, encoder / "modules.json")
+    assert read_folder(tmp_path) == before
+
+
+def test_sentence_transformers_replace_no_missing_values(tmp_path):
+    model = clone(IMPUTED["pipeline"]).fit(MISSING, Y)
+    with pytest.raises(TypeError, match="sentence-transformers does not replace missing values"):
+        export_sentence_transformers(model, tmp_path / "map")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_missing_safetensors_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    with pytest.raises(ImportError, match="pip install safetensors"):
+        export_sentence_transformers(PCA(2).fit(X), tmp_path / "map")
 
 
 # ONNX

@@ -93,12 +93,14 @@ def test_one_output_leaves_no_number_for_the_constant(grid):
         assert results["stage"].max() == 2
 
 
-def test_search_by_retrieval_tries_whole_classes_and_smaller_penalties():
+def test_search_by_retrieval_tries_whole_classes_more_candidates_and_smaller_penalties():
     refine = NeighborhoodRefinement(PCA(), n_rounds=1)
     results = search(refine, scoring="map_at_r").cv_results_
     assert set(results["param_objective"].compressed()) == {"nearest", "class"}
     assert set(results["param_penalty_per_coefficient"].compressed()) == {0.004, 0.02, 0.1}
+    assert set(results["param_n_candidates"].compressed()) == {40, 100}
     accuracy = search(refine).cv_results_
+    assert "param_n_candidates" not in accuracy
     assert set(accuracy["param_objective"].compressed()) == {"nearest"}
 
 

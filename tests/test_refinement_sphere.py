@@ -259,7 +259,7 @@ def test_numbers_that_do_not_exist_are_named():
 @pytest.mark.parametrize("value", [-1, -1e-9, 1e10, np.nan, -np.inf, "1", True])
 def test_invalid_radius_is_named(value):
     X, y = digits(60)
-    message = r"radius must be a number from 0 to 1e\+09, None or inf, got"
+    message = r"radius must be a number from 0 to 1e\+09, \"auto\", None or inf, got"
     with pytest.raises((ValueError, TypeError), match=message):
         NeighborhoodRefinement(PCA(2), radius=value).fit(X, y)
 

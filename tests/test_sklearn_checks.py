@@ -52,7 +52,7 @@ def expected_failures(estimator):
         reason = "a weight is a multiplicity in sums, but not in neighbour lists"
         failures["check_sample_weight_equivalence_on_dense_data"] = reason
         failures["check_sample_weight_equivalence_on_sparse_data"] = reason
-    if parameters.get("radius") is not None:
+    if parameters.get("radius") not in (None, "auto"):
         for check in (
             "check_dont_overwrite_parameters",
             "check_methods_sample_order_invariance",

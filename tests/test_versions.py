@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
 # Extras that the extra "test" does not install: devices, the documentation, tools, references.
-UNTESTED_EXTRAS = {"torch", "cupy", "docs", "dev", "release", "test-retrieval"}
+UNTESTED_EXTRAS = {"torch", "cupy", "docs", "dev", "release"}
+UNTESTED_EXTRAS |= {"test-retrieval", "test-stores"}
 # Warnings that tests may ignore by category.
 IGNORED_WARNINGS = {
     "ignore::mpda.exceptions.FeatureScaleWarning",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mpda._lib.atomic_write import check_new_folder
 from mpda.cli import messages, new_samples, options
 from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
 from mpda.cli.options import ResultFiles
@@ -223,8 +224,9 @@ def export(
     faiss: Path | None = None,
     normalize: Annotated[bool, typer.Option("--normalize")] = False,
     matrix: Path | None = None,
+    sentence_transformers: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
 ) -> None:
-    """Write a model for use without this package: for ONNX, NumPy or faiss, or as a matrix.
+    """Write a model for use without this package.
 
     Parameters
     ----------
@@ -248,17 +250,21 @@ def export(
         Scale mapped samples to length 1, for a search by cosine similarity.
     matrix : Path, default=None
         File to write with the matrix, .npy; the mean is written next to it.
+    sentence_transformers : Path, default=None
+        Folder to create with the map as modules of sentence-transformers.
     """
-    if onnx is None and numpy is None and faiss is None and matrix is None:
-        choices = "--onnx FILE, --numpy FILE.npz, --faiss FILE or --matrix FILE.npy"
-        stop(f"mpda: export needs {choices}.", 2)
+    if not any((onnx, numpy, faiss, matrix, sentence_transformers)):
+        choices = "--onnx FILE, --numpy FILE.npz, --faiss FILE, --matrix FILE.npy or "
+        stop(f"mpda: export needs {choices}--sentence-transformers FOLDER.", 2)
     if neighbors and onnx is None and numpy is None:
         stop("mpda: --neighbors needs --onnx or --numpy.", 2)
     if normalize and matrix is not None:
         stop("mpda: --normalize is not for --matrix, which cannot do it: use --numpy.", 2)
     check_outputs([model], onnx, numpy, faiss, matrix)
+    if sentence_transformers is not None:
+        check_new_folder(sentence_transformers)
+    from mpda import io
     from mpda.assessment.column_encoding import replaces_missing
-    from mpda.io import export_faiss, export_matrix, export_numpy, export_onnx
     from mpda.io.exported_classifier import check_single_range
 
     pipeline, saved = _load(model)
@@ -267,10 +273,12 @@ def export(
     if onnx is not None:
         if precision != OnnxPrecision.DOUBLE and "feature_range" in saved:
             check_single_range(pipeline, saved["feature_range"])
-        files = [export_onnx(pipeline, onnx, neighbors=neighbors, precision=precision.value)]
-    files += [] if numpy is None else [export_numpy(pipeline, numpy, neighbors=neighbors)]
-    files += [] if faiss is None else [export_faiss(pipeline, faiss)]
-    files += [] if matrix is None else export_matrix(pipeline, matrix)
+        files = [io.export_onnx(pipeline, onnx, neighbors=neighbors, precision=precision.value)]
+    files += [] if numpy is None else [io.export_numpy(pipeline, numpy, neighbors=neighbors)]
+    files += [] if faiss is None else [io.export_faiss(pipeline, faiss)]
+    files += [] if matrix is None else io.export_matrix(pipeline, matrix)
+    if sentence_transformers is not None:
+        files.append(io.export_sentence_transformers(pipeline, sentence_transformers))
     notes = []
     if matrix is not None and replaces_missing(pipeline):
         notes = [

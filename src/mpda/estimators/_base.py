@@ -178,7 +178,7 @@ class LinearMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Returns
         -------
         array of shape (n_samples, n_components)
-            Mapped samples, in the precision of X.
+            Mapped samples, in the precision of X. Those of a map to a sphere have length 1.
         """
         return self._map_samples(X, self.radius_)
 

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -73,8 +73,16 @@ _LARGEST_EXPONENT = 30
 # The square of the constant stays in the range of single precision. From 1e6 on the refinement on
 # a sphere is the Euclidean one to seven digits.
 _LARGEST_RADIUS = 1e9
+# radius="auto": the usual constant, and the largest number of outputs that are drawn as they are.
+# Leaving data sets out, the sphere has the lower error on average (benchmarks/defaults.py).
+_USUAL_RADIUS = 1.0
+_MOST_DRAWN = 3
 # Distances are divided by the temperature, and must stay finite in single precision, too.
 _SMALLEST_TEMPERATURE = 1e-12
+
+
+# Constant of a sphere, None for the Euclidean geometry, or a choice by the number of outputs.
+Radius = float | Literal["auto"] | None
 
 
 @dataclass(eq=False, repr=False)
@@ -88,8 +96,9 @@ class NeighborhoodRefinement(LinearMap):
         + (penalty / n) |T - T0|^2 / |T0|^2,      D_ij = |T (x_i - x_j)|^2,
 
     where N_i holds the samples nearest to sample i. This is neighbourhood components analysis
-    restricted to near candidates, with a penalty that keeps the map near its start. With a
-    ``radius`` the same loss is that of points on a sphere (see Notes).
+    restricted to near candidates, with a penalty that keeps the map near its start. Where there
+    are more than three outputs the points lie on a sphere, for which cosine and Euclidean distance
+    agree (see ``radius`` and Notes).
 
     Parameters
     ----------
@@ -100,14 +109,15 @@ class NeighborhoodRefinement(LinearMap):
         any object with ``components_`` (n_components, n_features) and ``mean_`` (n_features,),
         which stand for the map x -> components_ (x - mean_). None stands for ``MPDA()``.
     n_components : int, default=None
-        Number of outputs. With 0 < radius < inf the constant is one of them, also of a number that
-        is set on ``estimator``. None leaves the number of ``estimator``; if it has none either,
-        all of its components are kept and the constant is added.
-    radius : float, default=None
+        Number of outputs. On a sphere with radius > 0 the constant is one of them, also of a number
+        that is set on ``estimator``. None leaves the number of ``estimator``; if it has none
+        either, all of its components are kept and the constant is added.
+    radius : float, "auto" or None, default="auto"
         Constant k of the sphere in units of the root mean square length of the mapped training
         samples in the first map: 0 compares samples by their cosine, a positive number also by
         their lengths. None or inf is the Euclidean geometry, without a sphere, for pictures and for
-        Mahalanobis distances.
+        Mahalanobis distances. "auto" is 1 for more than three outputs, and None for fewer, which
+        are for pictures: two outputs on a sphere lie on an arc.
     objective : {"nearest", "class"}, default="nearest"
         "nearest" asks for some near sample of the own class, as the loss above does. "class" asks
         for all own candidates, by the mean of log exp(-D_ij / tau) over them in place of the
@@ -125,7 +135,7 @@ class NeighborhoodRefinement(LinearMap):
         The penalty for each coefficient, where ``penalty`` is None. None is 0.1; 1.0 for a map that
         starts from :class:`WithinClassWhitening`, whose new samples have classes that the loss does
         not know.
-    temperature : float, default=4.0
+    temperature : float, default=2.0
         Temperature tau in units of the median squared distance to the nearest sample of the own
         class, in the first map.
     n_rounds : int, default=5
@@ -200,11 +210,11 @@ class NeighborhoodRefinement(LinearMap):
 
     On a sphere nine components and the constant make ten outputs.
 
-    >>> sphere = NeighborhoodRefinement(MPDA(n_components=10), radius=1, temperature=2)
-    >>> sphere.fit(X[::2], y[::2]).transform(X).shape
-    (1797, 10)
-    >>> sphere.components_.shape
+    >>> model.components_.shape
     (9, 64)
+    >>> linear = NeighborhoodRefinement(MPDA(n_components=10), radius=None)
+    >>> linear.fit(X[::2], y[::2]).components_.shape
+    (10, 64)
     """
 
     _computes_on_devices = True
@@ -213,13 +223,13 @@ class NeighborhoodRefinement(LinearMap):
     estimator: Any = None
     _: KW_ONLY
     n_components: int | None = None
-    radius: float | None = None
+    radius: float | str | None = "auto"
     objective: str = "nearest"
     n_own_neighbors: int = 5
     n_candidates: int = 40
     penalty: float | None = None
     penalty_per_coefficient: float | None = None
-    temperature: float = 4.0
+    temperature: float = 2.0
     n_rounds: int = 5
     max_iter: int = 5
     tol: float = 1e-5
@@ -249,11 +259,12 @@ class NeighborhoodRefinement(LinearMap):
             The fitted estimator itself.
         """
         settings = self._check_parameters()
-        n_rows = self._count_rows(settings.radius)
+        n_outputs = self._count_requested()
+        n_rows = self._check_rows(n_outputs)
         start = self._make_start(n_rows)
         refuse_nonlinear_start(start)
-        if n_rows is not None:
-            self._refuse_too_many(start, X, y, n_rows)
+        if n_rows is not None and n_outputs is not None:
+            self._refuse_too_many(start, X, y, n_rows, n_outputs)
         if is_dask_collection(X):
             refuse_start_in_memory(start)
             refuse_cluster_weights(sample_weight, self.class_weight)
@@ -274,12 +285,14 @@ class NeighborhoodRefinement(LinearMap):
         )
         validate_data(self, X, skip_check_array=True)  # the number and names of the user's features
         matrix, mean = read_map(last)
+        n_outputs = n_outputs or _count_outputs(len(matrix), self.radius)
+        radius = _choose_radius(self.radius, n_outputs)
         if n_rows is not None and n_rows > len(matrix):
-            raise ValueError(_say_too_many(n_rows, len(matrix), settings.radius))
+            raise ValueError(_say_too_many(n_rows, len(matrix), radius))
         matrix = matrix[:n_rows]  # a frozen model may have more
-        keeps_mean = settings.radius is None or is_frozen
+        keeps_mean = radius is None or is_frozen
         mean = to_device(mean, samples.X) if keeps_mean else samples.mean
-        refined = self._refine(samples, matrix, mean, settings)
+        refined = self._refine(samples, matrix, mean, replace(settings, radius=radius))
         if not refined.is_usable:
             warnings.warn(
                 "The refinement did not reach a finite map other than 0, and the map of the first "
@@ -325,24 +338,25 @@ class NeighborhoodRefinement(LinearMap):
             copy(self).set_params(**_without_prefix(point, inside=False))
             for point in parameter_sets
         ]
-        settings = [method._check_parameters() for method in methods]
+        for method in methods:
+            method._check_parameters()
         starts = [_without_prefix(point, inside=True) for point in parameter_sets]
         distinct = [start for i, start in enumerate(starts) if start not in starts[:i]]
         start = self._make_start(None)
         refuse_nonlinear_start(start)
         numbers = None
         if n_components is not None:
-            constants = {count_outputs(0, each.radius) for each in settings}
-            numbers = sorted({r - c for r in n_components for c in constants} - {0})
+            numbers = sorted(
+                {_count_rows(r, m.radius) for r in n_components for m in methods} - {0}
+            )
             if not numbers:
                 for index, method in enumerate(methods):
                     yield ComponentPath(index, None, failure=_say_too_few(method.radius))
                 return
             # A start that is a refinement on a sphere has a constant, too.
             inside = getattr(split_pipeline(start).last, "radius", None)
-            radii = [_check_radius(point.get("radius", inside)) for point in distinct]
-            constants = {count_outputs(0, radius) for radius in radii}
-            numbers = sorted({r + c for r in numbers for c in constants})
+            radii = {_check_radius(point.get("radius", inside)) for point in distinct}
+            numbers = sorted({_count_outputs(r, radius) for r in numbers for radius in radii})
         for path in fit_starts(start, X, y, distinct, numbers):
             for index, method in enumerate(methods):
                 if starts[index] == distinct[path.index]:
@@ -355,43 +369,37 @@ class NeighborhoodRefinement(LinearMap):
     ) -> Iterator[ComponentPath]:
         """Yield the refined map for each number of components of a path of first maps."""
         settings = self._check_parameters()
-        is_linear = settings.radius is None
-        is_start = settings.n_rounds == 0 and is_linear and path.radius is None
-        if path.components is None or is_start:
+        if path.components is None:
             yield path
             return
         matrix = np.asarray(path.components, dtype=np.float64)
+        most = _count_outputs(len(matrix), self.radius)
+        if (
+            settings.n_rounds == 0
+            and path.radius is None
+            and _choose_radius(self.radius, most) is None
+        ):
+            yield path
+            return
         is_frozen = self.estimator is not None and split_pipeline(self.estimator).is_frozen
         mean = path.mean if is_frozen and path.mean is not None else samples.mean
-        n_constants = count_outputs(0, settings.radius)
         first = path.first - (path.n_outputs - len(matrix))  # in rows
-        numbers = sparse_counts(len(matrix) + n_constants) if n_components is None else n_components
-        fitting = [int(r) for r in numbers if first <= int(r) - n_constants <= len(matrix)]
+        numbers = sparse_counts(most) if n_components is None else n_components
+        fitting = [
+            r for r in map(int, numbers) if first <= _count_rows(r, self.radius) <= len(matrix)
+        ]
         # Without any of the numbers the largest one says how many there are.
-        for number in fitting or [len(matrix) + n_constants]:
-            refined = self._refine(samples, matrix[: number - n_constants], mean, settings)
+        for number in fitting or [most]:
+            radius = _choose_radius(self.radius, number)
+            rows = matrix[: _count_rows(number, self.radius)]
+            refined = self._refine(samples, rows, mean, replace(settings, radius=radius))
             yield ComponentPath(
                 path.index,
                 refined.components,
                 first=number,
                 radius=refined.radius,
-                mean=None if is_linear else mean,
+                mean=None if radius is None else mean,
             )
-
-    def transform(self, X: ArrayLike) -> Array:
-        """Map samples to the refined space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        array of shape (n_samples, n_outputs)
-            Mapped samples, in the precision of X; on a sphere vectors of length 1.
-        """
-        return self._map_samples(X, self.radius_)
 
     def _map_samples(self, X: ArrayLike, radius: float | None) -> Array:
         check_is_fitted(self, "components_")
@@ -508,7 +516,9 @@ class NeighborhoodRefinement(LinearMap):
         return super().set_params(**params)
 
     def _check_parameters(self) -> RefinementSettings:
+        """Return the parameters, without the radius, which may depend on the number of outputs."""
         check_count("max_queries", self.max_queries)
+        _check_radius(self.radius)
         if self.n_components is not None:
             check_count("n_components", self.n_components)
         if self.penalty_per_coefficient is not None:
@@ -527,8 +537,7 @@ class NeighborhoodRefinement(LinearMap):
             check_count("max_iter", self.max_iter),
             check_number("tol", self.tol, least=0.0),
             check_jobs(self.n_jobs),
-            _check_radius(self.radius),
-            check_option("objective", self.objective, OBJECTIVES),
+            objective=check_option("objective", self.objective, OBJECTIVES),
         )
 
     def _coefficient_penalty(self) -> float:
@@ -539,18 +548,25 @@ class NeighborhoodRefinement(LinearMap):
         entry = find_method(start)
         return PENALTY_PER_COEFFICIENT if entry is None else entry.refinement_penalty
 
-    def _count_rows(self, radius: float | None) -> int | None:
-        """Return the number of rows of the map that is asked for, None for all."""
-        n_constants, number = count_outputs(0, radius), self.n_components
-        if n_constants and number is None and self.estimator is not None:
-            number = count_requested(self.estimator)
-        if number is None:
-            return None
-        if number <= n_constants:
-            raise ValueError(_say_too_few(self.radius))
-        return number - n_constants
+    def _count_requested(self) -> int | None:
+        """Return the number of outputs that is set here or on the first method, None for all."""
+        if self.n_components is not None or self.estimator is None:
+            return self.n_components
+        return count_requested(self.estimator)
 
-    def _refuse_too_many(self, start: Any, X: Any, y: Any, n_rows: int) -> None:
+    def _check_rows(self, n_outputs: int | None) -> int | None:
+        """Return the number of rows that a number of outputs leaves for the first map.
+
+        None leaves the number of the first method as it is.
+        """
+        if n_outputs is None:
+            return None
+        n_rows = _count_rows(n_outputs, self.radius)
+        if n_rows < 1:
+            raise ValueError(_say_too_few(self.radius))
+        return self.n_components if n_rows == n_outputs else n_rows
+
+    def _refuse_too_many(self, start: Any, X: Any, y: Any, n_rows: int, n_outputs: int) -> None:
         """Raise an error if no fit of the first method to samples in memory has so many rows.
 
         Messages of the method would not count the constant, and some name no number.
@@ -564,7 +580,7 @@ class NeighborhoodRefinement(LinearMap):
         n_classes = len(set(np.asarray(labels).tolist()))
         most = entry.count_components(n_samples, n_features, n_classes)
         if n_rows > most >= 1:  # a single sample is refused by the method
-            raise ValueError(_say_too_many(n_rows, most, _check_radius(self.radius)))
+            raise ValueError(_say_too_many(n_rows, most, _choose_radius(self.radius, n_outputs)))
 
     def _make_start(self, n_rows: int | None) -> Any:
         """Return a copy of the estimator, not fitted, whose map has this number of rows if given.
@@ -575,7 +591,7 @@ class NeighborhoodRefinement(LinearMap):
         last, is_frozen = split_pipeline(start)[1:]
         if n_rows is not None and not is_frozen:
             radius = _check_radius(getattr(last, "radius", None))
-            last.set_params(n_components=count_outputs(n_rows, radius))
+            last.set_params(n_components=_count_outputs(n_rows, radius))
         return start
 
     def _refine(
@@ -635,14 +651,38 @@ def _without_prefix(point: Mapping[str, Any], *, inside: bool) -> dict[str, Any]
     }
 
 
-def _check_radius(radius: Any) -> float | None:
-    """Return the radius of a sphere, None for the Euclidean geometry."""
+def _check_radius(radius: Any) -> Radius:
+    """Return the radius of a sphere, None for the Euclidean geometry, or "auto"."""
+    if isinstance(radius, str) and radius == "auto":
+        return "auto"
     if radius is None or (isinstance(radius, Real) and radius == math.inf):
         return None
-    return check_number("radius", radius, least=0.0, most=_LARGEST_RADIUS, also=", None or inf")
+    also = ', "auto", None or inf'
+    return check_number("radius", radius, least=0.0, most=_LARGEST_RADIUS, also=also)
 
 
-def _say_too_few(radius: float | None) -> str:
+def _choose_radius(radius: Any, n_outputs: int) -> float | None:
+    """Return the radius of a map with this number of outputs."""
+    radius = _check_radius(radius)
+    if radius == "auto":
+        return _USUAL_RADIUS if n_outputs > _MOST_DRAWN else None
+    return radius
+
+
+def _count_rows(n_outputs: int, radius: Any) -> int:
+    """Return the number of rows of a map with this number of outputs."""
+    return n_outputs - count_outputs(0, _choose_radius(radius, n_outputs))
+
+
+def _count_outputs(n_rows: int, radius: Any) -> int:
+    """Return the number of outputs of a map with this number of rows.
+
+    Three rows have three outputs, which are drawn, rather than four.
+    """
+    return n_rows if _count_rows(n_rows, radius) == n_rows else n_rows + 1
+
+
+def _say_too_few(radius: Any) -> str:
     return (
         f"n_components must be at least 2 with radius={radius!r}, because the constant is one of "
         "the outputs, got 1. Ask for more, or set radius=None or 0."

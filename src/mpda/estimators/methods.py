@@ -43,10 +43,12 @@ _TEMPERATURES = (1.0, 2.0, 4.0)
 _PENALTIES = (0.2, 1.0, 5.0)
 # Whole classes, which retrieval asks for, gain from maps that are further from their start.
 _RETRIEVAL_PENALTIES = (0.04, 0.2, 1.0)
+# With many samples of a class more of them have to be seen (benchmarks/candidates.py).
+_RETRIEVAL_CANDIDATES = (40, 100)
 _REFINEMENT_USUAL = {
-    "radius": None,
+    "radius": 1.0,
     "objective": "nearest",
-    "temperature": 4.0,
+    "temperature": 2.0,
     "penalty": None,  # that for each coefficient, see `Method`
 }
 
@@ -291,8 +293,8 @@ def refine_method(entry: Method, *, retrieval: bool = False) -> Method:
     entry : Method
         The start of the refinement.
     retrieval : bool, default=False
-        True for a search that scores the retrieval of whole classes: it tries both objectives and
-        smaller penalties.
+        True for a search that scores the retrieval of whole classes: it tries both objectives,
+        more candidates and smaller penalties.
 
     Returns
     -------
@@ -304,7 +306,7 @@ def refine_method(entry: Method, *, retrieval: bool = False) -> Method:
         for found in (entry.grid, entry.usual, entry.settings)
     ]
     penalties = _RETRIEVAL_PENALTIES if retrieval else _PENALTIES
-    own = {
+    own: dict[str, tuple[Any, ...]] = {
         "radius": _RADII,
         "objective": ("nearest", "class") if retrieval else ("nearest",),
         "temperature": _TEMPERATURES,
@@ -313,6 +315,8 @@ def refine_method(entry: Method, *, retrieval: bool = False) -> Method:
             round(factor * entry.refinement_penalty, 6) for factor in penalties
         ),
     }
+    if retrieval:
+        own["n_candidates"] = _RETRIEVAL_CANDIDATES
     return Method(
         f"{entry.name} refined",
         _REFINEMENT,

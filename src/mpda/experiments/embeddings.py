@@ -23,6 +23,7 @@ from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender, Split, make_contender, score_queries
 from mpda.assessment.data_split import make_preprocessing, preprocess
+from mpda.estimators.methods import BY_NAME
 from mpda.exceptions import DatasetError
 from mpda.experiments import experiment
 from mpda.experiments.contender_task import ContenderTask, load_available
@@ -30,7 +31,7 @@ from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.least_error import select_least_error
-from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.paper_methods import CONTENDERS, EUCLIDEAN
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
@@ -51,6 +52,9 @@ EMBEDDING_CONTENDERS = MappingProxyType(
             TRUNCATION, component_counts=NUMBERS, note="is the first numbers of the embedding"
         ),
         **{name: make_contender(name, search=False) for name in (*_NAMES, *_REFINED)},
+        "MPDA refined Euclidean": Contender(
+            "MPDA refined Euclidean", BY_NAME["MPDA refined"], fixed=EUCLIDEAN, published=False
+        ),
         **{name: CONTENDERS[name] for name in _TUNED},
     }
 )

@@ -21,9 +21,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import MinMaxScaler
 
+from mpda import NeighborhoodRefinement
 from mpda._lib.array_types import Floats, Ints, Labels
 from mpda._lib.validation import check_option
 from mpda.assessment import Contender
@@ -37,7 +39,7 @@ from mpda.experiments.datasets.loading import find_directory
 from mpda.experiments.error_tables import format_markdown
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
 from mpda.experiments.least_error import select_least_error
-from mpda.experiments.paper_methods import CONTENDERS
+from mpda.experiments.paper_methods import CONTENDERS, EUCLIDEAN
 from mpda.experiments.protocol import N_FOLDS
 from mpda.experiments.row_store import Row
 from mpda.experiments.runner import run_tasks
@@ -64,6 +66,7 @@ def _untuned(name: str) -> Contender:
 _CONTENDERS = (
     Contender(BASELINE),
     *map(_untuned, ("LFDA", "MPDA", "LFDA refined", "MPDA refined")),
+    Contender("MPDA refined Euclidean", method("MPDA refined"), fixed=EUCLIDEAN, published=False),
     # NCA is fitted once for each of these numbers of components, and for the number of features.
     replace(
         CONTENDERS["NCA"],
@@ -174,7 +177,7 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> Row:
     X, X_test = (scaler.transform(samples.X[rows]) for rows in (~is_test, is_test))
     y, y_test = samples.y[~is_test], samples.y[is_test]
     if contender.method is not None:
-        estimator, is_refinement = contender.estimator({}), bool(contender.method.start)
+        estimator = contender.estimator({})
         if contender.grid or contender.component_counts:
             if contender.component_counts:
                 d = X.shape[1]
@@ -182,8 +185,10 @@ def _measure_fold(contender: Contender, samples: KeelSamples, fold: int) -> Row:
                 contender = replace(contender, component_counts=(*numbers, d))
             selection = select_least_error(contender, X, y, N_FOLDS, fold)
             estimator = contender.estimator(selection.parameters, selection.n_components)
-        elif is_refinement:
-            estimator.set_params(n_components=int(np.linalg.matrix_rank(X - X.mean(axis=0))))
+        elif isinstance(estimator, NeighborhoodRefinement):
+            # As many outputs as the start has components: the constant of a sphere is one of them.
+            start = clone(estimator.estimator).fit(X, y)
+            estimator.set_params(n_components=len(start.components_))
         estimator.fit(X, y)
         X, X_test = estimator.transform(X), estimator.transform(X_test)
     wrong = KNeighborsClassifier(N_NEIGHBORS).fit(X, y).predict(X_test) != y_test

@@ -48,6 +48,8 @@ _TUNED: dict[str, Any] = {
 }
 
 
+# The first defaults of the refinement, with which that on a sphere is compared.
+EUCLIDEAN = {"radius": None, "temperature": 4.0}
 # Refined maps are not nested, so every number needs a fit.
 _REFINED_COUNTS = (5, 10, 20, 40)
 
@@ -131,7 +133,15 @@ _CONTENDERS = (
         component_counts=_REFINED_COUNTS,
         published=False,
         note=f"has the defaults of MPDA and of the refinement, with {_list(_REFINED_COUNTS)} "
-        "components",
+        "numbers, of which one is the constant of the sphere",
+    ),
+    Contender(
+        "MPDA refined Euclidean",
+        method("MPDA refined"),
+        fixed=EUCLIDEAN,
+        component_counts=_REFINED_COUNTS,
+        published=False,
+        note="is the same without a sphere, with temperature 4",
     ),
     _refined("PCA refined", "PCA", {}),
     _refined("LFDA tuned refined", "LFDA", {**method("LFDA").grid, **_TUNED_GRID}),

@@ -8,11 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from mpda._lib.atomic_write import write_atomically
-from mpda.io.affine_maps import affine_map
-from mpda.io.exported_classifier import check_single_inputs
+from mpda.io.single_precision import round_to_single
 
 
 def export_faiss(model: Any, path: str | os.PathLike[str]) -> Path:
@@ -44,24 +41,15 @@ def export_faiss(model: Any, path: str | os.PathLike[str]) -> Path:
     -----
     Each result is rounded by about 1e-7 of the sum of |A| |x|. Subtract large means before the fit.
     """
-    linear = affine_map(model)
-    if linear.fill_values is not None:
-        raise TypeError(
-            "faiss does not replace missing values (nan), but the model does (SimpleImputer). "
-            "Export to ONNX or NumPy (export_onnx, export_numpy), or replace them before the fit."
-        )
-    check_single_inputs(model, linear)
+    linear = round_to_single(model, "faiss")
     try:
         import faiss
     except ImportError as error:
         raise ImportError("export to faiss needs faiss: pip install 'mpda[faiss]'") from error
     n_components, n_features = linear.matrix.shape
-    matrix = linear.matrix.astype(np.float32)
-    # With the rounded matrix: the mean is then mapped to the offset, whatever its length.
-    bias = (linear.offset - matrix @ linear.mean).astype(np.float32)
     transform = faiss.LinearTransform(n_features, n_components, True)
-    faiss.copy_array_to_vector(matrix.ravel(), transform.A)
-    faiss.copy_array_to_vector(bias, transform.b)
+    faiss.copy_array_to_vector(linear.matrix.ravel(), transform.A)
+    faiss.copy_array_to_vector(linear.bias, transform.b)
     transform.is_trained = True
     # Written to memory first: faiss reports a full disk as a RuntimeError.
     writer: Any = faiss.VectorIOWriter()

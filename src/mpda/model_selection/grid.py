@@ -21,11 +21,18 @@ from mpda.estimators._neighborhood_refinement import NeighborhoodRefinement
 from mpda.estimators.methods import START_PREFIX, Method, find_method
 
 # Parameters of a refinement in the order in which they are searched; others come after them.
-_ORDER = ("radius", "objective", "temperature", "penalty_per_coefficient", "penalty")
+_ORDER = (
+    "radius",
+    "objective",
+    "n_candidates",
+    "temperature",
+    "penalty_per_coefficient",
+    "penalty",
+)
 # The start as it is, without a sphere.
 _NO_REFINEMENT = {"n_rounds": [0], "radius": [None]}
-# Radii for which the constant is no output.
-_WITHOUT_CONSTANT = (None, np.inf, 0)
+# Radii for which a single output is no constant.
+_WITHOUT_CONSTANT = (None, np.inf, 0, "auto")
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class StagedGrid:
         Grids of each stage that searches parameters of the refinement.
     waiting : dict
         Values of these parameters in the stages before their own.
-    own_radius : float or None
+    own_radius : float, str or None
         Radius of the estimator, where it is not searched.
     prefix : str
         Prefix of all names in a pipeline.
@@ -120,7 +127,7 @@ class StagedGrid:
     start: list[dict[str, Any]]
     refined: list[list[dict[str, Any]]]
     waiting: dict[str, Any]
-    own_radius: float | None
+    own_radius: float | str | None
     prefix: str
 
     def refined_stage(
