@@ -223,6 +223,15 @@ def test_columns_of_numbers_in_a_folder_are_a_table(digits, tmp_path):
     assert found.features == tuple("abcd")
 
 
+def test_lists_of_tokens_can_be_dropped(table):
+    tokens = pa.array([[1] * (1 + i % 3) for i in range(200)])
+    for name in ("a.parquet", "a.feather"):
+        write(pa.table({"x": np.arange(200) % 7, "tokens": tokens, "y": table["digit"]}), name)
+        with pytest.raises(TableError, match=r"row 2 has 2.* If 'tokens' holds no .*--drop it"):
+            read_table(name, label="y")
+        assert read_table(name, label="y", drop=["tokens"]).features == ("x",)
+
+
 def test_text_of_arrays_is_refused_with_a_way_out(table):
     frame = table.to_pandas()
     frame.assign(embedding=frame["embedding"].map(str)).to_csv("a.csv", index=False)

@@ -101,7 +101,8 @@ def fit(
     from mpda.report import to_json_types
 
     shape = options.parse_image_shape(image)
-    out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
+    name = source.data.name or source.data.resolve().name  # none in "."
+    out = out or Path(Path(name.removesuffix(".gz")).stem + ".mpda")
     if test is not None and not keep_samples:
         stop("mpda: --test compares with the samples of the fit: drop --no-keep-samples.", 2)
     if shape is not None and features.one_hot:

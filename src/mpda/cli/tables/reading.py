@@ -355,14 +355,28 @@ def _read_frame(
     with explain_encoding_errors(path, file_format):
         frame = files.read_frame(path, label, drop, features, file_format, texts, words, skipped)
     if found.name is not None:
-        return frame, Vectors(found.name, read_parquet_vectors(path, found.name), found.columns)
+        with _advise_to_drop(choice, found.name):
+            X = read_parquet_vectors(path, found.name)
+        return frame, Vectors(found.name, X, found.columns)
     if choice is not None:
         columns = list(frame.columns)
         found = find_frame_vectors(path, frame, choice.without(split_names(drop, columns)))
     if found.name is None:
         return frame, None
-    X = stack_frame_vectors(frame[found.name], found.name)
+    with _advise_to_drop(choice, found.name):
+        X = stack_frame_vectors(frame[found.name], found.name)
     return frame.drop(columns=list(found.columns)), Vectors(found.name, X, found.columns)
+
+
+@contextmanager
+def _advise_to_drop(choice: EmbeddingChoice | None, name: str) -> Iterator[None]:
+    """Say how to leave out a column of lists that the user did not name, such as tokens."""
+    try:
+        yield
+    except TableError as error:
+        if choice is None or choice.name is not None:
+            raise
+        raise TableError(f"{error} If {name!r} holds no vectors, --drop it.") from error
 
 
 def _describe_no_columns(path: Path, name: str) -> str:
