@@ -138,6 +138,8 @@ def test_column_of_vectors_is_found_or_named(table):
         ):
             with pytest.raises(TableError, match=message):
                 read_table(name, label="digit", embedding=wrong)
+        with pytest.raises(TableError, match=r"must be words or whole numbers, not .{,45}$"):
+            read_table(name, label="embedding")
 
 
 def test_only_text_column_describes_the_samples(table):

@@ -300,12 +300,7 @@ def read_table(
             if vectors is not None:
                 if keep_missing or one_hot:
                     raise TableError(_describe_no_columns(path, vectors.name))
-                names = [*frame.columns, *vectors.columns]
-                kept = [n for n in split_names(drop, names) if n not in vectors.columns]
-                table = _from_frame(path, frame, label, kept, (), groups, text)
-                rows = np.arange(1, len(vectors.X) + 1)
-                table = replace(table, samples=vectors.X, rows=rows, features=None)
-                table = _find_text(replace(table, embedding=vectors.name))
+                table = _from_vectors(path, frame, vectors, label, drop, groups, text)
             else:
                 table = _from_frame(path, frame, label, drop, features, groups, text)
                 names = list(table.features or ())
@@ -377,6 +372,24 @@ def _advise_to_drop(choice: EmbeddingChoice | None, name: str) -> Iterator[None]
         if choice is None or choice.name is not None:
             raise
         raise TableError(f"{error} If {name!r} holds no vectors, --drop it.") from error
+
+
+def _from_vectors(
+    path: Path,
+    frame: Any,
+    vectors: Vectors,
+    label: str | None,
+    drop: Names,
+    groups: str | None,
+    text: str | None,
+) -> Table:
+    """Return vectors as the samples of a table, and the columns of the data frame next to them."""
+    names = split_names(drop, [*frame.columns, *vectors.columns])
+    dropped = [name for name in names if name not in vectors.columns]
+    table = _from_frame(path, frame, label, dropped, (), groups, text)
+    rows = np.arange(1, len(vectors.X) + 1)
+    table = replace(table, samples=vectors.X, rows=rows, features=None)
+    return _find_text(replace(table, embedding=vectors.name))
 
 
 def _describe_no_columns(path: Path, name: str) -> str:

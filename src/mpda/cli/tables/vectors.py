@@ -62,7 +62,7 @@ class FoundVectors:
     name : str or None, default=None
         Column that is taken; None if there is none.
     columns : tuple of str, default=()
-        All columns of vectors, of which the others are not copied to any output.
+        All columns of vectors without another purpose. The others are not copied to any output.
     """
 
     name: str | None = None
@@ -80,12 +80,15 @@ class EmbeddingChoice:
     usual : str or None, default=None
         Column that had the vectors of a fit. It is taken if the table has it.
     excluded : collection of str, default=()
-        Columns that are no features, such as the labels.
+        Columns that have another purpose, such as the labels.
+    dropped : collection of str, default=()
+        Columns of ``--drop``.
     """
 
     name: str | None = None
     usual: str | None = None
     excluded: Collection[str] = ()
+    dropped: Collection[str] = ()
 
     def without(self, dropped: Collection[str]) -> EmbeddingChoice:
         """Return a choice among other columns than those that are dropped.
@@ -98,9 +101,9 @@ class EmbeddingChoice:
         Returns
         -------
         EmbeddingChoice
-            The same names, more of them excluded.
+            The same names.
         """
-        return replace(self, excluded={*self.excluded, *dropped})
+        return replace(self, dropped=tuple(dropped))
 
     def find(self, path: Path, columns: Collection[str], vectors: Names) -> FoundVectors:
         """Find the column of the vectors.
@@ -124,13 +127,14 @@ class EmbeddingChoice:
         mpda.exceptions.TableError
             If the column that the user named is none of them, or if several are.
         """
+        all_vectors = tuple(name for name in vectors if name not in self.excluded)
         if self.name is not None:
             if self.name not in columns:
                 raise TableError(
                     f"--embedding: {path} has no column {self.name!r}; it has "
                     f"{join_names(list(columns))}.{suggest_name(self.name, columns)}"
                 )
-            if self.name in self.excluded:
+            if self.name in {*self.excluded, *self.dropped}:
                 reason = "is also named by --label, --groups, --text or --drop"
                 raise TableError(f"--embedding: the column {self.name!r} {reason}.")
             if self.name not in vectors:
@@ -139,16 +143,16 @@ class EmbeddingChoice:
                     f"--embedding: the column {self.name!r} of {path} holds no vectors (lists of "
                     f"numbers); {found} does."
                 )
-            return FoundVectors(self.name, tuple(vectors))
-        names = [name for name in vectors if name not in self.excluded]
+            return FoundVectors(self.name, all_vectors)
+        names = [name for name in all_vectors if name not in self.dropped]
         if self.usual in names:
-            return FoundVectors(self.usual, tuple(vectors))
+            return FoundVectors(self.usual, all_vectors)
         if len(names) > 1:
             raise TableError(
                 f"{path} has {len(names)} columns of vectors: {join_names(names)}. Choose one with "
                 "--embedding NAME."
             )
-        return FoundVectors(names[0] if names else None, tuple(vectors))
+        return FoundVectors(names[0] if names else None, all_vectors)
 
 
 def find_parquet_vectors(path: Path, choice: EmbeddingChoice) -> FoundVectors:
