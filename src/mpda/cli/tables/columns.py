@@ -65,6 +65,12 @@ def convert_columns(
     columns, categories, wrong = {}, {}, []
     notations: set[str | None] = set()
     for name, column in frame.items():
+        if hasattr(column.dtype, "pyarrow_dtype"):
+            kind = one_line(column.dtype.pyarrow_dtype, 40)
+            raise TableError(
+                f"The column {name!r:.80} is of type {kind}: neither numbers, text nor vectors. "
+                "Leave it out with --drop NAME; vectors are lists of numbers."
+            )
         is_numeric = pd.api.types.is_numeric_dtype(column)
         numbers = column if is_numeric else _parse_numbers(column, decimal)
         is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
