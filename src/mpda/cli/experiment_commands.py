@@ -149,8 +149,8 @@ def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
     """Write a table with text labels, or an .npy whose last column holds the labels as numbers."""
     import numpy as np
 
+    from mpda.cli.tables.files import write_table
     from mpda.experiments.datasets import column_names, load
-    from mpda.io.table_files import write_table
 
     check_table_output(out)
     X, y = load(name, directory)
