@@ -1,7 +1,7 @@
 """Evaluation of a fitted model on labelled samples.
 
 The error is that of 1-NN in the space of the model: among the training samples if the model keeps
-them, among the other samples of the file (leave-one-out) if not.
+them and has one of the classes, among the other samples of the file (leave-one-out) if not.
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from mpda._lib.array_types import Array, Bools, Labels
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda.assessment.column_encoding import encode_columns
 from mpda.assessment.significance import error_interval
+from mpda.model_selection.unseen_classes import is_unseen
 
 FINGERPRINTS = "sample_fingerprints_"
 """Attribute of a model's classifier: fingerprints (n_samples,) of the training samples."""
@@ -35,7 +36,8 @@ class Evaluation:
     y, predicted : array of shape (n_samples,)
         True and predicted labels.
     leave_one_out : bool
-        True if neighbours were searched among the other samples, because the model keeps none.
+        True if neighbours were searched among the other samples, because the model keeps none, or
+        none of their classes.
     is_training_sample : array of bool of shape (n_samples,)
         Samples that are equal to a training sample.
     unknown_labels : array
@@ -95,16 +97,23 @@ def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
     """
     classifier = model.steps[-1][1]
     if not isinstance(classifier, KNeighborsClassifier):
-        Z = np.asarray(model.transform(X))
-        nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(Z)
-        predicted = y[nearest.kneighbors(return_distance=False)[:, 0]]
-        return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), y[:0])
+        return _leave_one_out(np.asarray(model.transform(X)), y, y[:0])
     Z = np.asarray(model[:-1].transform(X))
     # A training sample is its own nearest neighbour, which makes the error too low.
     is_training_sample = _find_training_samples(classifier, encode_columns(model, X), Z)
     y, predicted = _unify_types(y, classifier.predict(Z))
-    unknown = np.setdiff1d(y, _unify_types(y, classifier.classes_)[1])
+    classes = _unify_types(y, classifier.classes_)[1]
+    unknown = np.setdiff1d(y, classes)
+    if is_unseen(classes, y):  # as in the folds of UnseenClassFolds
+        return _leave_one_out(Z, y, unknown)
     return Evaluation(Z, y, predicted, False, is_training_sample, unknown)
+
+
+def _leave_one_out(Z: Array, y: Labels, unknown: Labels) -> Evaluation:
+    """Classify each sample by the nearest of the others."""
+    nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(Z)
+    predicted = y[nearest.kneighbors(return_distance=False)[:, 0]]
+    return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), unknown)
 
 
 @dataclass(frozen=True)

@@ -373,6 +373,8 @@ def describe_evaluation(evaluation: Evaluation) -> str:
         return f"{error}. {known}; the error says nothing about new ones."
     low, high = evaluation.interval
     error = f"{error} (95 % confidence interval {low:.2f} to {high:.2f} %)."
+    if evaluation.unknown_labels.size and evaluation.leave_one_out:
+        return error
     if evaluation.leave_one_out:
         return f"{error} It is too low if they were used to fit the model, which keeps no samples."
     if n_known:
@@ -399,6 +401,11 @@ def describe_unknown_classes(evaluation: Evaluation) -> list[str]:
         return []
     labels = list_labels(evaluation.unknown_labels)
     n_unknown = int(np.isin(evaluation.y, evaluation.unknown_labels).sum())
+    if evaluation.leave_one_out:
+        return [
+            "the fit had none of these classes, so the samples are compared with each other: "
+            f"{labels}"
+        ]
     return [
         f"{n_unknown} of {len(evaluation.y)} samples have classes that the model does not know "
         f"and count as wrong: {labels}"

@@ -122,7 +122,10 @@ def _weighted_graph(adjacency: Bools, straight: Floats) -> csr_array:
     # The edges are in the order of the rows: sorting them again would take a third of the time of
     # small classes.
     starts = np.searchsorted(rows, np.arange(len(adjacency) + 1))
-    return csr_array((straight[rows, columns], columns, starts), shape=adjacency.shape)
+    lengths = straight[rows, columns]
+    # Dijkstra of SciPy 1.14 takes indices of 32 bits only; a class has fewer samples than 2^31.
+    columns, starts = columns.astype(np.int32), starts.astype(np.int32)
+    return csr_array((lengths, columns, starts), shape=adjacency.shape)
 
 
 def _bridges(graph: csr_array, straight: Floats) -> Ints:
