@@ -41,13 +41,13 @@ from sklearn.preprocessing import normalize
 
 import mpda
 from mpda import LFDA, MPDA, PMPDA, ManifoldPartition, cli
+from mpda.cli.tables.blocks import BLOCK_NUMBERS
 from mpda.discriminant import schur_complement as reductions
 from mpda.experiments.embeddings import load_embeddings
 from mpda.experiments.paper_methods import select_contenders
 from mpda.experiments.protocol import N_FOLDS, PROBLEMS, SEEDS, compute_fingerprint
 from mpda.experiments.task import Task, measure_errors
 from mpda.io import affine_map
-from mpda.io.table_blocks import BLOCK_NUMBERS
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.neighbors.approximate_search import search_neighbors
 from mpda.neighbors.neighbor_lists import ClassPoints, NeighborLists, find_neighbors

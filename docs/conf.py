@@ -91,6 +91,7 @@ TITLES = {
     "evidence/scale-precision": "Single and double precision",
     "evidence/shortcuts": "The paper's shortcuts",
     "evidence/tables": "mpda fit on large tables",
+    "evidence/tables-vectors": "Reading a column of vectors",
     "evidence/vector-search": "Short vectors in a search: Banking77",
     "evidence/retrieval": "Time and memory of measures of retrieval",
     "reproduction/claims": "Partitions, expansions, exponentials, LPFE",

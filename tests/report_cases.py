@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.datasets import load_digits, load_wine
 
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender, select_model
-from mpda.io.tables import Table
 from mpda.report import collect, to_json_types, verdict
+from mpda.report.samples import ReportSamples
 
 COMMAND = "mpda fit wine.csv --label cultivar --out wine.mpda"
 
@@ -18,7 +18,7 @@ def digits_results():
     X, y = (values[::4] for values in load_digits(return_X_y=True))
     names = tuple(f"pixel {i // 8},{i % 8}" for i in range(64))
     rows = np.arange(1, len(X) + 1)
-    return _collect(Table("digits.csv", X, y.astype(str), "digit", names, rows, {}), (8, 8))
+    return _collect(ReportSamples("digits.csv", X, y.astype(str), "digit", names, rows), (8, 8))
 
 
 @cache
@@ -27,7 +27,7 @@ def wine_results():
     y = np.array(["Barolo", "Grignolino", "Barbera"])[wine.target]
     rows = np.arange(1, 179)
     return _collect(
-        Table("wine.csv", wine.data, y, "cultivar", tuple(wine.feature_names), rows, {})
+        ReportSamples("wine.csv", wine.data, y, "cultivar", tuple(wine.feature_names), rows)
     )
 
 

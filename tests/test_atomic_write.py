@@ -11,13 +11,13 @@ from sklearn.datasets import load_iris
 from command_calls import call
 from mpda import LFDA, save
 from mpda._lib.atomic_write import atomic_path, check_writable, write_atomically
+from mpda.cli.tables.files import write_table
 from mpda.io import (
     export_faiss,
     export_matrix,
     export_numpy,
     export_onnx,
     export_sentence_transformers,
-    write_table,
 )
 
 resource = pytest.importorskip("resource", reason="limits the size of files, not on Windows")

@@ -289,7 +289,8 @@ def test_small_classes_and_duplicates_are_noted_on_the_page_too(iris, capsys):
     pd.concat([iris[49:], iris[60:70]]).to_csv("few.csv", index=False)
     words = ("--label", "species", "--folds", "2", "--components", "2", "--results", "r.json")
     assert call("fit", "few.csv", *words) == 0
-    note = "classes with fewer than 5 samples are not reliable: setosa"
+    reason = "no other sample is of their class, so that every fold errs on them"
+    note = f"labels that occur once: setosa; {reason}"
     err = capsys.readouterr().err
     assert f"note: {note}\n" in err
     assert "note: 11 of 111 samples are duplicates of others" in err

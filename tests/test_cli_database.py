@@ -13,9 +13,10 @@ from mpda import WithinClassWhitening, load
 from mpda._lib.array_types import Array
 from mpda.assessment import unseen_retrieval
 from mpda.assessment.unseen_retrieval import UnseenScores
-from mpda.io import export_numpy, read_header, table_blocks
-from mpda.io.table_blocks import BLOCK_NUMBERS, read_blocks
-from mpda.io.table_files import FileFormat
+from mpda.cli.tables import blocks
+from mpda.cli.tables.blocks import BLOCK_NUMBERS, read_blocks
+from mpda.cli.tables.files import FileFormat
+from mpda.io import export_numpy, read_header
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
@@ -89,7 +90,7 @@ def write_database(frame, name):
 
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "tsv", "parquet", "feather", "npy", "npz"])
 def test_map_is_that_of_the_library_for_every_format(vectors, form, monkeypatch):
-    monkeypatch.setattr(table_blocks, "BLOCK_NUMBERS", 800)  # several blocks
+    monkeypatch.setattr(blocks, "BLOCK_NUMBERS", 800)  # several blocks
     write_database(vectors.frame(), f"vectors.{form}")
     words = ("--database", f"vectors.{form}", *QUICK, "--set", "shrinkage=0.3", "--out", "m.mpda")
     assert call(*FIT, *words) == 0
@@ -147,7 +148,7 @@ def test_model_file_serves_the_other_commands(vectors, capsys):
 
 
 def test_rows_with_missing_values_are_left_out_on_request(vectors, capsys, monkeypatch):
-    monkeypatch.setattr(table_blocks, "BLOCK_NUMBERS", 800)
+    monkeypatch.setattr(blocks, "BLOCK_NUMBERS", 800)
     frame = vectors.frame()
     frame.loc[[3, 210], "v2"] = np.nan
     frame.to_csv("vectors.csv", index=False)
@@ -361,7 +362,7 @@ def with_value(value, row=200):
     ],
 )
 def test_wrong_database_is_one_error(vectors, name, change, message, capsys, monkeypatch):
-    monkeypatch.setattr(table_blocks, "BLOCK_NUMBERS", 800)
+    monkeypatch.setattr(blocks, "BLOCK_NUMBERS", 800)
     write_database(change(vectors.frame()), name)
     assert call(*FIT, "--database", name, *QUICK) == 1
     assert message in read_error(capsys)

@@ -11,8 +11,8 @@ import pytest
 
 from command_calls import call
 from mpda._lib.fingerprints import fingerprint_rows
-from mpda.io.table_check import check_table
-from mpda.io.tables import read_table
+from mpda.cli.tables.check import check_table
+from mpda.cli.tables.reading import read_table
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,9 @@ from sklearn.preprocessing import OneHotEncoder
 from command_calls import call
 from mpda import LFDA, load, save
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender
-from mpda.assessment.column_encoding import ColumnEncoding
-from mpda.io import read_header, read_table
+from mpda.assessment.column_encoding import make_columns
+from mpda.cli.tables.reading import read_table
+from mpda.io import read_header
 from mpda.report import read_results
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
@@ -273,7 +274,9 @@ def test_medians_are_those_of_the_training_samples_of_each_fold():
     y = np.arange(40) % 2
     X = np.column_stack([rng.normal(size=40) + y, rng.standard_cauchy(40) * 3.0])
     X[rng.random(40) < 0.4, 1] = np.nan
-    protocol = AssessmentProtocol(4, scaled=False, energy=None, encoding=ColumnEncoding(True))
+    protocol = AssessmentProtocol(
+        4, scaled=False, energy=None, columns=make_columns(2, imputes=True)
+    )
     rows = assess_methods(X, y, [make_contender("1-NN", search=False)], protocol).rows
     n_different = 0
     for row in rows:
@@ -306,8 +309,8 @@ def test_no_imputer_or_encoder_sees_the_samples_of_its_test(kind, method, monkey
 
     # The number of a sample is the last column that the transformer is fitted to.
     monkeypatch.setattr(kind, "fit", record)
-    encoding = ColumnEncoding(True, (2,), 3)
-    protocol = AssessmentProtocol(3, n_inner=2, scaled=None, encoding=encoding)
+    columns = make_columns(3, [2], imputes=True)
+    protocol = AssessmentProtocol(3, n_inner=2, scaled=None, columns=columns)
     rows = assess_methods(X, y, [make_contender(method, search=False)], protocol).rows
     tests = [set(row["tested"].tolist()) for row in rows]
     assert all(any(not test & samples for test in tests) for samples in seen)

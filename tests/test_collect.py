@@ -13,16 +13,16 @@ from sklearn.preprocessing import StandardScaler
 from mpda import LFDA, MPDA, ManifoldPartition
 from mpda.exceptions import ReportError
 from mpda.experiments.rows_report import load_results
-from mpda.io.tables import Table
 from mpda.report import collect, verdict
 from mpda.report.hover import draw_images
+from mpda.report.samples import ReportSamples
 
 
 @pytest.fixture(scope="module")
 def table():
     iris = load_iris()
     y = iris.target_names[iris.target]
-    return Table("iris", iris.data, y, "species", tuple("abcd"), np.arange(1, 151), {})
+    return ReportSamples("iris", iris.data, y, "species", tuple("abcd"), np.arange(1, 151))
 
 
 def make_row(method, fold, wrong, selected, component_counts=(1, 2, 3)):
@@ -120,7 +120,7 @@ def test_features_of_largest_correlation_are_collected():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(30, 2100)), np.repeat([0, 1], 15)
     X[:, 7] = 3.7  # a constant feature has no correlation
-    wide = Table("wide", X, y, "y", None, np.arange(1, 31), {})
+    wide = ReportSamples("wide", X, y, "y", None, np.arange(1, 31))
     model = Pipeline([("lfda", LFDA(1, alpha=1.0))]).fit(X, y)
     section = collect.collect_model(model, wide, "LFDA", (42, 50))
     z = model.transform(X)[:, 0]
@@ -147,13 +147,13 @@ def test_embedding_marks_wrong_samples(table):
 
 def test_samples_are_described_by_text_and_features_or_images(table):
     texts = {"name": np.array([f"flower {i}" for i in range(150)])}
-    described = replace(table, others=texts)
+    described = replace(table, texts=texts)
     Z = table.X[:, [2, 0]]
     hover = collect.collect_embedding(Z, described, "MPDA", "all", text="name")["hover"]
     assert hover["text"] == {"name": "name", "values": texts["name"].tolist()}
     assert [feature["name"] for feature in hover["features"]][:2] == ["a", "c"]
     assert hover["features"][1]["values"] == table.X[:, 2].tolist()
-    long = replace(table, others={"name": np.array(["word " * 200] * 150)})
+    long = replace(table, texts={"name": np.array(["word " * 200] * 150)})
     (text, *_) = collect.collect_embedding(Z, long, "MPDA", "all", text="name")["hover"]["text"][
         "values"
     ]
@@ -173,7 +173,7 @@ def test_images_of_many_samples_are_smaller():
 def test_large_embeddings_keep_samples_of_every_class():
     y = np.array(["big"] * 19_990 + ["odd"] * 9 + ["rare"])
     X = np.arange(40_000.0).reshape(-1, 2)
-    large = Table("large", X, y, "y", None, np.arange(1, 20_001), {})
+    large = ReportSamples("large", X, y, "y", None, np.arange(1, 20_001))
     section = collect.collect_embedding(X, large, "PCA", "all")
     assert len(section["points"]) <= 10_000
     assert set(section["codes"]) == {0, 1, 2}
@@ -185,7 +185,7 @@ def test_large_embeddings_keep_samples_of_every_class():
 def test_large_embeddings_keep_equal_shares_of_equal_classes():
     y = np.repeat(np.arange(1000), 20)
     X = np.zeros((20_000, 2))
-    large = Table("large", X, y, "y", None, np.arange(1, 20_001), {})
+    large = ReportSamples("large", X, y, "y", None, np.arange(1, 20_001))
     section = collect.collect_embedding(X, large, "PCA", "all")
     counts = np.bincount(section["codes"])
     assert counts.min() >= 9

@@ -12,7 +12,7 @@ from mpda.assessment import AssessmentProtocol, assess_methods, make_contender
 from mpda.assessment.held_out import align_folds
 from mpda.cli import fit_steps, terminal
 from mpda.cli.options import MeasurementOptions
-from mpda.io.tables import Table
+from mpda.cli.tables.reading import Table
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 

@@ -6,9 +6,9 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 from command_calls import call
+from mpda.cli.tables.check import check_table
+from mpda.cli.tables.reading import read_table
 from mpda.exceptions import TableError
-from mpda.io import read_table
-from mpda.io.table_check import check_table
 
 
 @pytest.fixture

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
+from mpda.cli.tables.files import write_table
+from mpda.cli.tables.reading import read_table
 from mpda.exceptions import TableError
-from mpda.io import read_table, write_table
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_all_formats_give_the_same_table(frame, tmp_path, name):
     assert table.features == tuple(load_iris().feature_names)
     assert table.label == "species"
     np.testing.assert_array_equal(table.rows, np.arange(1, 151))
-    assert list(table.to_frame().columns) == list(table.features)
+    assert list(table.samples.columns) == list(table.features)
 
 
 def test_semicolons_spaces_and_byte_order_mark_are_accepted(tmp_path):
@@ -107,6 +108,25 @@ def test_typed_columns_of_pandas_are_read(tmp_path):
     single = read_table(path, label="z", drop=["a", "flag", "text", "y"])
     assert single.X.dtype == np.float32
     assert single.y.tolist() == [1, 2, 1, 2]
+
+
+def test_table_holds_a_frame_of_numbers_and_text(tmp_path):
+    frame = pd.DataFrame({"a": [1, 2, 3], "town": ["Rome", None, "Oslo"], "b": [0.5, np.nan, 2.5]})
+    path = write_frame(frame.assign(kind=list("uvu")), tmp_path / "a.parquet")
+    table = read_table(path, label="kind", one_hot=True, keep_missing=True)
+    assert list(table.samples.columns) == ["a", "town", "b"]
+    assert table.samples["town"].tolist()[::2] == ["Rome", "Oslo"]
+    assert {j: values.tolist() for j, values in table.categories.items()} == {1: ["Oslo", "Rome"]}
+    np.testing.assert_array_equal(table.X, [[1, 1, 0.5], [2, np.nan, np.nan], [3, 0, 2.5]])
+    assert table.select(np.array([2, 0])).samples["town"].tolist() == ["Oslo", "Rome"]
+    renamed = read_table(path, features=["b", "a"], keep_missing=True).name_features(("x", "y"))
+    assert list(renamed.samples.columns) == ["x", "y"]
+    assert renamed.name_features(None).samples is renamed.X
+
+
+def test_numbers_of_a_frame_are_a_view(frame, tmp_path):
+    table = read_table(write_frame(frame, tmp_path / "a.csv"), label="species")
+    assert np.shares_memory(table.X, table.samples.to_numpy())
 
 
 def test_named_index_is_a_column(tmp_path, frame):
@@ -199,7 +219,7 @@ def test_missing_file_is_refused_with_the_nearest_name(tmp_path):
     with pytest.raises(TableError, match=r"does not exist\. Did you mean iris\.csv\?"):
         read_table(tmp_path / "irs.csv")
     (tmp_path / "d.csv").mkdir()
-    with pytest.raises(TableError, match="is a directory"):
+    with pytest.raises(TableError, match=r"is a directory without .parquet files"):
         read_table(tmp_path / "d.csv")
 
 

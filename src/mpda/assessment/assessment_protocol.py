@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
+import numpy as np
+
 from mpda.assessment.contender import Contender
 from mpda.assessment.data_split import Split
 from mpda.assessment.preparation import Preparation, decide_preparation
@@ -38,8 +40,9 @@ class AssessmentProtocol:
         training samples. None takes all.
     max_tests : int or None, default=4000
         Test samples of an outer fold, a stratified subset. None takes all.
-    encoding : ColumnEncoding
-        Columns that are text or have missing values; by default there are none.
+    columns : ColumnTransformer, SimpleImputer or None, default=None
+        First step, not fitted, if columns are text or have missing values. Samples may then be a
+        data frame.
     scoring : {"accuracy", "balanced_accuracy"}, default="accuracy"
         Score by which settings are chosen.
     """
@@ -53,8 +56,23 @@ class AssessmentProtocol:
     fewest: bool = True
     max_samples: int | None = 10_000
     max_tests: int | None = 4000
-    encoding: ColumnEncoding = NUMBERS
+    columns: Any = None
     scoring: str = "accuracy"
+
+    def take_samples(self, X: Any) -> Any:
+        """Return samples as the steps of this protocol take them.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_columns)
+            Samples.
+
+        Returns
+        -------
+        array or data frame of shape (n_samples, n_columns)
+            An array, unless the first step needs the columns of a data frame.
+        """
+        return np.asarray(X) if self.columns is None else X
 
     def count_choosing(self, n_samples: int) -> int:
         """Return how many samples choose settings.
@@ -92,6 +110,6 @@ class AssessmentProtocol:
             scaled=self.scaled,
             energy=self.energy,
             seed=self.seed,
-            encoding=self.encoding,
+            columns=self.columns,
             scoring=self.scoring,
         )

@@ -1,13 +1,15 @@
 """First step of a pipeline: medians for missing values, indicators for text columns.
 
-Medians and categories are fitted together with the method, so inside every fold: test samples take
-no part in them. scikit-learn's SimpleImputer, OneHotEncoder and ColumnTransformer do the work.
+It is scikit-learn's ColumnTransformer on the data frame of a table, or a SimpleImputer where all
+columns are numbers. Medians and categories are fitted together with the method, so inside every
+fold: test samples take no part in them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline
@@ -17,91 +19,74 @@ from mpda._lib.array_types import Array, Floats, Labels
 from mpda.assessment.contender import Step
 
 
-@dataclass(frozen=True)
-class ColumnEncoding:
-    """Columns of a table that are not complete numbers.
+def make_columns(
+    n_columns: int, texts: Sequence[int] = (), *, imputes: bool = False
+) -> ColumnTransformer | SimpleImputer | None:
+    """Return the step that makes complete numbers of the columns of a table, not fitted.
 
     Parameters
     ----------
-    imputes : bool, default=False
-        True replaces missing numbers by the median of the training samples.
-    text_columns : tuple of int, default=()
+    n_columns : int
+        Number of columns.
+    texts : sequence of int, default=()
         Indices of the text columns. Each becomes one column of 0 and 1 for each value of the
         training samples; other values are 0 in all of them, and a missing value is a value.
-    n_columns : int, default=0
-        Number of columns of the table; only used with text columns.
+    imputes : bool, default=False
+        True replaces missing numbers by the median of the training samples.
+
+    Returns
+    -------
+    ColumnTransformer, SimpleImputer or None
+        None if all columns are complete numbers. An imputer alone can be exported.
     """
-
-    imputes: bool = False
-    text_columns: tuple[int, ...] = ()
-    n_columns: int = 0
-
-    def make_steps(self) -> list[Step]:
-        """Return the steps, not fitted.
-
-        Returns
-        -------
-        list of (str, transformer)
-            One step, or none if all columns are complete numbers.
-        """
-        # A column that is empty in the training samples of a fold stays, so that all folds have
-        # the same columns of numbers.
-        imputer = SimpleImputer(strategy="median", keep_empty_features=True)
-        if not self.text_columns:
-            return [("impute", imputer)] if self.imputes else []
-        numbers = [j for j in range(self.n_columns) if j not in self.text_columns]
-        encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
-        transformers = [("numbers", imputer if self.imputes else "passthrough", numbers)]
-        transformers.append(("text", encoder, list(self.text_columns)))
-        return [("columns", ColumnTransformer(transformers[0 if numbers else 1 :]))]
-
-    def encode(self, X: Floats) -> Floats:
-        """Fit the steps to samples and return these as complete numbers.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_columns)
-            Samples with nan for missing values and codes for text.
-
-        Returns
-        -------
-        array of shape (n_samples, n_features)
-            X itself if there is nothing to encode.
-        """
-        for _, step in self.make_steps():
-            X = np.asarray(step.fit_transform(X))
-        return X
-
-    def to_numbers(self, X: Any) -> Floats:
-        """Return samples as numbers, with codes for text.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n_samples, n_columns)
-            Samples. A data frame has text where this encoding has text columns.
-
-        Returns
-        -------
-        array of shape (n_samples, n_columns)
-            Missing values are nan.
-        """
-        if not self.text_columns or not hasattr(X, "iloc"):
-            return np.asarray(X)
-        columns = [
-            _encode_text(X.iloc[:, j]) if j in self.text_columns else np.asarray(X.iloc[:, j])
-            for j in range(X.shape[1])
-        ]
-        return np.column_stack(columns).astype(np.float64)
+    # A column that is empty in the training samples of a fold stays, so that all folds have
+    # the same columns of numbers.
+    imputer = SimpleImputer(strategy="median", keep_empty_features=True)
+    if not texts:
+        return imputer if imputes else None
+    numbers = [j for j in range(n_columns) if j not in texts]
+    encoder = OneHotEncoder(handle_unknown="ignore", sparse_output=False)
+    transformers = [("numbers", imputer if imputes else "passthrough", numbers)]
+    transformers.append(("text", encoder, list(texts)))
+    return ColumnTransformer(transformers[0 if numbers else 1 :])
 
 
-NUMBERS = ColumnEncoding()
-"""Encoding of a table whose columns are all complete numbers: no step."""
+def make_column_steps(columns: ColumnTransformer | SimpleImputer | None) -> list[Step]:
+    """Return the first steps of a pipeline, not fitted.
+
+    Parameters
+    ----------
+    columns : ColumnTransformer, SimpleImputer or None
+        What `make_columns` returned.
+
+    Returns
+    -------
+    list of (str, transformer)
+        One step, or none.
+    """
+    if columns is None:
+        return []
+    return [("impute" if isinstance(columns, SimpleImputer) else "columns", clone(columns))]
 
 
-def _encode_text(column: Any) -> Floats:
-    """Return the codes (n,) of a column of text, nan where it is missing."""
-    codes, _ = column.factorize(sort=True)
-    return np.where(codes < 0, np.nan, codes)
+def encode_samples(columns: ColumnTransformer | SimpleImputer | None, X: Any) -> Floats:
+    """Fit the step to samples and return these as complete numbers.
+
+    Parameters
+    ----------
+    columns : ColumnTransformer, SimpleImputer or None
+        What `make_columns` returned.
+    X : array or data frame of shape (n_samples, n_columns)
+        Samples.
+
+    Returns
+    -------
+    array of shape (n_samples, n_features)
+        X itself if it is a complete array.
+    """
+    for _, step in make_column_steps(columns):
+        X = step.fit_transform(X)
+    return np.asarray(X)
 
 
 def split_encoding(model: Pipeline) -> tuple[Pipeline | None, Pipeline]:

@@ -175,7 +175,7 @@ def select_model(
     ----------
     X : array or data frame of shape (n_samples, n_features)
         Samples. The model keeps the column names of a data frame, which has text where the
-        protocol has text columns.
+        columns of the protocol are text.
     y : array of shape (n_samples,)
         Labels.
     contender : Contender
@@ -194,7 +194,7 @@ def select_model(
     SelectedModel
         Fitted pipeline and the choice.
     """
-    values = protocol.encoding.to_numbers(X)
+    values = protocol.take_samples(X)
     with ignore_fit_warnings():
         raw = Split(values, y, values[:0], y[:0], groups)
         preparation = protocol.prepare(contender, raw)
@@ -213,14 +213,14 @@ def select_model(
         return SelectedModel(model, ranking, preparation)
 
 
-def _fit_steps(steps: Sequence[Step], X: Floats) -> Floats:
+def _fit_steps(steps: Sequence[Step], X: Any) -> Floats:
     for _, step in steps:
         X = step.fit_transform(X)
     return X
 
 
 def time_selection(
-    X: Floats,
+    X: Any,
     y: Labels,
     contender: Contender,
     protocol: AssessmentProtocol,
@@ -231,7 +231,7 @@ def time_selection(
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or data frame of shape (n_samples, n_features)
         Samples.
     y : array of shape (n_samples,)
         Labels.
@@ -247,7 +247,7 @@ def time_selection(
     float
         Seconds.
     """
-    start = time.perf_counter()
+    start, X = time.perf_counter(), protocol.take_samples(X)
     with ignore_fit_warnings():
         samples = Split(X, y, X[:0], y[:0], groups)
         steps = protocol.prepare(contender, samples).make_steps()

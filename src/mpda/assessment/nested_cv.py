@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
-from mpda._lib.array_types import Floats, Ints, Labels
+from mpda._lib.array_types import Ints, Labels
 from mpda.assessment import data_split
 from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.contender import SPARSE_COUNTS, Contender
@@ -50,7 +51,7 @@ class Assessment:
 
 
 def assess_methods(
-    X: Floats,
+    X: Any,
     y: Labels,
     contenders: Sequence[Contender],
     protocol: AssessmentProtocol,
@@ -64,7 +65,7 @@ def assess_methods(
 
     Parameters
     ----------
-    X : array of shape (n_samples, n_features)
+    X : array or data frame of shape (n_samples, n_features)
         Samples.
     y : array of shape (n_samples,)
         Labels.
@@ -87,6 +88,7 @@ def assess_methods(
     Assessment
         Rows in the order of the contenders, then of the folds.
     """
+    X = protocol.take_samples(X)
     folds = [
         (train, _draw_tests(y, test, protocol))
         for train, test in stratified_folds(y, protocol.n_folds, protocol.seed, groups)
@@ -95,7 +97,7 @@ def assess_methods(
     codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
     # Fold by fold, so that all methods have the same folds if there is no time for all.
     arguments = (
-        (Split(X[train], y[train], X[test], y[test], known[number]), contender, number, protocol)
+        (_split(X, y, train, test, known[number]), contender, number, protocol)
         for number, (train, test) in enumerate(folds)
         for contender in contenders
     )
@@ -127,6 +129,12 @@ def assess_methods(
     # succeeded are left out: means over different folds cannot be compared.
     failed = {row["method"]: row["failure"] for row in reversed(rows) if "failure" in row}
     return Assessment([row for row in rows if row["method"] not in failed], failed)
+
+
+def _split(X: Any, y: Labels, train: Ints, test: Ints, groups: Labels | None) -> Split:
+    """Return the samples of a fold; X is an array or a data frame."""
+    rows, test_rows = _safe_indexing(X, train), _safe_indexing(X, test)
+    return Split(rows, y[train], test_rows, y[test], groups)
 
 
 def _assess_fold(

@@ -6,13 +6,15 @@ it may take away what separates the classes.
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment import data_split
-from mpda.assessment.column_encoding import NUMBERS, ColumnEncoding
+from mpda.assessment.column_encoding import encode_samples, make_column_steps
 from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
 from mpda.estimators._base import sparse_counts
@@ -42,8 +44,8 @@ class Preparation:
         Share of the variance that PCA keeps, None without PCA.
     reasons : tuple of str, default=()
         Errors of what was tried, where cross-validation decided, and other reasons.
-    encoding : ColumnEncoding
-        Columns that are not complete numbers; their step comes first.
+    columns : ColumnTransformer, SimpleImputer or None, default=None
+        First step, not fitted, for columns that are not complete numbers.
     tall : bool, default=False
         True if there are more samples than features.
     """
@@ -51,7 +53,7 @@ class Preparation:
     scaled: bool
     energy: float | None
     reasons: tuple[str, ...] = ()
-    encoding: ColumnEncoding = NUMBERS
+    columns: Any = None
     tall: bool = False
 
     def describe(self) -> str:
@@ -67,12 +69,12 @@ class Preparation:
         Returns
         -------
         list of (str, transformer)
-            The encoding of columns, then those of `make_preprocessing`.
+            The step of the columns, then those of `make_preprocessing`.
         """
         steps = data_split.make_preprocessing(
             scaled=self.scaled, energy=self.energy, tall=self.tall
         )
-        return [*self.encoding.make_steps(), *steps]
+        return [*make_column_steps(self.columns), *steps]
 
 
 def decide_preparation(
@@ -82,7 +84,7 @@ def decide_preparation(
     scaled: bool | None,
     energy: float | str | None,
     seed: int,
-    encoding: ColumnEncoding = NUMBERS,
+    columns: Any = None,
     scoring: str = "accuracy",
 ) -> Preparation:
     """Decide what happens to the features before a method.
@@ -99,8 +101,8 @@ def decide_preparation(
         "auto" decides whether to apply PCA.
     seed : int
         Seed of the draws.
-    encoding : ColumnEncoding
-        Columns that are not complete numbers; by default there are none.
+    columns : ColumnTransformer, SimpleImputer or None, default=None
+        First step for columns that are not complete numbers.
     scoring : str, default="accuracy"
         Score that decides; 1-NN on the features is always judged by its accuracy.
 
@@ -109,9 +111,9 @@ def decide_preparation(
     Preparation
         The decision.
     """
-    X = encoding.encode(samples.X)
+    X = encode_samples(columns, samples.X)
     if contender.method is None:
-        return replace(prepare_features(X, samples.y, scaled, seed), encoding=encoding)
+        return replace(prepare_features(X, samples.y, scaled, seed), columns=columns)
     n, d = X.shape
     energies: list[float | None] = [None]
     reasons: tuple[str, ...] = ()
@@ -133,7 +135,7 @@ def decide_preparation(
             untested += (f"no PCA: {_TOO_FEW} (--pca {PCA_ENERGY:g} applies it)",)
         reasons_of_all = (*untested, *reasons)
         return replace(
-            decided, energy=energies[0], reasons=reasons_of_all, encoding=encoding, tall=n > d
+            decided, energy=energies[0], reasons=reasons_of_all, columns=columns, tall=n > d
         )
 
     if np.unique(samples.y, return_counts=True)[1].max() < 2 * _N_FOLDS:
@@ -151,7 +153,7 @@ def decide_preparation(
 
     try:
         # First the scale, then PCA: three fits instead of four.
-        first = Preparation(scalings[0], energies[0], encoding=encoding, tall=n > d)
+        first = Preparation(scalings[0], energies[0], columns=columns, tall=n > d)
         best = best_of([replace(first, scaled=scale) for scale in scalings])
         best = best_of([replace(best, energy=share) for share in energies])
     except ValueError:  # classes too small for two folds, or no fit: the method itself will say so
@@ -216,10 +218,10 @@ def _measure_error(
 ) -> float:
     """Return the least error in per cent over numbers of components, on two folds."""
     drawn = stratified_order(samples.y, 1, np.random.default_rng(seed))[:_MAX_JUDGES]
-    X, y = samples.X[drawn], samples.y[drawn]
+    X, y = _safe_indexing(samples.X, drawn), samples.y[drawn]
     groups = None if samples.groups is None else samples.groups[drawn]
     folds = stratified_folds(y, _N_FOLDS, seed, groups)
-    if preparation.encoding is NUMBERS:
+    if preparation.columns is None:
         # By a power of two, which rounds nothing, so that no square overflows.
         X = np.ldexp(X, -scale_exponent(*feature_range(X)))
     search = DiscriminantSearchCV(

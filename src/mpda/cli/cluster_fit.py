@@ -78,6 +78,8 @@ def fit_on_cluster(
     from mpda.assessment import default_pca_energy
 
     name, energy = contender.name, protocol.energy
+    if source.embedding is not None:
+        stop("mpda: --scheduler is for columns of numbers, not for --embedding.", 2)
     if name not in _METHODS:
         stop(f"mpda: --scheduler works with {', '.join(_METHODS)}, not with {name}.", 2)
     if protocol.n_components is None:
@@ -97,8 +99,8 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
     import dask.dataframe as dd
     import numpy as np
 
-    from mpda.io.table_files import FileFormat, read_names
-    from mpda.io.tables import read_table, split_names
+    from mpda.cli.tables.files import FileFormat, read_names
+    from mpda.cli.tables.reading import read_table, split_names
 
     suffix, path = source.data.suffix.lower(), str(source.data.resolve())
     if suffix in (".csv", ".tsv"):
@@ -122,5 +124,8 @@ def _open_collections(source: TableSource) -> tuple[Any, Any]:
     texts = [name for name, dtype in X.dtypes.items() if getattr(dtype, "kind", "O") not in "iufb"]
     if texts:
         names = ", ".join(map(repr, texts[:5]))
-        raise TableError(f"These columns are not numbers: {names}. --drop NAME leaves them out.")
+        raise TableError(
+            f"These columns are not numbers: {names}. --drop NAME leaves them out; vectors in a "
+            "column are fitted without --scheduler."
+        )
     return X, y

@@ -23,7 +23,7 @@ from mpda.exceptions import TableError
 
 if TYPE_CHECKING:
     from mpda._lib.array_types import Floats
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 _DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
 
@@ -75,7 +75,7 @@ def compare(
     terminal.print_notes(notes)
     n_printed = len(notes)
     asked, measurement = measurement, replace(measurement, folds=n_folds)
-    protocol = replace(protocol, n_folds=n_folds, encoding=features.find_encoding(table))
+    protocol = replace(protocol, n_folds=n_folds, columns=features.make_columns(table))
     with terminal.progress(n_folds, "measuring the error") as progress:
         protocol = fit_steps.spend_budget(table, contenders, protocol, measurement)
         measured = fit_steps.measure_errors(table, contenders, protocol, measurement, progress)
@@ -94,9 +94,9 @@ def compare(
         counts = [row["cv_dimension"] for row in rows if row["method"] == best]
         protocol = replace(protocol, n_components=min(protocol.n_components, *counts))
     selected = assessment.select_model(
-        table.to_frame(), table.labels, candidates[best], protocol, groups=table.groups
+        table.samples, table.labels, candidates[best], protocol, groups=table.groups
     )
-    n_choosing = protocol.count_choosing(len(table.X))
+    n_choosing = protocol.count_choosing(table.n_samples)
     model = model_results.MeasuredModel(
         table, best, selected, rows, n_choosing, candidates=tuple(candidates)
     )
@@ -164,8 +164,8 @@ def partition(
     import numpy as np
 
     from mpda import ManifoldPartition
-    from mpda.io.table_check import check_table
-    from mpda.io.table_files import write_table
+    from mpda.cli.tables.check import check_table
+    from mpda.cli.tables.files import write_table
     from mpda.report import collect
 
     check_table_output(out)
@@ -173,7 +173,7 @@ def partition(
     table = read_samples(source, terminal, features)
     notes = table.describe_skipped() if table.y is None else check_table(table)
     terminal.print_notes(notes)
-    y = table.y if table.y is not None else np.full(len(table.X), "all")
+    y = table.y if table.y is not None else np.full(table.n_samples, "all")
     X, reasons = _prepare_features(table, features)
     patches = ManifoldPartition(
         partition_neighbors=partition_neighbors, max_patch_size=max_patch_size
@@ -181,7 +181,7 @@ def partition(
     with terminal.progress(1, "computing patches"):
         patches.set_params(n_jobs=jobs).fit(X, y)
     section = collect.collect_partition(X, y, patches.labels_, patches.patch_linearity_)
-    sections = {"data": collect.collect_data(table), "partition": section}
+    sections = {"data": collect.collect_data(table.to_report()), "partition": section}
     sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
     excess = 100 * (patches.patch_linearity_.mean() - 1)
     summary = (
@@ -208,11 +208,12 @@ def partition(
 def _prepare_features(table: Table, features: FeatureOptions) -> tuple[Floats, list[str]]:
     """Return the samples as ``mpda fit`` encodes and standardises them, and why."""
     from mpda.assessment import Split, make_contender
+    from mpda.assessment.column_encoding import encode_samples
     from mpda.assessment.model_choice import ignore_fit_warnings
     from mpda.assessment.preparation import Preparation, decide_preparation
 
-    encoding, scaled = features.find_encoding(table), features.scaled
-    X = encoding.encode(table.X)
+    scaled = features.scaled
+    X = encode_samples(features.make_columns(table), table.samples)
     preparation = Preparation(bool(scaled), None)
     if table.y is not None:
         samples = Split(X, table.y, X[:0], table.y[:0])

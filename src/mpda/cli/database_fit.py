@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mpda.assessment import Contender
     from mpda.assessment.unseen_retrieval import UnseenScores
     from mpda.baselines.within_class_sums import WithinClassSums
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 METHOD = "within-class whitening"
 # Options of a fit that have a meaning here.
@@ -153,8 +153,8 @@ def fit_with_database(
     table = read_samples(source, terminal, fit.features)
     notes = [*map(_replace_advice, check_classes(table, 0)[1])]
     n_folds, n_components = fit.count_folds(table), fit.measurement.components
-    if (n_components or 0) > table.X.shape[1]:
-        size = f"{table.name} has {table.X.shape[1]} features"
+    if (n_components or 0) > table.n_features:
+        size = f"{table.name} has {table.n_features} features"
         raise TableError(f"--components {n_components} is more than there are: {size}.")
     terminal.print_notes(notes)
     n_printed = len(notes)
@@ -178,12 +178,13 @@ def fit_with_database(
     if n_skipped:
         skipped = f"{n_skipped:,} of {n_rows + n_skipped:,} rows"
         notes.append(f"{fit.database.name}: {skipped} have missing values and are left out")
-    if scores is not None and len(table.X) > n_folds * MAX_TESTS:
+    if scores is not None and table.n_samples > n_folds * MAX_TESTS:
         notes.append(f"a fold was measured on at most {MAX_TESTS:,} samples, drawn at random")
     saved: dict[str, Any] = {"label": table.label, "method": METHOD, "command": terminal.command}
-    saved |= {"n_samples": len(table.X), "n_database": n_rows, "feature_range": limits.tolist()}
+    saved |= {"n_samples": table.n_samples, "n_database": n_rows, "feature_range": limits.tolist()}
+    saved |= {} if table.embedding is None else {"embedding": table.embedding}
     save(model, out, notes=to_json_types(saved))
-    results = {"data": table.name, "n_samples": len(table.X), "database": fit.database.name}
+    results = {"data": table.name, "n_samples": table.n_samples, "database": fit.database.name}
     results |= {"n_database": n_rows, "method": METHOD, "n_components": n_components}
     results |= {"unseen_classes": scores and _collect(scores, counts), "notes": notes}
     lines = [
@@ -193,7 +194,7 @@ def fit_with_database(
         f"{messages.describe_map(METHOD, model, n_components)}, scaled to length 1",
         f"    {messages.describe_step(whitening, table.features)}",
         "",
-        *_describe(scores, counts, table.X.shape[1]),
+        *_describe(scores, counts, table.n_features),
         messages.wrap(f"Next: map the database and the queries with mpda transform {out} FILE."),
     ]
     terminal.finish(results, lines, notes[n_printed:], [out])
@@ -209,13 +210,13 @@ def _sum_database(
     import numpy as np
 
     from mpda import WithinClassWhitening
-    from mpda.io.table_blocks import read_blocks
-    from mpda.io.table_files import FileFormat
+    from mpda.cli.tables.blocks import read_blocks
+    from mpda.cli.tables.files import FileFormat
 
     file_format = FileFormat(source.decimal, source.encoding or "utf-8-sig", source.sheet)
-    d = table.X.shape[1]
+    d = table.n_features
     sums, n_skipped, n_rows = None, 0, 0
-    read = partial(read_blocks, skip_missing=source.skip_missing)
+    read = partial(read_blocks, skip_missing=source.skip_missing, usual_embedding=table.embedding)
     for block in read(database, table.features, d, file_format):
         n_skipped += block.n_skipped
         n_rows += len(block.X)
@@ -242,12 +243,12 @@ def _fit_model(
     from mpda._lib.fingerprints import fingerprint_rows
     from mpda.assessment.evaluation import FINGERPRINTS
 
-    sums = whitening.summarize(table.to_frame(), table.labels) + database
+    sums = whitening.summarize(table.samples, table.labels) + database
     fitted = whitening.from_summary(sums, **whitening.get_params())
     steps = [(METHOD.replace(" ", "_"), fitted)]
     if keep_samples:
         neighbors = KNeighborsClassifier(1, algorithm="brute")
-        neighbors.fit(fitted.transform(table.to_frame()), table.labels)
+        neighbors.fit(fitted.transform(table.samples), table.labels)
         setattr(neighbors, FINGERPRINTS, fingerprint_rows(table.X))
         steps.append(("neighbors", neighbors))
     return Pipeline(steps)

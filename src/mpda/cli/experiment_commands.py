@@ -158,8 +158,8 @@ def _write_dataset(
     """
     import numpy as np
 
+    from mpda.cli.tables.files import write_table
     from mpda.experiments.datasets import column_names, load
-    from mpda.io.table_files import write_table
 
     check_table_output(out)
     X, y = load(name, directory)

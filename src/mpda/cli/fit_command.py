@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda.assessment import Contender, SelectedModel
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 
 def fit(
@@ -101,7 +101,8 @@ def fit(
     from mpda.report import to_json_types
 
     shape = options.parse_image_shape(image)
-    out = out or Path(Path(source.data.name.removesuffix(".gz")).stem + ".mpda")
+    name = source.data.name or source.data.resolve().name  # none in "."
+    out = out or Path(Path(name.removesuffix(".gz")).stem + ".mpda")
     if test is not None and not keep_samples:
         stop("mpda: --test compares with the samples of the fit: drop --no-keep-samples.", 2)
     if shape is not None and features.one_hot:
@@ -142,12 +143,12 @@ def fit(
     terminal.print_notes(notes)
     n_printed = len(notes)
     asked, measurement = measurement, replace(measurement, folds=n_folds)
-    encoding = features.find_encoding(table)
-    protocol = replace(protocol, n_folds=max(n_folds, 2), encoding=encoding)
-    if shape is not None and shape[0] * shape[1] != table.X.shape[1]:
-        size = f"{table.X.shape[1]} features"
+    columns = features.make_columns(table)
+    protocol = replace(protocol, n_folds=max(n_folds, 2), columns=columns)
+    if shape is not None and shape[0] * shape[1] != table.n_features:
+        size = f"{table.n_features} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
-    n_features = table.X.shape[1]
+    n_features = table.n_features
     if not table.categories and (measurement.components or 0) > n_features:
         size = f"{table.name} has {n_features} features"
         raise TableError(f"--components {measurement.components} is more than there are: {size}.")
@@ -172,7 +173,7 @@ def fit(
     saved["feature_range"] = fit_steps.compute_feature_range(table)
     tested = None if test_table is None else _evaluate(test_table, selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
-    n_choosing = protocol.count_choosing(len(table.X))
+    n_choosing = protocol.count_choosing(table.n_samples)
     model = MeasuredModel(
         table,
         contender.name,
@@ -180,10 +181,11 @@ def fit(
         measured.rows,
         n_choosing,
         image_shape=shape,
-        text=text,
+        text=table.text,
         balanced=is_balanced,
     )
-    saved |= {"label": table.label, "n_samples": len(table.X)}
+    saved |= {"label": table.label, "n_samples": table.n_samples}
+    saved |= {} if table.embedding is None else {"embedding": table.embedding}
     outcome = []
     if test_table is not None and tested is not None:
         outcome = [f"{test_table.name}: {tested[0]}"]
@@ -260,10 +262,11 @@ def _advise_command(
 
 def _suggest_commands(out: Path, neighbors: bool, source: TableSource) -> dict[str, str]:
     """Return the commands that use a model file, by their purpose."""
-    from mpda.io.table_files import table_suffix
+    from mpda.cli.tables.files import table_suffix
 
     # New tables probably come from the same program.
-    form = options.list_words(replace(source, label=None, drop=None, skip_missing=False))
+    plain = replace(source, label=None, drop=None, skip_missing=False, embedding=None)
+    form = options.list_words(plain)
     model, suffix = str(out), table_suffix(source.data)
 
     def write(command: str, data: str, *words: str) -> str:
@@ -286,7 +289,7 @@ def _evaluate(table: Table, selected: SelectedModel) -> tuple[str, list[str]]:
     """Return the error of the model on a test table, and notes."""
     from mpda.assessment import evaluate_model
 
-    evaluation = evaluate_model(selected.model, table.to_frame(), table.labels)
+    evaluation = evaluate_model(selected.model, table.samples, table.labels)
     notes = new_samples.describe_unknown_values(table, selected.model)
     notes += messages.describe_unknown_classes(evaluation)
     return messages.describe_evaluation(evaluation), notes

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         FoldResult,
         SelectedModel,
     )
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Samples of the trial by which the time of a choice is estimated.
 _TIMED_SAMPLES = 1000
@@ -85,12 +85,12 @@ def measure_errors(
     # A method may print messages of its own; standard output is for results.
     with redirect_stdout(sys.stderr), connect(settings.scheduler):
         return assess_methods(
-            table.X,
+            table.samples,
             table.labels,
             contenders,
             protocol,
             groups=table.groups,
-            n_jobs=settings.count_jobs(table.X.size),
+            n_jobs=settings.count_jobs(table.n_samples * table.n_features),
             progress=lambda contender: progress.finish_step(1.0 / len(contenders), text),
             deadline=settings.deadline(progress),
         )
@@ -128,7 +128,7 @@ def fit_model(
 
     with redirect_stdout(sys.stderr):
         selected = select_model(
-            table.to_frame(),
+            table.samples,
             table.labels,
             contender,
             protocol,
@@ -168,19 +168,19 @@ def spend_budget(
 
     # Four samples a class leave every inner fold more training samples than classes.
     n_least = max(_TIMED_SAMPLES, 4 * len(set(table.labels.tolist())))
-    if settings.time_budget is None or len(table.X) <= n_least:
+    if settings.time_budget is None or table.n_samples <= n_least:
         return protocol
     trial = replace(protocol, max_samples=n_least)
     with redirect_stdout(sys.stderr):
         seconds = sum(
-            time_selection(table.X, table.labels, contender, trial, groups=table.groups)
+            time_selection(table.samples, table.labels, contender, trial, groups=table.groups)
             for contender in contenders
             if contender.method is not None or contender.choices
         )
     # Half of the time is for choices: one for the model and one for each fold.
     available = settings.time_budget / 2 / (settings.n_folds + 1)
     n_samples = max(n_least, int(n_least * available / max(seconds, 1e-3)))
-    return replace(protocol, max_samples=min(n_samples, protocol.max_samples or len(table.X)))
+    return replace(protocol, max_samples=min(n_samples, protocol.max_samples or table.n_samples))
 
 
 def describe_limits(
@@ -207,7 +207,7 @@ def describe_limits(
     list of str
         Notes.
     """
-    n, notes = len(table.X), []
+    n, notes = table.n_samples, []
     if protocol.count_choosing(n) < n:
         chosen = f"{protocol.count_choosing(n):,} of the {n:,} samples"
         notes.append(f"settings were selected on {chosen}, drawn at random by class; fits use all")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from mpda._lib.array_types import Labels
     from mpda.assessment import Evaluation, FoldResult, SelectedModel
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Characters of a line of prose; short enough for a terminal next to an editor.
 _LINE_WIDTH = 96
@@ -143,8 +143,10 @@ def describe_table(table: Table) -> str:
     if table.y is not None:
         n_classes = len(set(table.y.tolist()))
         classes = f", {n_classes} class{'' if n_classes == 1 else 'es'} ({table.label})"
-    n_samples, n_features = table.X.shape
+    n_samples, n_features = table.n_samples, table.n_features
     size = f"{count_noun(n_samples, 'sample')}, {count_noun(n_features, 'feature')}"
+    if table.embedding is not None:
+        size += f" of {table.embedding}"
     return f"{table.name}: {size}{classes}"
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda.assessment import Evaluation
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 
 class OnnxPrecision(StrEnum):
@@ -66,14 +66,14 @@ def transform(
     import numpy as np
     from sklearn import preprocessing
 
+    from mpda.cli.tables.files import write_table
     from mpda.io.error_text import count_noun
-    from mpda.io.table_files import write_table
 
     _check_table_output(terminal, [source.data, model], out)
     pipeline, saved = _load(model)
-    table = read_new_samples(source, terminal, pipeline)
+    table = read_new_samples(source, terminal, pipeline, saved.get("embedding"))
     mapping = remove_neighbors(pipeline)
-    Z = np.asarray(mapping.transform(table.to_frame()))
+    Z = np.asarray(mapping.transform(table.samples))
     Z = preprocessing.normalize(Z) if normalize else Z
     write_table(out, Z, mapping.get_feature_names_out().tolist(), _list_other_columns(table))
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
@@ -115,7 +115,7 @@ def predict(
     import numpy as np
 
     from mpda.assessment import classify_samples
-    from mpda.io.table_files import write_table
+    from mpda.cli.tables.files import write_table
 
     _check_table_output(terminal, [source.data, model], out)
     if out is not None and out.suffix.lower() == ".npy":
@@ -127,8 +127,8 @@ def predict(
     n_fit = pipeline.steps[-1][1].n_samples_fit_
     if k > n_fit:
         raise TableError(f"--k {k} is more than the {n_fit} samples of the fit in {model}.")
-    table = read_new_samples(source, terminal, pipeline)
-    found = classify_samples(pipeline, table.to_frame(), k, max(k, _AGREEMENT_NEIGHBORS))
+    table = read_new_samples(source, terminal, pipeline, saved.get("embedding"))
+    found = classify_samples(pipeline, table.samples, k, max(k, _AGREEMENT_NEIGHBORS))
     others = _list_other_columns(table)
     if "predicted" in others:
         raise TableError("The data already have a column 'predicted': rename it.")
@@ -184,20 +184,20 @@ def evaluate(
     pipeline, saved = _load(model)
     if source.label is None and source.data.suffix.lower() not in (".npy", ".npz"):
         source = replace(source, label=saved.get("label"))
-    table = read_new_samples(source, terminal, pipeline)
-    if len(table.X) < 2 and not hasattr(pipeline.steps[-1][1], "kneighbors"):
+    table = read_new_samples(source, terminal, pipeline, saved.get("embedding"))
+    if table.n_samples < 2 and not hasattr(pipeline.steps[-1][1], "kneighbors"):
         reason = "keeps no samples, so that samples are compared with each other"
         raise TableError(f"{model} {reason}, and {table.name} has only one.")
-    evaluation = evaluate_model(pipeline, table.to_frame(), table.labels)
+    evaluation = evaluate_model(pipeline, table.samples, table.labels)
     table = replace(table, y=evaluation.y)
     notes = table.describe_skipped() + new_samples.describe_far_values(table, saved)
     notes += new_samples.describe_unknown_values(table, pipeline)
     notes += messages.describe_unknown_classes(evaluation)
     error = messages.describe_evaluation(evaluation)
-    caption = f"{len(table.X)} samples of {table.name}"
+    caption = f"{table.n_samples} samples of {table.name}"
     class_name = type(remove_neighbors(pipeline).steps[-1][1]).__name__
     method = saved.get("method") or class_name
-    drawn = np.asarray(transform_linearly(remove_neighbors(pipeline), table.to_frame()))
+    drawn = np.asarray(transform_linearly(remove_neighbors(pipeline), table.samples))
     sections = collect_model_sections(pipeline, table, drawn, evaluation.predicted, caption, method)
     sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
     title = f"{table.name}: error"

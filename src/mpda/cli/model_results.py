@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mpda._lib.array_types import Floats
     from mpda.assessment import FoldResult, SelectedModel
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 
 # Classes of this ratio of sizes are called unequal.
@@ -101,7 +101,7 @@ class MeasuredModel:
     @cached_property
     def label_copies(self) -> list[str]:
         """Columns that have one value for each class."""
-        from mpda.io.table_check import find_label_copies
+        from mpda.cli.tables.check import find_label_copies
 
         return find_label_copies(self.table)
 
@@ -162,7 +162,7 @@ class MeasuredModel:
             name = "a balanced error" if self.balanced else "an error"
             text = f"With the settings that are saved, the folds that chose them have {name} of "
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
-            if self.n_choosing == len(self.table.X):
+            if self.n_choosing == self.table.n_samples:
                 # Half a sample: means over folds of equally many errors may differ a little.
                 gap = self._measured_error - 100.0 * (1.0 - selection.score)
                 is_low = gap > 50.0 / self.n_choosing
@@ -217,7 +217,7 @@ class MeasuredModel:
         from mpda.report import collect
 
         table, mapping = self.table, remove_neighbors(self.selected.model)
-        Z = np.asarray(transform_linearly(mapping, table.to_frame()))
+        Z = np.asarray(transform_linearly(mapping, table.samples))
         rows = [row for row in self.rows if row["method"] == self.method]
         drawn, predicted = table, None
         caption = f"{self.method}: the {len(Z)} samples of the fit; new samples scatter more"
@@ -249,7 +249,7 @@ class MeasuredModel:
             shape=self.image_shape,
             text=self.text,
         )
-        sections["data"] = collect.collect_data(table)
+        sections["data"] = collect.collect_data(table.to_report())
         sections["data"]["notes"] = [*map(make_sentence, notes)]
         sections["model"]["preparation"] = list(self.selected.preparation.reasons)
         sections["next"] = describe_commands(next_commands)
@@ -259,7 +259,7 @@ class MeasuredModel:
         projection = mapping.steps[-1][1]
         projection = getattr(projection, "estimator_", projection)  # the start of a refinement
         if hasattr(projection, "patch_labels_"):
-            X = mapping[:-1].transform(table.to_frame()) if len(mapping.steps) > 1 else table.X
+            X = mapping[:-1].transform(table.samples) if len(mapping.steps) > 1 else table.X
             sections["partition"] = collect.collect_partition(
                 np.asarray(X), table.labels, projection.patch_labels_, projection.patch_linearity_
             )
@@ -363,10 +363,11 @@ def collect_model_sections(
     from mpda.report import collect
 
     options: dict[str, Any] = {"text": text, "image_shape": shape}
+    samples = table.to_report()
     sections: dict[str, Any] = {
-        "data": collect.collect_data(table),
+        "data": collect.collect_data(samples),
         "model": _collect_model(pipeline, table, method, shape),
-        "embedding": collect.collect_embedding(Z, table, method, caption, predicted, **options),
+        "embedding": collect.collect_embedding(Z, samples, method, caption, predicted, **options),
     }
     if predicted is not None:
         how = "prediction: class of the nearest neighbour"
@@ -379,13 +380,14 @@ def _collect_model(pipeline: Pipeline, table: Table, method: str, shape: Any) ->
     from mpda.assessment import column_encoding
     from mpda.report import collect
 
+    samples = table.to_report()
     encoding, rest = column_encoding.split_encoding(pipeline)
     if encoding is None:
-        return collect.collect_model(pipeline, table, method, shape)
+        return collect.collect_model(pipeline, samples, method, shape)
     # Correlations are those of numbers: a text column has one for each of its values.
-    X = column_encoding.encode_columns(pipeline, table.to_frame())
+    X = column_encoding.encode_columns(pipeline, table.samples)
     features = column_encoding.name_features(pipeline, table.features)
-    section = collect.collect_model(rest, replace(table, X=X, features=features), method, shape)
+    section = collect.collect_model(rest, replace(samples, X=X, features=features), method, shape)
     first = {"name": describe_step(encoding.steps[0][1], table.features), "parameters": {}}
     return {**section, "steps": [first, *section["steps"]]}
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda._lib.array_types import Floats
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Values of a column outside the range of the fit that are not chance, if they are most of them.
 _MIN_OUTSIDE = 5
@@ -114,8 +114,8 @@ def describe_far_values(table: Table, saved: Mapping[str, Any]) -> list[str]:
     rounding = 1e-6 * width
     is_outside = (low - rounding > table.X) | (high + rounding < table.X)
     counts, n_outside = is_far.sum(axis=0), is_outside.sum(axis=0)
-    is_shifted = (n_outside > len(table.X) / 2) & (n_outside >= _MIN_OUTSIDE) & (counts == 0)
-    names = table.features or [f"column {i}" for i in range(table.X.shape[1])]
+    is_shifted = (n_outside > table.n_samples / 2) & (n_outside >= _MIN_OUTSIDE) & (counts == 0)
+    names = table.features or [f"column {i}" for i in range(table.n_features)]
 
     def list_columns(numbers: Floats) -> str:
         """List the columns where a number is not 0, by decreasing number."""
@@ -128,7 +128,7 @@ def describe_far_values(table: Table, saved: Mapping[str, Any]) -> list[str]:
         n_samples = int(is_far.any(axis=1).sum())
         verb = "has" if n_samples == 1 else "have"
         notes.append(
-            f"{n_samples} of {len(table.X)} samples {verb} values far outside the range of the "
+            f"{n_samples} of {table.n_samples} samples {verb} values far outside the range of the "
             f"fit, in {list_columns(counts)}; {question}"
         )
     if is_shifted.any():
@@ -158,16 +158,17 @@ def describe_unknown_values(table: Table, model: Pipeline) -> list[str]:
     from mpda.io.error_text import join_names
 
     values = []
-    is_unknown = np.full(len(table.X), False)
+    is_unknown = np.full(table.n_samples, False)
     for j, categories in find_categories(model).items():
-        texts = table.categories[j]
-        names = table.features or ()
-        codes = np.flatnonzero(~np.isin(texts, categories.astype(str)))
-        is_unknown |= np.isin(table.X[:, j], codes)
-        values += [f"{names[j]} = {shorten_label(texts[code])}" for code in codes]
+        name = (table.features or ())[j]
+        column = table.samples[name]
+        is_new = (column.notna() & ~column.isin(categories)).to_numpy()
+        is_unknown |= is_new
+        texts = np.unique(column[is_new].to_numpy(dtype=str))
+        values += [f"{name} = {shorten_label(text)}" for text in texts]
     if not is_unknown.any():
         return []
     return [
-        f"{is_unknown.sum()} of {len(table.X)} samples have text that the fit did not have and "
+        f"{is_unknown.sum()} of {table.n_samples} samples have text that the fit did not have and "
         f"that counts as none: {join_names(values, quoted=False)}"
     ]

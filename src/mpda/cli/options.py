@@ -20,8 +20,7 @@ from mpda.cli.terminal import Progress, stop
 
 if TYPE_CHECKING:
     from mpda.assessment import AssessmentProtocol
-    from mpda.assessment.column_encoding import ColumnEncoding
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Folds that measure the error, where classes have as many samples.
 DEFAULT_FOLDS = 5
@@ -66,7 +65,7 @@ class FeatureOptions:
         """Whether features are standardised; None lets the samples decide."""
         return {"none": False, "standard": True}.get(self.scale)
 
-    def find_encoding(self, table: Table) -> ColumnEncoding:
+    def make_columns(self, table: Table) -> Any:
         """Return the step that makes features of the columns of a table.
 
         Parameters
@@ -76,13 +75,13 @@ class FeatureOptions:
 
         Returns
         -------
-        ColumnEncoding
+        ColumnTransformer, SimpleImputer or None
             Medians and indicators, as the options say.
         """
-        from mpda.assessment.column_encoding import ColumnEncoding
+        from mpda.assessment.column_encoding import make_columns
 
-        n_columns = table.X.shape[1]
-        return ColumnEncoding(self.impute is not None, tuple(table.categories), n_columns)
+        texts = list(table.categories)
+        return make_columns(table.n_features, texts, imputes=self.impute is not None)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda._lib.array_types import Labels
-    from mpda.io.tables import Table
+    from mpda.cli.tables.reading import Table
 
 # Samples of a class with which an error can be measured: one tests, and two are divided into the
 # folds that select the number of components.
@@ -35,7 +35,8 @@ class TableSource:
     Parameters
     ----------
     data : Path
-        Table: CSV, TSV, Parquet, Arrow, .xlsx (needs openpyxl), .npy or .npz.
+        Table: CSV, TSV, Parquet, Arrow, JSON lines, .xlsx (needs openpyxl), .npy, .npz, or a
+        directory of Parquet files. Of vectors in a column, these are the features.
     label : str, default=None
         Column of the classes. For .npz: name of the array (default: y). For .npy: number of the
         column, or a file with the labels.
@@ -49,6 +50,8 @@ class TableSource:
         Encoding of a CSV or TSV file, for example latin-1. Default: UTF-8.
     sheet : str, default=None
         Sheet of an .xlsx file. Default: the first one.
+    embedding : str, default=None
+        Column of vectors. Default: the only one that holds lists of numbers.
     """
 
     data: Path
@@ -59,6 +62,7 @@ class TableSource:
     decimal: Annotated[str, typer.Option(metavar=".|,")] = "."
     encoding: str | None = None
     sheet: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    embedding: Annotated[str | None, typer.Option(metavar="NAME")] = None
 
     def check(self, *outputs: Path | None) -> None:
         """Stop if ``--label`` is missing, or if an output cannot be written.
@@ -68,8 +72,8 @@ class TableSource:
         *outputs : Path or None
             Files that the command writes.
         """
-        from mpda.io.table_files import FileFormat
-        from mpda.io.tables import describe_columns
+        from mpda.cli.tables.files import FileFormat
+        from mpda.cli.tables.reading import describe_columns
 
         check_outputs([self.data], *outputs)
         if self.label is None and self.data.suffix.lower() != ".npz":
@@ -88,6 +92,7 @@ class TableSource:
         keep_missing: bool = False,
         one_hot: bool = False,
         texts: Sequence[str] = (),
+        usual_embedding: str | None = None,
     ) -> Table:
         """Read the table.
 
@@ -107,18 +112,21 @@ class TableSource:
             Accept columns of text.
         texts : sequence of str, default=()
             Features that are text whatever their values are.
+        usual_embedding : str, default=None
+            Column of the vectors of a fit.
 
         Returns
         -------
         Table
             The samples.
         """
-        from mpda.io.tables import read_table
+        from mpda.cli.tables.reading import read_table
 
         self._check_format()
         read = partial(read_table, self.data, label=self.label, drop=self.drop or ())
         read = partial(read, decimal=self.decimal, encoding=self.encoding, sheet=self.sheet)
         read = partial(read, keep_missing=keep_missing, one_hot=one_hot, texts=texts)
+        read = partial(read, embedding=self.embedding, usual_embedding=usual_embedding)
         with terminal.progress(1, f"reading {self.data.name}"):
             read = partial(read, skip_missing=self.skip_missing, groups=groups, text=text)
             return read(features=features)
@@ -163,7 +171,9 @@ def read_samples(
     return read(keep_missing=keep_missing, one_hot=features.one_hot)
 
 
-def read_new_samples(source: TableSource, terminal: Terminal, model: Pipeline) -> Table:
+def read_new_samples(
+    source: TableSource, terminal: Terminal, model: Pipeline, embedding: str | None = None
+) -> Table:
     """Read the features of a model from a table, in the order of the fit.
 
     Parameters
@@ -174,6 +184,8 @@ def read_new_samples(source: TableSource, terminal: Terminal, model: Pipeline) -
         Shows a progress bar meanwhile.
     model : Pipeline
         Fitted model. It says which features are text, and whether values may be missing.
+    embedding : str, default=None
+        Column of the vectors of the fit.
 
     Returns
     -------
@@ -191,7 +203,8 @@ def read_new_samples(source: TableSource, terminal: Terminal, model: Pipeline) -
     features = None if names is None else tuple(names.tolist())
     texts = [features[j] for j in column_encoding.find_categories(model)] if features else []
     keep_missing = column_encoding.replaces_missing(model)
-    return _read_features(source, terminal, features, texts, keep_missing, model.n_features_in_)
+    n_features = model.n_features_in_
+    return _read_features(source, terminal, features, texts, keep_missing, n_features, embedding)
 
 
 def read_test_samples(
@@ -222,8 +235,9 @@ def read_test_samples(
     """
     names, keep_missing = fitted.features, features.impute is not None
     texts = [] if names is None else [names[j] for j in fitted.categories]
-    source = replace(source, drop=None)
-    table = _read_features(source, terminal, names, texts, keep_missing, fitted.X.shape[1])
+    source, n_features = replace(source, drop=None, embedding=None), fitted.n_features
+    usual = fitted.embedding
+    table = _read_features(source, terminal, names, texts, keep_missing, n_features, usual)
     return replace(table, y=table.labels)  # an error without labels
 
 
@@ -234,18 +248,23 @@ def _read_features(
     texts: Sequence[str],
     keep_missing: bool,
     n_features: int,
+    embedding: str | None,
 ) -> Table:
-    """Read the features of a model, in their order; ``texts`` are those that are text."""
-    from mpda.io.table_files import FRAME_SUFFIXES, table_suffix
+    """Read the features of a model, in their order.
+
+    ``texts`` are those that are text, ``embedding`` is the column of vectors in the fit.
+    """
+    from mpda.cli.tables.files import FRAME_SUFFIXES, table_suffix
 
     if texts and table_suffix(source.data) not in FRAME_SUFFIXES:
         raise TableError(f"{source.data} has no text, but the model has: {texts[0]!r}.")
-    table = source.read(terminal, features, keep_missing=keep_missing, texts=texts)
-    if table.X.shape[1] != n_features:
-        reason = f"{table.X.shape[1]} features, but the model was fitted with {n_features}"
+    read = partial(source.read, terminal, features, keep_missing=keep_missing, texts=texts)
+    table = read(usual_embedding=embedding)
+    if table.n_features != n_features:
+        reason = f"{table.n_features} features, but the model was fitted with {n_features}"
         raise TableError(f"{source.data} has {reason}.")
     # An array has no names, and a model without names takes columns in their order.
-    return replace(table, features=features)
+    return table.name_features(features)
 
 
 def check_outputs(inputs: Sequence[Path], *outputs: Path | None) -> None:
@@ -282,7 +301,7 @@ def check_table_output(out: Path | None) -> None:
     out : Path or None
         Value of --out.
     """
-    from mpda.io.table_files import check_output
+    from mpda.cli.tables.files import check_output
 
     if out is not None:
         try:
@@ -317,10 +336,11 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
     """
     import numpy as np
 
-    from mpda.io.table_check import check_table
+    from mpda._lib.fingerprints import fingerprint_rows
+    from mpda.cli.tables.check import check_table
 
     classes, counts = np.unique(table.labels, return_counts=True)
-    n_samples = len(table.X)
+    n_samples = table.n_samples
     if classes.size < 2:
         label = shorten_label(classes[0])
         raise TableError(f"All {n_samples} samples have the label {label}; two classes are needed.")
@@ -330,7 +350,7 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
             f"Every sample has a different label in {table.label!r}, so these name samples, not "
             "classes. Is another column meant?"
         )
-    if (table.X[0] == table.X).all():
+    if (table.X[0] == table.X[-1]).all() and (table.X[0] == table.X).all():
         raise TableError("All samples have the same features, so nothing can be learned from them.")
     n_groups = None if table.groups is None else len(np.unique(table.groups))
     requested, n_folds = n_folds, _choose_folds(n_folds, int(counts.max()), n_groups)
@@ -351,13 +371,17 @@ def check_classes(table: Table, n_folds: int | None) -> tuple[int, list[str]]:
         notes.append(f"classes with one group: {list_labels(lonely)}; {reason}")
     # A class needs one sample in each fold, and some samples also where no error is measured.
     n_required = max(n_folds, DEFAULT_FOLDS)
-    small_classes = classes[counts < n_required]
+    single_classes = classes[counts == 1]
+    small_classes = classes[(counts > 1) & (counts < n_required)]
+    if single_classes.size:
+        labels = list_labels(single_classes)
+        reason = "no other sample is of their class, so that every fold errs on them"
+        notes.append(f"labels that occur once: {labels}; {reason}")
     if small_classes.size:
         labels = list_labels(small_classes)
         notes.append(f"classes with fewer than {n_required} samples are not reliable: {labels}")
-    # Rows are compared as bytes, because np.unique(axis=0) takes seconds for ten thousand images.
-    rows = np.ascontiguousarray(table.X) + 0.0  # The bytes of -0.0 and 0.0 differ.
-    n_duplicates = n_samples - len(np.unique(rows.view(f"V{rows.itemsize * rows.shape[1]}")))
+    # Rows are compared as hashes, because np.unique(axis=0) takes seconds for ten thousand images.
+    n_duplicates = n_samples - len(np.unique(fingerprint_rows(table.X)))
     if n_duplicates:
         reason = "where one copy trains and another one tests, the measured error is too low"
         kind = "is a duplicate of another" if n_duplicates == 1 else "are duplicates of others"

@@ -20,8 +20,8 @@ from mpda.experiments.paper_experiments import reproduce
 from mpda.experiments.paper_figures import demo_figure, save_figure
 from mpda.experiments.protocol import PROBLEMS, SEEDS, split
 from mpda.experiments.row_store import Row
-from mpda.io.tables import Table
 from mpda.report import collect, verdict, write_page, write_results
+from mpda.report.samples import ReportSamples
 
 METHODS = ("1-NN", "PCA", "LDA", "LFDA", "LFDA ridge", "MPDA")
 # Half of the paper's splits: the order of the methods is clear, and it takes half the time.
@@ -80,7 +80,7 @@ def _collect_results(rows: list[Row], samples: Split, command: str) -> dict[str,
     Z, predicted = evaluation.Z, evaluation.predicted
     pixels = tuple(f"row {i // 8}, column {i % 8}" for i in range(64))
     numbers = np.arange(1, n_test + 1)
-    test = Table("digits", samples.X_test, samples.y_test, "digit", pixels, numbers, {})
+    test = ReportSamples("digits", samples.X_test, samples.y_test, "digit", pixels, numbers)
     how = (
         f"1-NN error on the test samples of {N_SPLITS} splits with 25 % training samples; "
         "components and parameters by cross-validation on the latter"

@@ -1,7 +1,6 @@
-"""Read and write tables, save and load models, and export linear maps.
+"""Save and load models, export linear maps, and stack columns of vectors.
 
-Optional packages (pandas, pyarrow, onnx, faiss, safetensors) are imported by the functions that
-need them.
+Optional packages (pyarrow, onnx, faiss, safetensors) are imported by the functions that need them.
 """
 
 from mpda.io.affine_maps import AffineMap, affine_map, export_matrix
@@ -10,12 +9,10 @@ from mpda.io.model_files import load, read_header, save
 from mpda.io.numpy_export import export_numpy
 from mpda.io.onnx_export import export_onnx
 from mpda.io.sentence_transformers_export import export_sentence_transformers
-from mpda.io.table_files import write_table
-from mpda.io.tables import Table, read_table
+from mpda.io.vectors import stack_vectors
 
 __all__ = [
     "AffineMap",
-    "Table",
     "affine_map",
     "export_faiss",
     "export_matrix",
@@ -24,7 +21,6 @@ __all__ = [
     "export_sentence_transformers",
     "load",
     "read_header",
-    "read_table",
     "save",
-    "write_table",
+    "stack_vectors",
 ]

@@ -27,8 +27,8 @@ from mpda._lib.array_types import Array, ArrayLike, Floats
 from mpda._lib.arrays import to_host
 from mpda._lib.atomic_write import atomic_path
 from mpda._lib.sphere import scale_to_unit_length
+from mpda.io.array_files import write_array
 from mpda.io.model_classes import ESTIMATORS, find_path
-from mpda.io.table_files import write_array
 
 # An offset moves into the mean if it is reproduced to 64 roundings, and if the terms that cancel
 # are at most 1000 times as large, which costs three of sixteen digits.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from mpda.plotting.component_plot import correlate_features
 from mpda.plotting.partition_plot import compute_principal_axes, compute_tangent_lines
 from mpda.report.hover import collect_hover
 from mpda.report.results_file import FORMAT, VERSION
-
-if TYPE_CHECKING:
-    from mpda.io.tables import Table
+from mpda.report.samples import ReportSamples
 
 Results = dict[str, Any]
 Rows = Sequence[Mapping[str, Any]]
@@ -68,12 +66,12 @@ def collect_results(
     return {**header, "summary": list(summary), **present}
 
 
-def collect_data(table: Table) -> Results:
+def collect_data(samples: ReportSamples) -> Results:
     """Describe the samples of a table.
 
     Parameters
     ----------
-    table : Table
+    samples : ReportSamples
         Samples, with labels or without.
 
     Returns
@@ -81,12 +79,12 @@ def collect_data(table: Table) -> Results:
     dict
         Section "data".
     """
-    n, d = table.X.shape
-    section: Results = {"name": table.name, "n_samples": n, "n_features": d}
-    if table.y is not None:
-        pairs = zip(*np.unique(table.y, return_counts=True), strict=True)
+    n, d = samples.X.shape
+    section: Results = {"name": samples.name, "n_samples": n, "n_features": d}
+    if samples.y is not None:
+        pairs = zip(*np.unique(samples.y, return_counts=True), strict=True)
         classes = [{"label": str(label), "count": int(count)} for label, count in pairs]
-        section |= {"label": table.label, "classes": classes}
+        section |= {"label": samples.label, "classes": classes}
     return section
 
 
@@ -147,7 +145,7 @@ def collect_comparison(
 
 
 def collect_model(
-    model: Any, table: Table, method: str, image_shape: tuple[int, int] | None = None
+    model: Any, samples: ReportSamples, method: str, image_shape: tuple[int, int] | None = None
 ) -> Results:
     """Describe a fitted pipeline: its steps, eigenvalues, and correlations with features.
 
@@ -155,7 +153,7 @@ def collect_model(
     ----------
     model : Pipeline
         Fitted pipeline. A step named "neighbors" is left out.
-    table : Table
+    samples : ReportSamples
         Samples, for the correlations of their features with the components.
     method : str
         Name of the method.
@@ -170,10 +168,10 @@ def collect_model(
     steps = [step for name, step in model.steps if name != "neighbors"]
     # The map of all steps together is one of the features of the user's table, also behind a PCA.
     matrix = affine_map(model).matrix
-    correlations = correlate_features(table.X, table.X @ matrix[:_MAX_COMPONENTS].T)
+    correlations = correlate_features(samples.X, samples.X @ matrix[:_MAX_COMPONENTS].T)
     order = np.argsort(-np.abs(correlations).max(axis=0), kind="stable")
     columns = np.sort(order[:_MAX_FEATURES])  # in the order of the table again
-    features = table.features or tuple(f"feature {i}" for i in range(table.X.shape[1]))
+    features = samples.features or tuple(f"feature {i}" for i in range(samples.X.shape[1]))
     eigenvalues = getattr(steps[-1], "eigenvalues_", None)
     return {
         "method": method,
@@ -218,7 +216,7 @@ def _parameters(step: Any) -> Results:
 
 def collect_embedding(
     Z: Array,
-    table: Table,
+    samples: ReportSamples,
     method: str,
     how: str,
     predicted: Labels | None = None,
@@ -232,7 +230,7 @@ def collect_embedding(
     ----------
     Z : array of shape (n_samples, n_components)
         Mapped samples.
-    table : Table
+    samples : ReportSamples
         Labels and row numbers of the samples.
     method : str
         Name of the method, for the names of the components.
@@ -241,7 +239,7 @@ def collect_embedding(
     predicted : array of shape (n_samples,), default=None
         Predicted labels.
     text : str, default=None
-        Column of the table that is shown for a sample.
+        Column of ``texts`` that is shown for a sample.
     image_shape : tuple of two int, default=None
         Rows and columns, where features are pixels; samples are then shown as images.
 
@@ -250,7 +248,7 @@ def collect_embedding(
     dict
         Section "embedding". Of more than 10,000 samples a stratified draw is included.
     """
-    labels, codes = np.unique(table.labels, return_inverse=True)
+    labels, codes = np.unique(samples.labels, return_inverse=True)
     drawn = _draw_stratified(codes, _MAX_POINTS)
     Z = np.asarray(Z, dtype=np.float64)[:, :_MAX_AXES]
     section = {
@@ -260,12 +258,12 @@ def collect_embedding(
         "points": Z[drawn].tolist(),
         "codes": codes[drawn].tolist(),
         "labels": labels.astype(str).tolist(),
-        "rows": table.rows[drawn].tolist(),
-        "hover": collect_hover(table, drawn, correlate_features(table.X, Z), text, image_shape),
+        "rows": samples.rows[drawn].tolist(),
+        "hover": collect_hover(samples, drawn, correlate_features(samples.X, Z), text, image_shape),
     }
     if predicted is not None:
         classes, numbers = np.unique(predicted[drawn], return_inverse=True)
-        section["wrong"] = (predicted != table.labels)[drawn].tolist()
+        section["wrong"] = (predicted != samples.labels)[drawn].tolist()
         names = classes.astype(str).tolist()
         section["predicted"] = {"labels": names, "codes": numbers.tolist()}
     return section

@@ -10,15 +10,13 @@ import base64
 import struct
 import zlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mpda._lib.array_types import Array, Floats, Ints
 from mpda.plotting.styles import shorten
-
-if TYPE_CHECKING:
-    from mpda.io.tables import Table
+from mpda.report.samples import ReportSamples
 
 # Numbers of features in a page, at about six characters each, and features in the list.
 _MAX_VALUES, _MAX_FEATURES = 100_000, 20
@@ -29,8 +27,8 @@ _MAX_TEXT, _MAX_CHARACTERS = 300, 1_000_000
 
 
 def collect_hover(
-    table: Table,
-    samples: Ints,
+    samples: ReportSamples,
+    drawn: Ints,
     correlations: Floats,
     text: str | None = None,
     image_shape: tuple[int, int] | None = None,
@@ -39,10 +37,10 @@ def collect_hover(
 
     Parameters
     ----------
-    table : Table
-        Samples. The column of the text is one of ``others``.
-    samples : array of int of shape (n_drawn,)
-        Samples that are drawn.
+    samples : ReportSamples
+        All samples.
+    drawn : array of int of shape (n_drawn,)
+        Indices of the samples that are drawn.
     correlations : array of shape (n_components, n_features)
         Correlations of features and components. The features of the largest ones are collected.
     text : str, default=None
@@ -57,17 +55,17 @@ def collect_hover(
     """
     hover: dict[str, Any] = {}
     if text is not None:
-        limit = min(_MAX_TEXT, _MAX_CHARACTERS // max(len(samples), 1))
-        texts = np.asarray(table.others[text])[samples]
+        limit = min(_MAX_TEXT, _MAX_CHARACTERS // max(len(drawn), 1))
+        texts = np.asarray(samples.texts[text])[drawn]
         hover["text"] = {"name": text, "values": [shorten(str(value), limit) for value in texts]}
-    X = table.X[samples]
+    X = samples.X[drawn]
     if image_shape is not None:
         hover["images"] = draw_images(X, image_shape)
-    elif table.features is not None:
+    elif samples.features is not None:
         limit = min(_MAX_FEATURES, _MAX_VALUES // max(len(X), 1))
         order = np.argsort(-np.abs(correlations).max(axis=0), kind="stable")[:limit]
         hover["features"] = [
-            {"name": table.features[i], "values": np.asarray(X[:, i], dtype=float).tolist()}
+            {"name": samples.features[i], "values": np.asarray(X[:, i], dtype=float).tolist()}
             for i in order
         ]
     return hover

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mpda._lib.array_types import Bools, Labels
+from mpda.io.array_files import read_arrays
 
 FILE = Path(__file__).with_name("intents.npz")
 
@@ -119,8 +120,7 @@ def read_intents(path: Path) -> Intents:
     Intents
         With vectors of length 1.
     """
-    with np.load(path, allow_pickle=False) as file:
-        arrays = dict(file)
+    arrays = read_arrays(path)
     codes = arrays["vectors"].astype(np.float64)
     # The scale cancels. Sums of squared integers are exact, so vectors are equal on all machines.
     lengths = np.sqrt(np.sum(codes**2, axis=1, keepdims=True))

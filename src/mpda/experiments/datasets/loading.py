@@ -17,8 +17,8 @@ from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import DatasetError, DatasetWarning
 from mpda.experiments.datasets.catalogue import Dataset, dataset
 from mpda.experiments.datasets.public_sources import Bundled, Download, Excerpt, Packaged
+from mpda.io.array_files import read_arrays
 from mpda.io.error_text import name_file_in_errors, one_line
-from mpda.io.table_files import read_arrays
 
 _ADVICE = "Put {}.npz with the arrays X and y in a directory and name it with --data or MPDA_DATA."
 

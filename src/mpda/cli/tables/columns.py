@@ -1,19 +1,14 @@
-"""Columns of a data frame as one matrix of numbers.
-
-Columns of text become codes of their categories, one number for each distinct value. Codes are only
-a compact form: ``Table.to_frame`` returns the text, and a one-hot encoder makes indicators of both.
-"""
+"""Columns of a data frame as numbers, or as text that is accepted for categories."""
 
 import re
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
-from mpda._lib.array_types import Array, Bools, Labels
+from mpda._lib.array_types import Bools
+from mpda.cli.tables.files import Names
 from mpda.exceptions import TableError
 from mpda.io.error_text import join_names, one_line
-from mpda.io.table_files import Names
 
 # Distinct values of a text column above which it is refused: each becomes a feature.
 _MAX_CATEGORIES = 1000
@@ -31,22 +26,6 @@ _SIGNS = r"\s*[-+]?[$€£]?\s*[-+]?[\d.,]*\d\s*[%‰$€£]?\s*"
 _DATE = re.compile(r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d\d))(\D|$)")
 
 
-@dataclass(frozen=True)
-class FeatureColumns:
-    """Features of a table as numbers.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Numbers, and codes of categories; nan where a value is missing.
-    categories : dict of int to ndarray
-        Values of each text column by the index of the column. A code is the index of a value.
-    """
-
-    X: Array
-    categories: dict[int, Labels]
-
-
 def convert_columns(
     frame: Any,
     *,
@@ -54,8 +33,8 @@ def convert_columns(
     texts: Names = (),
     of_model: bool = False,
     decimal: str = ".",
-) -> FeatureColumns:
-    """Convert the features of a data frame to numbers.
+) -> Any:
+    """Convert the features of a data frame to numbers and text.
 
     Parameters
     ----------
@@ -72,8 +51,9 @@ def convert_columns(
 
     Returns
     -------
-    FeatureColumns
-        In float32 if all columns are float32, else in float64.
+    pandas.DataFrame of shape (n_samples, n_features)
+        Numbers in float32 if all columns are float32, else in float64; text as objects. Missing
+        values are nan.
 
     Raises
     ------
@@ -84,16 +64,21 @@ def convert_columns(
 
     columns, categories, wrong = {}, {}, []
     notations: set[str | None] = set()
-    for j, (name, column) in enumerate(frame.items()):
+    for name, column in frame.items():
+        if hasattr(column.dtype, "pyarrow_dtype"):
+            kind = one_line(column.dtype.pyarrow_dtype, 40)
+            raise TableError(
+                f"The column {name!r:.80} is of type {kind}: neither numbers, text nor vectors. "
+                "Leave it out with --drop NAME; vectors are lists of numbers."
+            )
         is_numeric = pd.api.types.is_numeric_dtype(column)
         numbers = column if is_numeric else _parse_numbers(column, decimal)
         is_wrong = (numbers.isna() & ~column.isna()).to_numpy()
         notation = _find_notation(column[is_wrong], decimal) if is_wrong.any() else None
         is_category = one_hot and is_wrong.any() and notation is None
         if name in texts or (is_category and not _is_mostly_numbers(column, is_wrong)):
-            codes, values = pd.factorize(column.astype(str).where(column.notna()), sort=True)
-            categories[j] = np.asarray(values, dtype=str)
-            numbers = pd.Series(codes, index=frame.index, dtype=float).where(codes >= 0)
+            categories[name] = column.astype(str).astype(object).where(column.notna(), np.nan)
+            continue
         elif is_wrong.any():
             first = int(np.argmax(is_wrong))
             text = one_line(column.iloc[first], 40)
@@ -104,11 +89,12 @@ def convert_columns(
     if wrong:
         _refuse(wrong, notations, one_hot=one_hot, of_model=of_model)
     if not of_model:
-        _check_categories(categories, frame)
+        _check_categories(categories)
     is_single = {str(numbers.dtype) for numbers in columns.values()} == {"float32"}
-    numeric = pd.DataFrame(columns, index=frame.index)
-    dtype = np.float32 if is_single else np.float64
-    return FeatureColumns(np.asarray(numeric.to_numpy(dtype, na_value=np.nan)), categories)
+    dtype = np.float32 if is_single and not categories else np.float64
+    matrix = pd.DataFrame(columns, index=frame.index).to_numpy(dtype, na_value=np.nan)
+    numeric = pd.DataFrame(matrix, columns=list(columns), index=frame.index, copy=False)
+    return numeric.assign(**categories)[list(frame.columns)] if categories else numeric
 
 
 def _parse_numbers(column: Any, decimal: str) -> Any:
@@ -210,31 +196,11 @@ def _refuse(
     )
 
 
-def _check_categories(categories: dict[int, Labels], frame: Any) -> None:
-    for j, values in categories.items():
-        if len(values) > _MAX_CATEGORIES:
+def _check_categories(categories: dict[str, Any]) -> None:
+    for name, column in categories.items():
+        n_values = column.nunique()
+        if n_values > _MAX_CATEGORIES:
             raise TableError(
-                f"--one-hot: {frame.columns[j]!r:.80} has {len(values)} values, and each would be "
-                "a feature. Leave the column out with --drop, or join its values to a few."
+                f"--one-hot: {name!r:.80} has {n_values} values, and each would be a feature. "
+                "Leave the column out with --drop, or join its values to a few."
             )
-
-
-def decode_column(codes: Array, values: Labels) -> Labels:
-    """Return the text of a column.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n_samples,)
-        Codes of the categories; nan where the value is missing.
-    values : ndarray of str of shape (n_categories,)
-        Categories.
-
-    Returns
-    -------
-    ndarray of object of shape (n_samples,)
-        Strings; nan where the value is missing.
-    """
-    is_missing = np.isnan(codes)
-    texts = values.astype(object)[np.where(is_missing, 0, codes).astype(np.intp)]
-    texts[is_missing] = np.nan
-    return np.asarray(texts)

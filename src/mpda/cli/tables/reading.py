@@ -1,6 +1,7 @@
 """Read samples and labels from a table; report what is wrong with it by column and row.
 
-Formats: CSV, TSV (also .gz), Parquet, Arrow, Feather and .xlsx by pandas, .npy and .npz by NumPy.
+Formats: CSV, TSV (also .gz) and .xlsx by pandas, Parquet, Arrow, Feather and JSON lines by pyarrow,
+.npy and .npz by NumPy. If a column holds vectors, these are the features, and no others.
 Row numbers in messages count the samples from 1, without the header line. Messages name the options
 of the command line (``--label``, ``--drop``, ``--impute``), which pass their values on to here.
 """
@@ -9,22 +10,37 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from mpda._lib.array_types import Array, Bools, Ints, Labels
 from mpda._lib.validation import check_option
+from mpda.cli.tables import files
+from mpda.cli.tables.columns import convert_columns
+from mpda.cli.tables.files import FRAME_SUFFIXES, FileFormat, Names
+from mpda.cli.tables.labels import class_labels
+from mpda.cli.tables.vectors import (
+    EmbeddingChoice,
+    FoundVectors,
+    Vectors,
+    check_vectors,
+    find_frame_vectors,
+    find_incomplete,
+    find_parquet_vectors,
+    read_parquet_vectors,
+    stack_frame_vectors,
+)
 from mpda.exceptions import TableError
-from mpda.io import table_files
+from mpda.io.array_files import read_arrays
 from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
-from mpda.io.table_columns import convert_columns, decode_column
-from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
-from mpda.io.table_labels import class_labels
+from mpda.report.samples import ReportSamples
 
 # Squares of larger values overflow in scalers and scatter matrices, and those of values below the
 # inverse are zero.
@@ -39,9 +55,9 @@ class Table:
     ----------
     name : str
         Name of the file.
-    X : ndarray of shape (n_samples, n_features)
-        Samples in float32 or float64. Text columns hold the codes of their categories. Missing
-        values are nan, where they are accepted.
+    samples : DataFrame or ndarray of shape (n_samples, n_features)
+        Features in float32 or float64, and text. Missing values are nan, where they are accepted.
+        An array where features have no names, and for a column of vectors.
     y : ndarray of shape (n_samples,) or None
         Labels.
     label : str or None
@@ -56,12 +72,14 @@ class Table:
         Group of each sample, as text.
     n_skipped : int
         Number of rows that were left out because of missing values.
-    categories : mapping of int to ndarray of str
-        Values of each text column by the index of the feature.
+    embedding : str or None
+        Column of the vectors, if these are the features.
+    text : str or None
+        One of ``others`` that describes each sample.
     """
 
     name: str
-    X: Array
+    samples: Any
     y: Labels | None
     label: str | None
     features: tuple[str, ...] | None
@@ -69,7 +87,8 @@ class Table:
     others: dict[str, Any]
     groups: Labels | None = None
     n_skipped: int = 0
-    categories: Mapping[int, Labels] = field(default_factory=dict)
+    embedding: str | None = None
+    text: str | None = None
 
     def select(self, samples: Ints) -> Table:
         """Return a table of some samples.
@@ -86,12 +105,45 @@ class Table:
         """
         return replace(
             self,
-            X=self.X[samples],
+            samples=_safe_indexing(self.samples, samples),
             y=None if self.y is None else self.y[samples],
             rows=self.rows[samples],
             others={name: np.asarray(values)[samples] for name, values in self.others.items()},
             groups=None if self.groups is None else self.groups[samples],
         )
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.rows)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns that are features, or of the numbers of a vector."""
+        return int(self.samples.shape[1])
+
+    @cached_property
+    def categories(self) -> dict[int, Labels]:
+        """Values of each text column by the index of the feature."""
+        if not hasattr(self.samples, "items"):
+            return {}
+        columns = enumerate(self.samples.items())
+        return {
+            j: np.unique(column.dropna().to_numpy(dtype=str))
+            for j, (_, column) in columns
+            if column.dtype.kind != "f"
+        }
+
+    @cached_property
+    def X(self) -> Array:
+        """Samples as numbers to look at: codes of the categories in place of text."""
+        if not self.categories:
+            return np.asarray(self.samples)
+        columns = [
+            _encode(column, self.categories[j]) if j in self.categories else column.to_numpy()
+            for j, (_, column) in enumerate(self.samples.items())
+        ]
+        return np.column_stack(columns).astype(np.float64)
 
     @property
     def labels(self) -> Labels:
@@ -110,27 +162,53 @@ class Table:
         """
         if not self.n_skipped:
             return []
-        total = len(self.X) + self.n_skipped
+        total = self.n_samples + self.n_skipped
         verbs = ("has", "is") if self.n_skipped == 1 else ("have", "are")
         return [
             f"{self.n_skipped} of {total} rows {verbs[0]} missing values and {verbs[1]} left out"
         ]
 
-    def to_frame(self) -> Any:
-        """Return the samples with the names of their features.
+    def name_features(self, features: tuple[str, ...] | None) -> Table:
+        """Return the table with the names of the features in a model.
+
+        Parameters
+        ----------
+        features : tuple of str or None
+            Names in the order of the columns. None stands for an array without names.
 
         Returns
         -------
-        pandas.DataFrame or ndarray of shape (n_samples, n_features)
-            Data frame with the text of categories, or ``X`` where features have no names.
+        Table
+            The same samples.
         """
-        if self.features is None:
-            return self.X
+        if features == self.features:
+            return self
+        if features is None:
+            return replace(self, samples=self.X, features=None)
         import pandas as pd
 
-        frame = pd.DataFrame(self.X, columns=list(self.features), copy=False)
-        texts = {j: decode_column(self.X[:, j], values) for j, values in self.categories.items()}
-        return frame.assign(**{self.features[j]: column for j, column in texts.items()})
+        samples = pd.DataFrame(self.samples, columns=list(features), copy=False)
+        return replace(self, samples=samples, features=features)
+
+    def to_report(self) -> ReportSamples:
+        """Return the samples as a report shows them.
+
+        Returns
+        -------
+        ReportSamples
+            The same arrays.
+        """
+        return ReportSamples(
+            self.name, self.X, self.y, self.label, self.features, self.rows, self.others
+        )
+
+
+def _encode(column: Any, values: Labels) -> Array:
+    """Return the index of each text in the sorted values, nan where it is missing."""
+    codes = np.full(len(column), np.nan)
+    is_present = column.notna().to_numpy()
+    codes[is_present] = np.searchsorted(values, column[is_present].to_numpy(dtype=str))
+    return codes
 
 
 def read_table(
@@ -148,13 +226,16 @@ def read_table(
     keep_missing: bool = False,
     one_hot: bool = False,
     texts: Names = (),
+    embedding: str | None = None,
+    usual_embedding: str | None = None,
 ) -> Table:
     """Read the samples of a file.
 
     Parameters
     ----------
     path : path-like
-        File in a format that its suffix names; CSV and TSV may be compressed (.gz).
+        File in a format that its suffix names, or folder of Parquet files; CSV, TSV and JSON lines
+        may be compressed (.gz).
     label : str, default=None
         Column of the labels. For an .npz file the name of an array, where None stands for "y" if
         there is one. For an .npy file the number of a column (-1 for the last) or another .npy.
@@ -183,6 +264,11 @@ def read_table(
         Accept columns that are not numbers as categories.
     texts : sequence of str, default=()
         Features that are categories whatever their values are, as those of a model.
+    embedding : str, default=None
+        Column of vectors, which are then the features. None takes the only column of vectors, if
+        there is one and ``features`` is None.
+    usual_embedding : str, default=None
+        Column that is taken with None where several hold vectors.
 
     Returns
     -------
@@ -195,35 +281,48 @@ def read_table(
         If the file cannot be read or is not a table of numbers, in one line that names the file.
     """
     path = Path(path)
-    suffix = table_files.check_table_path(path)
+    suffix = files.check_table_path(path)
     is_frame = suffix in FRAME_SUFFIXES
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if drop and not is_frame:
             raise TableError(f"{path} has no column names, so --drop cannot be used with it.")
+        if embedding is not None and (not is_frame or features is not None):
+            reason = "has no column names" if not is_frame else "is read for a model of its columns"
+            raise TableError(f"--embedding cannot be used, because {path} {reason}.")
         if is_frame:
             check_option("decimal", decimal, (".", ","))
             file_format = FileFormat(decimal, encoding or "utf-8-sig", sheet)
             words = [] if text is None else [text]
-            frame = _read_frame(path, label, drop, features, file_format, texts, words)
-            table = _from_frame(path, frame, label, drop, features, groups, text)
-            names = list(table.features or ())
-            columns = convert_columns(
-                frame[names],
-                one_hot=one_hot,
-                texts=texts,
-                of_model=features is not None,
-                decimal=decimal,
-            )
-            table = replace(table, X=columns.X, categories=columns.categories)
+            excluded = [name for name in (label, groups, text) if name is not None]
+            choice = EmbeddingChoice(embedding, usual_embedding, excluded)
+            read = partial(_read_frame, path, label, drop, features, file_format, texts, words)
+            frame, vectors = read(choice if features is None else None)
+            if vectors is not None:
+                if keep_missing or one_hot:
+                    raise TableError(_describe_no_columns(path, vectors.name))
+                table = _from_vectors(path, frame, vectors, label, drop, groups, text)
+            else:
+                table = _from_frame(path, frame, label, drop, features, groups, text)
+                names = list(table.features or ())
+                columns = convert_columns(
+                    frame[names],
+                    one_hot=one_hot,
+                    texts=texts,
+                    of_model=features is not None,
+                    decimal=decimal,
+                )
+                table = replace(table, samples=columns)
         else:
             table = _from_arrays(path, label, groups, text)
         if skip_missing:
-            n_rows, is_empty = len(table.X), np.asarray(np.isnan(table.X).all(axis=0))
-            table = skip_missing_rows(table, keep_missing=keep_missing)
-            if n_rows and not len(table.X):
-                raise TableError(_describe_no_rows(table, n_rows, is_empty))
-        if table.X.size == 0:
-            lack = "columns except the labels, so there are no features" if len(table.X) else "rows"
+            complete = skip_missing_rows(table, keep_missing=keep_missing)
+            if table.n_samples and not complete.n_samples:
+                raise TableError(_describe_no_rows(table))
+            table = complete
+        if table.n_samples * table.n_features == 0:
+            lack = (
+                "columns except the labels, so there are no features" if table.n_samples else "rows"
+            )
             raise TableError(f"{path} has no {lack}.")
         check_values(table, of_model=features is not None, keep_missing=keep_missing)
     return table if table.groups is None else replace(table, groups=table.groups.astype(str))
@@ -235,12 +334,86 @@ def _read_frame(
     drop: Names,
     features: Names | None,
     file_format: FileFormat,
-    texts: Names = (),
-    words: Names = (),
-) -> Any:
-    """Read a data frame; wrong encodings are reported with the option that names them."""
+    texts: Names,
+    words: Names,
+    choice: EmbeddingChoice | None,
+) -> tuple[Any, Vectors | None]:
+    """Read a data frame and the vectors that a choice finds in it.
+
+    Wrong encodings are reported with the option that names them.
+    """
+    found = FoundVectors()
+    if choice is not None and files.table_suffix(path) == ".parquet":
+        columns = files.read_schema(path).names
+        found = find_parquet_vectors(path, choice.without(split_names(drop, columns)))
+    skipped = () if found.name is None else found.columns
     with explain_encoding_errors(path, file_format):
-        return table_files.read_frame(path, label, drop, features, file_format, texts, words)
+        frame = files.read_frame(path, label, drop, features, file_format, texts, words, skipped)
+    if found.name is not None:
+        with _advise_to_drop(choice, found.name):
+            X = read_parquet_vectors(path, found.name)
+        return frame, Vectors(found.name, X, found.columns)
+    if choice is not None:
+        columns = list(frame.columns)
+        found = find_frame_vectors(path, frame, choice.without(split_names(drop, columns)))
+    if found.name is None:
+        return frame, None
+    with _advise_to_drop(choice, found.name):
+        X = stack_frame_vectors(frame[found.name], found.name)
+    return frame.drop(columns=list(found.columns)), Vectors(found.name, X, found.columns)
+
+
+@contextmanager
+def _advise_to_drop(choice: EmbeddingChoice | None, name: str) -> Iterator[None]:
+    """Say how to leave out a column of lists that the user did not name, such as tokens."""
+    try:
+        yield
+    except TableError as error:
+        if choice is None or choice.name is not None:
+            raise
+        raise TableError(f"{error} If {name!r} holds no vectors, --drop it.") from error
+
+
+def _from_vectors(
+    path: Path,
+    frame: Any,
+    vectors: Vectors,
+    label: str | None,
+    drop: Names,
+    groups: str | None,
+    text: str | None,
+) -> Table:
+    """Return vectors as the samples of a table, and the columns of the data frame next to them."""
+    names = split_names(drop, [*frame.columns, *vectors.columns])
+    dropped = [name for name in names if name not in vectors.columns]
+    table = _from_frame(path, frame, label, dropped, (), groups, text)
+    rows = np.arange(1, len(vectors.X) + 1)
+    table = replace(table, samples=vectors.X, rows=rows, features=None)
+    return _find_text(replace(table, embedding=vectors.name))
+
+
+def _describe_no_columns(path: Path, name: str) -> str:
+    return (
+        f"--impute and --one-hot are for columns of numbers and text, but the only features of "
+        f"{path} are the vectors in {name!r}. Rows without a vector are left out by --skip-missing."
+    )
+
+
+def _find_text(table: Table) -> Table:
+    """Return the table with its only column of text as the one that describes the samples."""
+    if table.text is not None:
+        return table
+    from pandas.api.types import is_string_dtype
+
+    texts = [
+        name
+        for name, column in table.others.items()
+        if not hasattr(column.dtype, "pyarrow_dtype") and is_string_dtype(column)
+    ]
+    if len(texts) != 1:
+        return table
+    column = table.others[texts[0]].fillna("").astype(str)
+    return replace(table, text=texts[0], others={**table.others, texts[0]: column})
 
 
 @contextmanager
@@ -307,11 +480,12 @@ def _from_frame(
     others = {name: frame[name] for name in names if name not in {*features, label, *drop}}
     if text is not None:
         others[text] = frame[text].fillna("").astype(str)
-    is_text = table_files.table_suffix(path) in (".csv", ".tsv")
+    is_text = files.table_suffix(path) in (".csv", ".tsv")
     y = None if label is None else class_labels(frame[label], label, as_text=is_text)
     ids = None if groups is None else _group_labels(frame[groups])
     rows = np.arange(1, len(frame) + 1)
-    return Table(path.name, np.empty((len(rows), 0)), y, label, tuple(features), rows, others, ids)
+    empty = np.empty((len(rows), 0))
+    return Table(path.name, empty, y, label, tuple(features), rows, others, ids, text=text)
 
 
 def _group_labels(column: Any) -> Labels:
@@ -350,7 +524,7 @@ def split_names(names: Iterable[str], columns: Names) -> list[str]:
 
 
 def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | None) -> Table:
-    arrays = table_files.read_arrays(path)
+    arrays = read_arrays(path)
     if path.suffix.lower() == ".npy" and label is not None:
         arrays = _split_label(arrays["X"], label)
     elif label is None and "y" in arrays:
@@ -373,7 +547,8 @@ def _from_arrays(path: Path, label: str | None, groups: str | None, text: str | 
             raise TableError(f"{option}: {path} has no array {column!r} with a value per sample.")
     ids = None if groups is None else _group_labels(arrays[groups])
     others = {} if text is None else {text: arrays[text].astype(str)}
-    return Table(path.name, X, labels, label, None, np.arange(1, len(X) + 1), others, ids)
+    rows = np.arange(1, len(X) + 1)
+    return Table(path.name, X, labels, label, None, rows, others, ids, text=text)
 
 
 def check_matrix(X: Array, name: str, path: Path) -> None:
@@ -399,7 +574,7 @@ def check_matrix(X: Array, name: str, path: Path) -> None:
 def _split_label(X: Array, label: str) -> dict[str, Array]:
     """Return samples and labels of an .npy file; the labels are a column of it or another file."""
     if Path(label).suffix == ".npy":
-        return {"X": X, label: table_files.read_arrays(Path(label))["X"]}
+        return {"X": X, label: read_arrays(Path(label))["X"]}
     column = int(label) if label.lstrip("+-").isdigit() else X.shape[-1]
     if X.ndim != 2:
         return {"X": X, label: X}  # refused for its shape, not for the label
@@ -426,24 +601,32 @@ def skip_missing_rows(table: Table, *, keep_missing: bool = False) -> Table:
     Table
         The other samples, with the number of those that were left out.
     """
-    n_missing = np.isnan(table.X).sum(axis=1)
-    complete = np.full(len(table.X), True) if keep_missing else n_missing == 0
+    if table.embedding is not None:
+        complete = ~find_incomplete(table.X)
+    else:
+        complete = np.full(table.n_samples, keep_missing) | ~np.isnan(table.X).any(axis=1)
     y = table.y
     for values in (y, table.groups):
         if values is not None:
             complete &= ~_is_none(values)
     if y is not None:
         y = np.array(y[complete].tolist()) if y.dtype == object else y[complete]
+    if complete.all():  # no copy of the samples
+        return replace(table, y=y)
     others = {name: column[complete] for name, column in table.others.items()}
     groups = None if table.groups is None else table.groups[complete]
     rows, n_skipped = table.rows[complete], int((~complete).sum())
-    table = replace(table, X=table.X[complete], y=y, rows=rows, others=others)
+    samples = _safe_indexing(table.samples, np.flatnonzero(complete))
+    table = replace(table, samples=samples, y=y, rows=rows, others=others)
     return replace(table, groups=groups, n_skipped=n_skipped)
 
 
-def _describe_no_rows(table: Table, n_rows: int, is_empty: Bools) -> str:
-    """Say why no row is left; ``is_empty`` are the columns without a value."""
-    reason = f"all {n_rows} rows have missing values, and --skip-missing leaves them out"
+def _describe_no_rows(table: Table) -> str:
+    """Say why --skip-missing leaves no row of the table."""
+    reason = f"all {table.n_samples} rows have missing values, and --skip-missing leaves them out"
+    if table.embedding is not None:
+        return f"{table.name}: {reason}. Compute the vectors in {table.embedding!r} again."
+    is_empty = np.isnan(table.X).all(axis=0)
     if not is_empty.any():
         return f"{table.name}: {reason}. Replace the values with --impute median."
     columns = np.flatnonzero(is_empty).tolist()
@@ -480,6 +663,9 @@ def check_values(table: Table, *, of_model: bool, keep_missing: bool = False) ->
             f"--groups: no group is named for {count_noun(len(rows), 'row')}, the first is row "
             f"{rows[0]}. Name their groups, or leave out the rows with --skip-missing."
         )
+    if table.embedding is not None:
+        check_vectors(table.X, table.embedding, table.rows)
+        return
     missing, infinite = np.isnan(table.X), np.isinf(table.X)
     can_drop = table.features is not None and not of_model
     drop = ["leave out the column with --drop"] if can_drop else []
@@ -505,7 +691,7 @@ def check_values(table: Table, *, of_model: bool, keep_missing: bool = False) ->
 
 def _check_range(table: Table, advice: list[str], *, of_model: bool) -> None:
     """Refuse columns whose squares would overflow, or would all be zero."""
-    if not len(table.X):
+    if not table.n_samples:
         return
     low, high = (np.abs(reduce(table.X, axis=0)) for reduce in (np.fmin.reduce, np.fmax.reduce))
     largest = np.maximum(low, high, dtype=np.float64)
@@ -550,9 +736,13 @@ def describe_columns(path: Path, file_format: FileFormat | None = None) -> str:
     str
         Phrase that lists up to 20 column names.
     """
-    suffix = table_files.check_table_path(path)
+    suffix = files.check_table_path(path)
     if suffix not in FRAME_SUFFIXES:
         return "columns without names: use a number, -1 for the last, or an .npy with the labels"
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
-        names = list(_read_frame(path, None, (), None, file_format or FileFormat()).columns)
+        if suffix == ".parquet":
+            names = files.read_schema(path).names
+        else:
+            read = partial(_read_frame, path, None, (), None, file_format or FileFormat())
+            names = list(read((), (), None)[0].columns)
     return f"the columns {join_names(names, limit=20)}"

@@ -1,7 +1,7 @@
 """Features of a table in blocks of rows, for tables that are larger than memory.
 
-.npy files are memory-mapped; CSV, TSV and Parquet files are read block by block, and files of other
-formats at once. Blocks pass the checks of ``tables``.
+.npy files are memory-mapped; CSV, TSV and Parquet files are read block by block, also a column of
+vectors in Parquet, and files of other formats at once. Blocks pass the checks of ``reading``.
 """
 
 from __future__ import annotations
@@ -13,18 +13,26 @@ from typing import Any
 import numpy as np
 
 from mpda._lib.array_types import Array
-from mpda.exceptions import TableError
-from mpda.io import table_files
-from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
-from mpda.io.table_columns import convert_columns
-from mpda.io.table_files import FRAME_SUFFIXES, FileFormat, Names
-from mpda.io.tables import (
+from mpda.cli.tables import files
+from mpda.cli.tables.columns import convert_columns
+from mpda.cli.tables.files import FRAME_SUFFIXES, FileFormat, Names
+from mpda.cli.tables.reading import (
     Table,
     check_matrix,
     check_values,
     explain_encoding_errors,
     skip_missing_rows,
 )
+from mpda.cli.tables.vectors import (
+    EmbeddingChoice,
+    find_frame_vectors,
+    find_parquet_vectors,
+    iter_parquet_vectors,
+    stack_frame_vectors,
+)
+from mpda.exceptions import TableError
+from mpda.io.array_files import read_arrays
+from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
 
 # Numbers in a block: 64 MB in double precision. Sums over rows need about 40 MB of temporary
 # arrays for a block of any size, and smaller blocks would make these the larger part.
@@ -38,6 +46,7 @@ def read_blocks(
     file_format: FileFormat,
     *,
     skip_missing: bool = False,
+    usual_embedding: str | None = None,
 ) -> Iterator[Table]:
     """Read the features of a fit from a table, block by block.
 
@@ -54,6 +63,8 @@ def read_blocks(
         Encoding, decimal separator and sheet.
     skip_missing : bool, default=False
         Leave out rows with missing values instead of refusing them.
+    usual_embedding : str, default=None
+        Column of vectors that is taken where several hold vectors.
 
     Yields
     ------
@@ -66,7 +77,7 @@ def read_blocks(
         If the file cannot be read, has no rows or other features, or has values that are no finite
         numbers.
     """
-    suffix = table_files.check_table_path(path)
+    suffix = files.check_table_path(path)
     n_rows, n_read = max(BLOCK_NUMBERS // n_features, 1), 0
 
     def check_block(block: Table) -> Table:
@@ -82,7 +93,8 @@ def read_blocks(
 
     with name_file_in_errors(path, TableError, f"cannot be read as {suffix[1:]}"):
         if suffix in FRAME_SUFFIXES:
-            blocks = _read_columns(path, features, file_format, n_rows)
+            choice = None if features else EmbeddingChoice(usual=usual_embedding)
+            blocks = _read_columns(path, features, file_format, n_rows, choice)
         else:
             blocks = _read_matrix(path, n_rows)
         # A loop would keep a reference to each block while the caller works on it.
@@ -93,11 +105,28 @@ def read_blocks(
 
 
 def _read_columns(
-    path: Path, features: Names | None, file_format: FileFormat, n_rows: int
+    path: Path,
+    features: Names | None,
+    file_format: FileFormat,
+    n_rows: int,
+    choice: EmbeddingChoice | None,
 ) -> Iterator[Table]:
-    """Return the blocks of a table with named columns."""
+    """Return the blocks of a table with named columns; ``choice`` finds a column of vectors."""
+    if choice is not None and files.table_suffix(path) == ".parquet":
+        name = find_parquet_vectors(path, choice).name
+        if name is not None:
+            yield from _read_parquet_vectors(path, name, n_rows)
+            return
+
+    length: int | None = None
 
     def convert(frame: Any) -> Table:
+        nonlocal length
+        name = None if choice is None else find_frame_vectors(path, frame, choice).name
+        if name is not None:
+            X = stack_frame_vectors(frame[name], name, length)
+            length = X.shape[1]
+            return _make_block(path, name, X, frame.index[0])
         names = list(frame.columns) if features is None else list(features)
         missing = [name for name in names if name not in frame.columns]
         if missing:
@@ -106,18 +135,36 @@ def _read_columns(
                 f"{path} has no column {missing[0]!r:.80}, which is a feature; it has "
                 f"{join_names(columns)}.{suggest_name(missing[0], columns)}"
             )
-        X = convert_columns(frame[names], of_model=True, decimal=file_format.decimal).X
+        X = convert_columns(frame[names], of_model=True, decimal=file_format.decimal)
         rows = frame.index.to_numpy() + 1
         return Table(path.name, X, None, None, tuple(names), rows, {})
 
     with explain_encoding_errors(path, file_format):
-        yield from map(convert, table_files.read_frame_blocks(path, features, file_format, n_rows))
+        yield from map(convert, files.read_frame_blocks(path, features, file_format, n_rows))
+
+
+def _read_parquet_vectors(path: Path, name: str, n_rows: int) -> Iterator[Table]:
+    """Return the blocks of a column of vectors."""
+    start = 0
+
+    def count(X: Array) -> Table:
+        nonlocal start
+        start += len(X)
+        return _make_block(path, name, X, start - len(X))
+
+    yield from map(count, iter_parquet_vectors(path, name, n_rows))
+
+
+def _make_block(path: Path, name: str, X: Array, start: int) -> Table:
+    """Return the vectors X as the rows of the table that follow ``start`` others."""
+    rows = np.arange(start + 1, start + 1 + len(X))
+    return Table(path.name, X, None, None, None, rows, {}, embedding=name)
 
 
 def _read_matrix(path: Path, n_rows: int) -> Iterator[Table]:
     """Return the blocks of an .npy or .npz file."""
     if path.suffix.lower() == ".npz":
-        arrays = table_files.read_arrays(path)
+        arrays = read_arrays(path)
         matrices = [name for name, array in arrays.items() if array.ndim == 2]
         name = matrices[0] if len(matrices) == 1 else "X"
         if name not in arrays:

@@ -11,6 +11,7 @@ import numpy as np
 
 from mpda._lib.array_types import Labels
 from mpda.exceptions import TableError
+from mpda.io.error_text import one_line
 
 # Integers in canonical form (no leading zeros) with at most 18 digits, which fit into int64.
 _INTEGER = re.compile(r"(0|-?[1-9]\d{0,17})(\.0)?")
@@ -49,7 +50,8 @@ def class_labels(column: Any, name: str, *, as_text: bool = False) -> Labels:
         raise TableError(f"The labels {name!r} are all missing.")
     kinds = set(map(type, present))
     if kinds & {list, dict, tuple, set, np.ndarray, complex}:
-        raise TableError(f"The labels {name!r} must be words or whole numbers, not {present[0]}.")
+        found = one_line(present[0], 40)
+        raise TableError(f"The labels {name!r} must be words or whole numbers, not {found}.")
     is_plain = kinds in ({bool}, {int}, {float})
     labels = np.array(present) if is_plain else np.array([str(item) for item in present], dtype=str)
     labels = _parse_words(labels) if as_text and labels.dtype.kind == "U" else labels

@@ -1,6 +1,6 @@
 """File formats of tables: data frames by pandas, pyarrow and openpyxl, arrays by NumPy.
 
-``tables`` selects features and labels from what is read here. Files are written atomically.
+``reading`` selects features and labels from what is read here. Files are written atomically.
 """
 
 import csv
@@ -21,11 +21,12 @@ import numpy as np
 from mpda._lib.array_types import Array
 from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import TableError
+from mpda.io.array_files import write_array
 from mpda.io.error_text import join_names, suggest_name
 
 Names: TypeAlias = Sequence[str]
 _WRITTEN_FRAMES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
-FRAME_SUFFIXES = (*_WRITTEN_FRAMES, ".xlsx")
+FRAME_SUFFIXES = (*_WRITTEN_FRAMES, ".jsonl", ".ndjson", ".xlsx")
 TABLE_SUFFIXES = (*FRAME_SUFFIXES, ".npy", ".npz")
 OUTPUT_SUFFIXES = (*_WRITTEN_FRAMES, ".npy")
 # Words for a missing number. pandas has more of its own (such as "-nan"), but not "?" of UCI.
@@ -34,6 +35,10 @@ _MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A"
 # group of rows, which may be the file. Smaller buffers read more often. Pages of 1 MB that are
 # decoded come on top: 3 MB for each column in all.
 _BUFFER_BYTES = 65_536
+
+# Bytes of JSON lines that a thread parses at a time.
+_JSON_BLOCK = 16_777_216
+_ARROW = (".arrow", ".feather")
 
 # A number with a decimal comma, in a cell of text.
 _DECIMAL_COMMA = re.compile(r"^\s*([-+]?\d*),(\d+)\s*$")
@@ -50,8 +55,11 @@ def table_suffix(path: Path) -> str:
     Returns
     -------
     str
-        Last suffix, without the ``.gz`` of a compressed file; "" if there is none.
+        Last suffix, without the ``.gz`` of a compressed file; "" if there is none. A folder has
+        that of the Parquet files in it.
     """
+    if path.is_dir():
+        return ".parquet"
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
@@ -74,8 +82,13 @@ def check_table_path(path: Path) -> str:
         If the file cannot be read, with the nearest file name in the directory.
     """
     suffix = table_suffix(path)
-    if path.is_dir() or suffix not in TABLE_SUFFIXES:
-        problem = "is a directory" if path.is_dir() else f"ends in {suffix or 'nothing'}"
+    if path.is_dir() and not list_parts(path):
+        raise TableError(
+            f"{path} is a directory without .parquet files; a table is one file, or a directory "
+            "with the .parquet files of one table."
+        )
+    if suffix not in TABLE_SUFFIXES:
+        problem = f"ends in {suffix or 'nothing'}"
         raise TableError(f"{path} {problem}; tables are files in {', '.join(TABLE_SUFFIXES)}.")
     if not path.exists():
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -111,6 +124,7 @@ def read_frame(
     file_format: FileFormat,
     texts: Names = (),
     words: Names = (),
+    skipped: Names = (),
 ) -> Any:
     """Read a table with named columns.
 
@@ -131,14 +145,14 @@ def read_frame(
         Features that are read as words, with words for missing values.
     words : sequence of str, default=()
         Further columns that are read as words.
+    skipped : sequence of str, default=()
+        Columns of a Parquet file that are not read.
 
     Returns
     -------
     pandas.DataFrame
         Table whose column names are distinct strings. A named index becomes a column.
     """
-    import pandas as pd
-
     suffix = table_suffix(path)
     if suffix in (".csv", ".tsv"):
         words = [*words, *([] if label is None else [label])]
@@ -146,8 +160,11 @@ def read_frame(
     elif suffix == ".xlsx":
         words = [*words, *([] if label is None else [label])]
         frame = _read_sheet(path, words, drop, features, file_format)
+    elif suffix == ".parquet":
+        names = [name for name in read_schema(path).names if name not in skipped]
+        frame = _to_frame(_read_parquet(path, names if skipped else None))
     else:
-        frame = pd.read_parquet(path) if suffix == ".parquet" else _read_arrow(path)
+        frame = _to_frame(_read_arrow(path) if suffix in _ARROW else _read_json_lines(path))
     return _name_columns(frame, path)
 
 
@@ -207,18 +224,134 @@ def _read_text_blocks(
 
 def _read_parquet_blocks(path: Path, features: Names | None, n_rows: int) -> Iterator[Any]:
     import pandas as pd
-    from pyarrow import parquet
 
     start = 0
-    with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
-        is_complete = features is not None and set(features) <= set(file.schema_arrow.names)
-        columns = list(features or ()) if is_complete else None
-        # Threads decode several columns at a time, which takes more memory.
-        for batch in file.iter_batches(n_rows, columns=columns, use_threads=False):
-            frame = _name_columns(batch.to_pandas(), path)
-            frame.index = pd.RangeIndex(start, start + len(frame))
-            start += len(frame)
-            yield frame
+    is_complete = features is not None and set(features) <= set(read_schema(path).names)
+    for batch in iter_parquet(path, list(features or ()) if is_complete else None, n_rows):
+        frame = _name_columns(_to_frame(batch), path)
+        frame.index = pd.RangeIndex(start, start + len(frame))
+        start += len(frame)
+        yield frame
+
+
+def list_parts(path: Path) -> list[Path]:
+    """List the files of a table in Parquet.
+
+    Parameters
+    ----------
+    path : Path
+        File, or folder with the files of one table.
+
+    Returns
+    -------
+    list of Path
+        Files in the order of their names; those of a folder end in .parquet.
+    """
+    if not path.is_dir():
+        return [path]
+    return sorted(part for part in path.iterdir() if part.suffix.lower() == ".parquet")
+
+
+def read_schema(path: Path) -> Any:
+    """Read the names and types of the columns of a table in Parquet.
+
+    Parameters
+    ----------
+    path : Path
+        File or folder.
+
+    Returns
+    -------
+    pyarrow.Schema
+        That of the first file.
+
+    Raises
+    ------
+    mpda.exceptions.TableError
+        If a file of a folder has other columns, or no rows.
+    """
+    from pyarrow import parquet
+
+    first, *others = parts = list_parts(path)
+    schema = parquet.read_schema(first)
+    for part in others:
+        names = parquet.read_schema(part).names
+        if set(names) != set(schema.names):
+            differing = sorted(set(names) ^ set(schema.names))
+            raise TableError(
+                f"{part} has other columns than {first.name}: {join_names(differing)} is in one of "
+                "them only. The files of a folder must be parts of one table."
+            )
+    for part in parts if path.is_dir() else []:
+        if parquet.read_metadata(part).num_rows == 0:
+            raise TableError(f"{part} has no rows. Remove the file, or write it again.")
+    return schema
+
+
+def count_parquet_rows(path: Path) -> int:
+    """Count the rows of a table in Parquet.
+
+    Parameters
+    ----------
+    path : Path
+        File or folder.
+
+    Returns
+    -------
+    int
+        Rows of all files.
+    """
+    from pyarrow import parquet
+
+    return sum(parquet.read_metadata(part).num_rows for part in list_parts(path))
+
+
+def iter_parquet(path: Path, columns: list[str] | None, n_rows: int) -> Iterator[Any]:
+    """Read a table in Parquet in blocks of rows.
+
+    Parameters
+    ----------
+    path : Path
+        File or folder.
+    columns : list of str or None
+        Columns to read. None: all.
+    n_rows : int
+        Largest number of rows of a block.
+
+    Yields
+    ------
+    pyarrow.RecordBatch
+        Rows in the order of the files.
+    """
+    from pyarrow import parquet
+
+    for part in list_parts(path):
+        with parquet.ParquetFile(part, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file:
+            # Threads decode several columns at a time, which takes more memory.
+            yield from file.iter_batches(n_rows, columns=columns, use_threads=False)
+
+
+def _read_parquet(path: Path, columns: list[str] | None) -> Any:
+    """Return the table (pyarrow) of all files."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parts = [parquet.ParquetFile(part).read(columns) for part in list_parts(path)]
+    if len(parts) == 1:
+        return parts[0]
+    names = parts[0].column_names
+    return pa.concat_tables([part.select(names) for part in parts], promote_options="permissive")
+
+
+def _to_frame(table: Any) -> Any:
+    """Return a table of pyarrow as a data frame, in which lists stay columns of pyarrow."""
+    import pandas as pd
+    from pyarrow import types
+
+    def keep(kind: Any) -> Any:
+        return pd.ArrowDtype(kind) if types.is_nested(kind) else None
+
+    return table.to_pandas(types_mapper=keep)
 
 
 def _name_columns(frame: Any, path: Path) -> Any:
@@ -398,33 +531,30 @@ def _refuse_row_numbers(frame: Any, header: Names, drop: Names, path: Path) -> N
 
 
 def _read_arrow(path: Path) -> Any:
-    """Read the file format of Arrow (also called Feather), or its stream format."""
+    """Read the file format of Arrow (also called Feather), or its stream format.
+
+    The file is mapped: columns that are used as they are take no memory.
+    """
     import pyarrow as pa
 
-    with pa.OSFile(str(path)) as source:
+    source = pa.memory_map(str(path)) if path.stat().st_size else pa.OSFile(str(path))
+    with source:
         try:
-            return pa.ipc.open_file(source).read_all().to_pandas()
+            return pa.ipc.open_file(source).read_all()
         except pa.ArrowInvalid:
             source.seek(0)
-            return pa.ipc.open_stream(source).read_all().to_pandas()
+            return pa.ipc.open_stream(source).read_all()
 
 
-def read_arrays(path: Path) -> dict[str, Array]:
-    """Read the arrays of an .npy or .npz file without pickle.
+def _read_json_lines(path: Path) -> Any:
+    """Read one JSON object a line; the file may be compressed."""
+    import pyarrow as pa
+    from pyarrow import json
 
-    Parameters
-    ----------
-    path : Path
-        File to read. The array of an .npy file is called "X".
-
-    Returns
-    -------
-    dict of ndarray
-        Arrays by name.
-    """
-    with path.open("rb") as file:  # NumPy leaves a damaged .npz open if it opens it itself
-        content = np.load(file, allow_pickle=False)
-        return {"X": content} if isinstance(content, np.ndarray) else dict(content)
+    # A block must hold a line; the default of 1 MB is less than some vectors with their text.
+    options = json.ReadOptions(block_size=_JSON_BLOCK)
+    with pa.input_stream(str(path), compression="detect") as stream:
+        return json.read_json(stream, read_options=options)
 
 
 def check_output(path: Path) -> None:
@@ -492,19 +622,3 @@ def write_table(
                 frame.to_feather(temporary)
             case suffix:
                 frame.to_csv(temporary, sep="\t" if suffix == ".tsv" else ",", index=False)
-
-
-def write_array(path: Path, array: Array) -> None:
-    """Write an array in the .npy format, not atomically.
-
-    Parameters
-    ----------
-    path : Path
-        Temporary path from :func:`mpda._lib.atomic_write.atomic_path`.
-    array : ndarray
-        Array of numbers, booleans or fixed-width strings.
-    """
-    # NumPy bypasses Python's buffer for files opened with "wb" and does not check the final flush:
-    # on a full disk the array would be cut silently. For "w+b" it uses ``file.write``.
-    with path.open("w+b") as file:
-        np.save(file, array, allow_pickle=False)

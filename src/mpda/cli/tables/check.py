@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from mpda._lib.array_types import Floats, Ints, Labels
+from mpda.cli.tables.columns import is_date_text
+from mpda.cli.tables.reading import Table
 from mpda.io.error_text import count_noun, join_names
-from mpda.io.table_columns import is_date_text
-from mpda.io.tables import Table
 
 # Labels with more values than this, all whole numbers, are rather a measurement.
 _MANY_LABELS = 100
@@ -56,6 +56,8 @@ def check_table(table: Table) -> list[str]:
     list of str
         Findings, most serious first; empty if there are none.
     """
+    if table.embedding is not None:
+        return [*_check_vectors(table), *_check_labels(table), *table.describe_skipped()]
     X, names = table.X, _list_names(table)
     columns: dict[str, list[str]] = {kind: [] for kind in _FINDINGS}
     for j, (name, values, classes) in enumerate(_iter_columns(table)):
@@ -76,9 +78,19 @@ def check_table(table: Table) -> list[str]:
     numbers = [j for j in range(X.shape[1]) if j not in table.categories]
     sentences += _check_scales(X[:, numbers], [names[j] for j in numbers], is_named)
     sentences += _check_missing(table)
-    sentences += _check_spelling(table.labels)
-    sentences += _check_labels(table.labels)
-    return [*sentences, *table.describe_skipped()]
+    return [*sentences, *_check_labels(table), *table.describe_skipped()]
+
+
+def _check_vectors(table: Table) -> list[str]:
+    """Say which columns next to vectors are no features."""
+    names = [name for name in table.others if name != table.text]
+    shown = "" if table.text is None else f"; the report shows {table.text!r:.80}"
+    if not names:
+        return []
+    return [
+        f"the features are the vectors in {table.embedding!r:.80}, and no other column is one: "
+        f"{join_names(names)}{shown}"
+    ]
 
 
 def find_label_copies(table: Table) -> list[str]:
@@ -94,11 +106,13 @@ def find_label_copies(table: Table) -> list[str]:
     list of str
         Names of the columns, or "column 0" and so on where they have no names.
     """
+    if table.embedding is not None:  # no number of an embedding is one
+        return []
     return [name for name, values, codes in _iter_columns(table) if _is_copy(values, codes)]
 
 
 def _list_names(table: Table) -> tuple[str, ...]:
-    return table.features or tuple(f"column {i}" for i in range(table.X.shape[1]))
+    return table.features or tuple(f"column {i}" for i in range(table.n_features))
 
 
 def _iter_columns(table: Table) -> Iterator[tuple[str, Floats, Ints]]:
@@ -287,6 +301,10 @@ def _check_scales(X: Floats, names: Sequence[str], is_named: bool) -> list[str]:
     ]
 
 
+def _check_labels(table: Table) -> list[str]:
+    return [*_check_spelling(table.labels), *_check_measurement(table.labels)]
+
+
 def _check_spelling(labels: Labels) -> list[str]:
     """Find labels that differ only in spaces or capitals, and are two classes all the same."""
     spellings: dict[str, list[str]] = {}
@@ -299,7 +317,7 @@ def _check_spelling(labels: Labels) -> list[str]:
     return [f"labels that differ only in spaces or capitals are different classes: {listed}"]
 
 
-def _check_labels(labels: Labels) -> list[str]:
+def _check_measurement(labels: Labels) -> list[str]:
     if labels.dtype.kind not in "iuf":
         try:
             labels = labels.astype(float)
