@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from command_calls import call
 from mpda.experiments.datasets import column_names, load, load_intents
+from mpda.io import stack_vectors
 from test_datasets import REAL
 from test_versions import PROJECT, ROOT
 
@@ -102,8 +103,7 @@ def test_files_of_arrow_have_one_column_of_vectors(intents, ending, tmp_path):
     assert table["text"].to_pylist() == intents.texts.tolist()
     assert table["intent"].to_pylist() == intents.labels.tolist()
     assert table["split"].to_pylist() == ["train"] * 4500 + ["test"] * 1500
-    vectors = table["embedding"].combine_chunks().flatten().to_numpy().reshape(-1, 384)
-    np.testing.assert_array_equal(vectors, intents.vectors)
+    np.testing.assert_array_equal(stack_vectors(table["embedding"]), intents.vectors)
 
 
 @pytest.mark.slow
