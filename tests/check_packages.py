@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
 
 FIT = """
@@ -25,12 +26,27 @@ print("mpda", mpda.__version__)
 COMMANDS = [
     ["--version"],
     ["datasets", "wine", "--out", "wine.csv"],
+    ["datasets", "intents", "--out", "intents.parquet"],
     ["fit", "wine.csv", "--label", "label", "--components", "2", "--folds", "0"],
 ]
 
 
+def check_attribution(wheel):
+    """Check that the wheel has the data set of sentences together with its licence."""
+    with zipfile.ZipFile(wheel) as archive:
+        folder = "mpda/experiments/datasets"
+        assert f"{folder}/intents.npz" in archive.namelist(), archive.namelist()
+        text = archive.read(f"{folder}/intents.md").decode()
+        (metadata,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        fields = archive.read(metadata).decode().splitlines()
+    assert "Stefan Larson" in text, text
+    assert "Creative Commons Attribution 3.0" in text, text
+    assert "License-File: src/mpda/experiments/datasets/intents.md" in fields, fields
+
+
 def check_packages(sdist, wheel):
     """Use the sdist without the command line, then the wheel with it."""
+    check_attribution(wheel)
     # The wheel is mpda-VERSION-py3-none-any.whl.
     name = f"mpda {wheel.name.split('-')[1]}"
     with tempfile.TemporaryDirectory() as folder:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -122,6 +122,7 @@ def datasets(
         Data set. Default: list all.
     out : Path, default=None
         Table to write with the samples of the data set: CSV, TSV, Parquet, Arrow or .npy.
+        Parquet and Arrow files of intents have one column of vectors, others one for each number.
     data : Path, default=None
         Directory with .npz files. Default: MPDA_DATA.
     """
@@ -140,13 +141,21 @@ def datasets(
     if out is None:
         terminal.finish(entries, lines)
         return
-    _write_dataset(names[0], data, out)
+    if names[0] == "intents":
+        _write_intents(out)
+    else:
+        _write_dataset(names[0], data, out)
     # The keys of the JSON object are names of data sets, so "files" is no key of it.
     terminal.finish(entries, files=None if terminal.as_json else [out])
 
 
-def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
-    """Write a table with text labels, or an .npy whose last column holds the labels as numbers."""
+def _write_dataset(
+    name: str, directory: Path | None, out: Path, columns: dict[str, Any] | None = None
+) -> None:
+    """Write a table with text labels, or an .npy whose last column holds the labels as numbers.
+
+    ``columns`` are written in place of the column "label".
+    """
     import numpy as np
 
     from mpda.cli.tables.files import write_table
@@ -158,7 +167,26 @@ def _write_dataset(name: str, directory: Path | None, out: Path) -> None:
     _, codes = np.unique(y, return_inverse=True)
     if out.suffix.lower() == ".npy":
         X = np.column_stack([X, codes])
-    write_table(out, np.asarray(X), features, {"label": np.array(classes)[codes]})
+    columns = columns or {"label": np.array(classes)[codes]}
+    write_table(out, np.asarray(X), features, columns)
+
+
+def _write_intents(out: Path) -> None:
+    """Write text, intent, split and embedding; CSV, TSV and .npy have a column for each number."""
+    from mpda._lib.atomic_write import atomic_path
+    from mpda.experiments.datasets import load_intents
+
+    check_table_output(out)
+    intents = load_intents()
+    suffix = out.suffix.lower()
+    if suffix not in (".parquet", ".arrow", ".feather"):
+        _write_dataset("intents", None, out, intents.columns)
+        return
+    from pyarrow import feather, parquet
+
+    write = parquet.write_table if suffix == ".parquet" else feather.write_feather
+    with atomic_path(out) as temporary:
+        write(intents.to_arrow(), temporary)
 
 
 def report(

@@ -9,7 +9,13 @@ from importlib.resources import files
 from types import MappingProxyType
 
 from mpda._lib.validation import check_option
-from mpda.experiments.datasets.public_sources import Bundled, Excerpt, ImageArchive, OpenML
+from mpda.experiments.datasets.public_sources import (
+    Bundled,
+    Excerpt,
+    ImageArchive,
+    OpenML,
+    Packaged,
+)
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Dataset:
     checksum : str
         SHA-256 of the samples as float32 in hexadecimal. It depends neither on the order of the
         samples nor on the names of the classes; see ``loading.compute_checksum``.
-    source : Bundled, Excerpt, OpenML, ImageArchive or None
+    source : Bundled, Packaged, Excerpt, OpenML, ImageArchive or None
         Where it can be downloaded; None if it cannot.
     exact : bool, default=True
         False if downloaded numbers may differ from the checksum by rounding; a difference is then
@@ -46,11 +52,13 @@ class Dataset:
     licence: str
     citation: str
     checksum: str
-    source: Bundled | Excerpt | OpenML | ImageArchive | None
+    source: Bundled | Packaged | Excerpt | OpenML | ImageArchive | None
     exact: bool = True
 
 
-_SOURCES = {source.__name__: source for source in (Bundled, Excerpt, OpenML, ImageArchive)}
+_SOURCES = {
+    source.__name__: source for source in (Bundled, Packaged, Excerpt, OpenML, ImageArchive)
+}
 
 
 def _read_catalogue() -> dict[str, Dataset]:

@@ -16,7 +16,7 @@ from mpda._lib.array_types import Array, Labels
 from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import DatasetError, DatasetWarning
 from mpda.experiments.datasets.catalogue import Dataset, dataset
-from mpda.experiments.datasets.public_sources import Bundled, Download, Excerpt
+from mpda.experiments.datasets.public_sources import Bundled, Download, Excerpt, Packaged
 from mpda.io.array_files import read_arrays
 from mpda.io.error_text import name_file_in_errors, one_line
 
@@ -89,7 +89,7 @@ def load(name: str, directory: str | os.PathLike[str] | None = None) -> tuple[Ar
     """
     entry = dataset(name)
     directory = find_directory(directory)
-    if isinstance(entry.source, Bundled):
+    if isinstance(entry.source, Bundled | Packaged):
         bunch = entry.source.bunch()
         return _check(entry, bunch.data, bunch.target, str(entry.source), exact=True)
     local = Path(directory or "") / f"{name}.npz"
@@ -224,7 +224,7 @@ def column_names(
         Names of the classes in the order of their labels; the labels if the data set has none.
     """
     entry = dataset(name)
-    if isinstance(entry.source, Bundled):
+    if isinstance(entry.source, Bundled | Packaged):
         bunch = entry.source.bunch()
         return list(bunch.feature_names), [str(label) for label in bunch.target_names]
     directory = find_directory(directory)

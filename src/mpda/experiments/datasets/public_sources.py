@@ -1,4 +1,4 @@
-"""Public sources of data sets: OpenML, archives of images, scikit-learn's bundled files.
+"""Public sources of data sets: OpenML, archives of images, files of scikit-learn and of mpda.
 
 A source is a small frozen dataclass. ``str(source)`` names it for people, and the ``fetch`` method
 of the remote ones downloads the samples. Failures are reported by ``loading.load``.
@@ -72,6 +72,34 @@ class Bundled:
         import sklearn.datasets
 
         return getattr(sklearn.datasets, self.loader)()
+
+
+@dataclass(frozen=True)
+class Packaged:
+    """The embedded sentences of ``load_intents``, which come with mpda."""
+
+    def __str__(self) -> str:
+        return "mpda"
+
+    def bunch(self) -> Any:
+        """Load the data set.
+
+        Returns
+        -------
+        sklearn.utils.Bunch
+            With data, target, feature_names and target_names.
+        """
+        from sklearn.utils import Bunch
+
+        from mpda.experiments.datasets.intents import load_intents
+
+        intents = load_intents()
+        return Bunch(
+            data=intents.vectors,
+            target=intents.labels,
+            feature_names=[f"embedding{i}" for i in range(intents.vectors.shape[1])],
+            target_names=np.unique(intents.labels),
+        )
 
 
 @dataclass(frozen=True)
