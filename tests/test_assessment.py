@@ -378,13 +378,13 @@ def test_evaluation_of_a_model_on_other_samples(wine):
     unknown = evaluate_model(model, X[1::2], np.where(y[1::2] == 0, 7, y[1::2]))
     assert unknown.unknown_labels.tolist() == [7]
     assert not unknown.leave_one_out
-    new = evaluate_model(model, X[1::2], y[1::2] + 10)  # no class of the fit
-    assert new.leave_one_out
-    assert new.unknown_labels.tolist() == (np.unique(y) + 10).tolist()
+    others = evaluate_model(model, X[1::2], y[1::2] + 10)  # no class of the fit
+    assert others.leave_one_out
+    assert others.unknown_labels.tolist() == (np.unique(y) + 10).tolist()
     Z = model[:-1].transform(X[1::2])
     distances = cdist(Z, Z)
     np.fill_diagonal(distances, np.inf)
-    np.testing.assert_array_equal(new.predicted, y[1::2][distances.argmin(axis=1)] + 10)
+    np.testing.assert_array_equal(others.predicted, y[1::2][distances.argmin(axis=1)] + 10)
     text = evaluate_model(model, X[1::2], y[1::2].astype(str))
     assert text.error == new.error
 
