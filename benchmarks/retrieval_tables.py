@@ -37,9 +37,9 @@ penalty have the best MAP@R on a fifth of the training rows of each class. Heads
 start from PCA; their learning rate and number of epochs are chosen by the same measure on the same
 rows. All are fitted again to all training rows. Vectors are compared by their cosine, except those
 of the Euclidean geometry. int8 is one byte a number, with one scale for all numbers. Seconds are
-those of a fit, in brackets those of the search for its settings; other work ran beside most fits. Settings are objective, numbers of
-candidates and penalty, or learning rate, number of epochs, and the numbers of epochs that were
-tried.
+those of a fit, in brackets those of the search for its settings; other work ran beside most fits.
+Settings are objective, numbers of candidates and penalty, or learning rate, number of epochs, and
+the numbers of epochs that were tried.
 """
 
 Row = Mapping[str, Any]
