@@ -15,7 +15,16 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mpda import LFDA, MFA, MPDA, PMPDA, GramPCA, ManifoldPartition, NeighborhoodRefinement
+from mpda import (
+    LFDA,
+    MFA,
+    MPDA,
+    PMPDA,
+    GramPCA,
+    ManifoldPartition,
+    NeighborhoodRefinement,
+    WithinClassWhitening,
+)
 from mpda.model_selection import DiscriminantSearchCV
 
 da = pytest.importorskip("dask.array", reason="needs mpda[dask]")
@@ -239,7 +248,8 @@ def test_refinement_keeps_steps_on_the_cluster(client):
 def test_refinement_draws_the_same_samples_for_any_blocks(client):
     X, y = digits()
     pipeline = make_pipeline(GramPCA(20), LFDA(5, alpha=0.1))
-    refine = NeighborhoodRefinement(pipeline, max_queries=300, max_iter=2, n_rounds=2)
+    options = {"radius": None, "max_iter": 2, "n_rounds": 2}
+    refine = NeighborhoodRefinement(pipeline, max_queries=300, **options)
     first, second = (
         clone(refine).fit(as_lazy(X, chunks), as_lazy(y, chunks)) for chunks in (100, 170)
     )
@@ -248,9 +258,24 @@ def test_refinement_draws_the_same_samples_for_any_blocks(client):
     rows = np.sort(np.random.RandomState(0).choice(len(y), 300, replace=False))
     features = first.earlier_steps.transform(X[rows])
     frozen = FrozenEstimator(first.estimator_[-1])
-    alone = NeighborhoodRefinement(frozen, max_iter=2, n_rounds=2).fit(features, y[rows])
+    alone = NeighborhoodRefinement(frozen, **options).fit(features, y[rows])
     assert_close(first.components_, alone.components_, rtol=1e-4)
     np.testing.assert_allclose(first.transform(as_lazy(X)).compute(), first.transform(X), atol=1e-8)
+
+
+@pytest.mark.slow
+def test_refinement_draws_among_rows_that_have_a_class(client):
+    X, y = digits()
+    marked = np.where((y < 4) & (np.arange(len(y)) % 3 == 0), y, -1)
+    n_known = np.count_nonzero(marked >= 0)
+    assert n_known < len(y) / 4
+    refine = NeighborhoodRefinement(
+        WithinClassWhitening(4, unlabeled=-1), max_queries=n_known, max_iter=2, n_rounds=1
+    )
+    lazy = clone(refine).fit(as_lazy(X, 100), as_lazy(marked, 100))
+    refine.fit(X, marked)  # all labelled rows, too
+    assert_close(lazy.components_, refine.components_, rtol=1e-4)
+    np.testing.assert_allclose(lazy.mean_, refine.mean_, atol=1e-8)
 
 
 @pytest.mark.slow
