@@ -334,7 +334,7 @@ def refinement(data: Path | None) -> Iterator[str]:
         fit = {"method": "MPDA", "parameters": {"n_components": 40}}
         yield _refined_row(shape, measured(folder, {**fit, "refined": {"radius": None}}), 120)
         errors.append(("MPDA", _map_error(Z @ np.load(folder / "start.npy").T, y), ""))
-        errors.append(("MPDA refined", _map_error(_apply_map(folder, Z), y), "<= 2.2"))
+        errors.append(("MPDA refined, Euclidean", _map_error(_apply_map(folder, Z), y), "<= 2.2"))
         found = measured(folder, {**fit, "refined": {**sphere, "n_components": 40}})
         yield _refined_row(f"{shape}, sphere", found, 120)
         mapped = normalize(_apply_map(folder, Z))
