@@ -64,6 +64,14 @@ def test_unknown_labels_are_counted(wine, command, options, capsys):
         assert "does not know" not in read_errors(frame, command, capsys, *options)
 
 
+def test_tables_without_a_known_class_are_compared_with_themselves(wine, capsys):
+    other = wine.assign(target=wine["target"] + 10)
+    notes = read_errors(other, "evaluate", capsys)
+    assert "the fit had none of these classes, so the samples are compared with each other" in notes
+    assert "10, 11" in notes
+    assert "count as wrong" not in notes
+
+
 def test_labels_that_are_missing_are_not_unknown(wine, capsys):
     frame = wine.astype({"target": object})
     frame.loc[3:, "target"] = ""

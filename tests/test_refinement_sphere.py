@@ -234,6 +234,25 @@ def test_number_of_components_is_that_of_outputs():
         assert len(model.components_) == n_rows
 
 
+def test_usual_geometry_is_a_sphere_beyond_three_outputs():
+    X, y = digits()
+    for n_outputs in (1, 2, 3, 4, 6):
+        usual = NeighborhoodRefinement(LFDA(n_outputs, alpha=0.1), n_rounds=1).fit(X, y)
+        assert usual.transform(X[:2]).shape == (2, n_outputs)
+        assert (usual.radius_ is None) == (n_outputs <= 3)
+        radius = None if n_outputs <= 3 else 1.0
+        given = NeighborhoodRefinement(LFDA(n_outputs, alpha=0.1), n_rounds=1, radius=radius)
+        np.testing.assert_array_equal(given.fit(X, y).transform(X), usual.transform(X))
+        search = DiscriminantSearchCV(
+            NeighborhoodRefinement(LFDA(alpha=0.1), n_rounds=1),
+            {"n_rounds": [1]},
+            n_components=[n_outputs],
+            cv=2,
+        ).fit(X, y)
+        found = search.best_estimator_
+        np.testing.assert_allclose(found.transform(X), usual.transform(X), atol=1e-9)
+
+
 def test_numbers_that_do_not_exist_are_named():
     X, y = digits()
     frozen = FrozenEstimator(LFDA(3, alpha=0.1).fit(X, y))
@@ -604,6 +623,11 @@ def test_curve_of_a_map_to_a_sphere_is_that_of_smaller_maps():
         small = WithinClassWhitening(r).fit(X[train], y[train])
         knn = KNeighborsClassifier(1).fit(small.transform(X[train]), y[train])
         assert curve[r - 1] == pytest.approx(1 - knn.score(small.transform(X[test]), y[test]))
+    plain = LFDA(4, alpha=0.1).fit(X[train], y[train])
+    knn = KNeighborsClassifier(1).fit(plain.transform(X[train]), y[train])
+    assert classification_curve(plain, *data)[-1] == pytest.approx(
+        1 - knn.score(plain.transform(X[test]), y[test])
+    )
     refined = NeighborhoodRefinement(LFDA(4, alpha=0.1), n_rounds=1).fit(X[train], y[train])
     curve = classification_curve(refined, *data)
     assert curve.shape == (4,)
