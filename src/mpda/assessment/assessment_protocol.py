@@ -45,6 +45,9 @@ class AssessmentProtocol:
         data frame.
     scoring : {"accuracy", "balanced_accuracy"}, default="accuracy"
         Score by which settings are chosen.
+    n_refined : int or None, default=None
+        Where the method is chosen among several: how many of them are refined, those that are best
+        without. None refines all of them.
     """
 
     n_folds: int = 5
@@ -58,6 +61,7 @@ class AssessmentProtocol:
     max_tests: int | None = 4000
     columns: Any = None
     scoring: str = "accuracy"
+    n_refined: int | None = None
 
     def take_samples(self, X: Any) -> Any:
         """Return samples as the steps of this protocol take them.

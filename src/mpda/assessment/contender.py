@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Labels
-from mpda.estimators.methods import Method, method
+from mpda.estimators.methods import START_PREFIX, Method, method
 
 Step = tuple[str, Any]  # name and transformer
 _METHOD_STEP = "method"
@@ -89,6 +89,12 @@ class Contender:
         if self.method is None:
             return n_features
         return self.method.count_components(len(y), n_features, len(np.unique(y)))
+
+    def without_refinement(self) -> "Contender":
+        """Return the start of a refinement as a contender of its own."""
+        assert self.method is not None  # and has a start
+        search = any(name.startswith(START_PREFIX) for name in self.grid)
+        return make_contender(self.method.start, search=search)
 
     def estimator(
         self,

@@ -49,7 +49,8 @@ class Ranking:
     Parameters
     ----------
     ranked : tuple of RankedContender
-        Those with a result, by decreasing score.
+        Those with a result, by decreasing score; after them those that were not refined, where the
+        protocol limits how many are.
     left_out : tuple of str
         The other methods, with the reason.
     """
@@ -98,11 +99,52 @@ def rank_contenders(
             contender, steps, samples, X.shape[1], protocol, progress=progress
         )
         return Ranking((RankedContender(contender, selected),))
+    n_choices, n_refined = len(contender.choices), protocol.n_refined
+    if n_refined is None or n_refined >= n_choices:
+        return _rank_choices(
+            contender.choices, steps, samples, X, protocol, _report_steps(progress, 0, n_choices)
+        )
+    n_steps = n_choices + n_refined
+    starts = [choice.without_refinement() for choice in contender.choices]
+    refinements = {
+        start.name: choice for start, choice in zip(starts, contender.choices, strict=True)
+    }
+    report = _report_steps(progress, 0, n_steps)
+    alone = _rank_choices(starts, steps, samples, X, protocol, report)
+    if n_refined == 0:
+        return alone
+    best = [refinements[entry.contender.name] for entry in alone.ranked[:n_refined]]
+    report = _report_steps(progress, n_choices, n_steps)
+    refined = _rank_choices(best, steps, samples, X, protocol, report)
+    # The others have no score on the folds that compare a refinement with its start.
+    return Ranking((*refined.ranked, *alone.ranked[n_refined:]), alone.left_out)
+
+
+def _report_steps(
+    progress: Callable[[float], None] | None, n_before: int, n_steps: int
+) -> Callable[[int], None]:
+    """Return a function of the number of finished steps that reports the share of the work."""
+
+    def report(n_done: int) -> None:
+        if progress is not None:
+            progress((n_before + n_done) / n_steps)
+
+    return report
+
+
+def _rank_choices(
+    choices: Sequence[Contender],
+    steps: Sequence[Step],
+    samples: Split,
+    X: Floats,
+    protocol: AssessmentProtocol,
+    report: Callable[[int], None],
+) -> Ranking:
+    """Choose settings for each of several methods, and order the methods by their scores."""
     ranked: list[RankedContender] = []
     reasons: dict[str, list[str]] = {}
-    for number, choice in enumerate(contender.choices):
-        if progress is not None:
-            progress(number / len(contender.choices))
+    for number, choice in enumerate(choices):
+        report(number)
         most = choice.count_components(X.shape[1], samples.y)
         if protocol.n_components is not None and protocol.n_components > most:
             reason = f"the number of components is at most {most} on these samples"

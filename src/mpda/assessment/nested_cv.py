@@ -29,7 +29,7 @@ from mpda.model_selection.folds import stratified_folds, stratified_order
 from mpda.parallel import map_ordered
 
 # Folds that are measured however little time there is: one has no variance.
-_MIN_FOLDS = 2
+MIN_FOLDS = 2
 # Training samples by which the maps of folds are aligned.
 _MAX_ANCHORS = 1000
 
@@ -117,7 +117,7 @@ def assess_methods(
         if progress is not None:
             progress(contender)
         n_folds, unfinished = divmod(len(rows), len(contenders))
-        if deadline is not None and not unfinished and n_folds >= _MIN_FOLDS:
+        if deadline is not None and not unfinished and n_folds >= MIN_FOLDS:
             now = time.monotonic()
             if now + (now - start) / n_folds > deadline:
                 break

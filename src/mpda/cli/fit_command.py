@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mpda.cli import fit_steps, messages, model_results, new_samples, options
+from mpda.cli.answer import make_answer
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.database_fit import METHOD, DatabaseFit, fit_with_database
 from mpda.cli.model_results import MeasuredModel
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from mpda.assessment import Contender, SelectedModel
     from mpda.cli.tables.reading import Table
 
+# Seconds that a fit takes by default where it chooses the method.
+_TIME_BUDGET = 120.0
+
 
 def fit(
     terminal: Terminal,
@@ -53,12 +57,13 @@ def fit(
     test: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     image: Annotated[str | None, typer.Option(metavar="ROWSxCOLUMNS")] = None,
     text: Annotated[str | None, typer.Option(metavar="COLUMN")] = None,
+    details: Annotated[bool, typer.Option("--details")] = False,
 ) -> None:
     """Learn a map from the labelled samples of a table and write it to a model file.
 
-    Prints how often the nearest neighbour in the new dimensions has the wrong class, next to the
-    same error for the original features and for LDA. Nested cross-validation measures the errors;
-    --folds 0 skips that.
+    The method is chosen by cross-validation. Prints how often the nearest neighbour in the new
+    dimensions has the wrong class, next to the same error for the original features and for LDA.
+    Nested cross-validation measures the errors; --folds 0 skips that.
 
     Parameters
     ----------
@@ -78,8 +83,9 @@ def fit(
         for searches by cosine similarity, and is measured on classes that are held out.
     method : str, default=None
         Method, for example mpda, mpda-refined, pmpda, lfda or pca. auto: the best of PCA, shrinkage
-        LDA, LFDA and MPDA, each refined or not. Default: mpda, and within-class-whitening with
-        --database.
+        LDA, LFDA and MPDA, each refined or not, within a time budget of two minutes, or that of
+        --time-budget (inf: none). In a large table only the best one is refined. Default: auto;
+        within-class-whitening with --database, and mpda with --scheduler.
     parameter : list of str, default=None
         Parameter of the method; can be repeated.
     out : Path, default=None
@@ -95,9 +101,11 @@ def fit(
         The features are pixels of images of this size; the report shows them as images.
     text : str, default=None
         Column with a text or name of each sample, which the report shows. It is no feature.
+    details : bool, default=False
+        Print how the errors were measured and compared, what was chosen, and all notes.
     """
     from mpda import save
-    from mpda.assessment import BASELINE, Assessment, make_contender
+    from mpda.assessment import AUTOMATIC, BASELINE, Assessment, make_contender
     from mpda.report import to_json_types
 
     shape = options.parse_image_shape(image)
@@ -115,8 +123,15 @@ def fit(
     is_balanced = score == options.ScoreName.BALANCED
     if is_balanced:
         protocol = replace(protocol, scoring="balanced_accuracy")
-    method = method or ("mpda" if database is None else METHOD)
+    asked, asked_method = measurement, method
+    if method is None and parameter and database is None:
+        stop("mpda: --set needs one method: name it with --method, for example mpda.", 2)
+    if method is None:
+        plain = "mpda" if measurement.scheduler is not None else AUTOMATIC
+        method = plain if database is None else METHOD
     contender = _make_contender(method, parameter, measurement)
+    if contender.choices and measurement.time_budget is None:
+        measurement = replace(measurement, time_budget=_TIME_BUDGET)
     source.check(out, files.report, files.results)
     inputs = [path for path in (test, database) if path is not None]
     check_outputs(inputs, out, files.report, files.results)
@@ -140,9 +155,9 @@ def fit(
         return
     table = read_samples(source, terminal, features, measurement.groups, text)
     n_folds, notes = check_classes(table, measurement.folds)
-    terminal.print_notes(notes)
-    n_printed = len(notes)
-    asked, measurement = measurement, replace(measurement, folds=n_folds)
+    n_printed = len(notes) if details else 0
+    terminal.print_notes(notes[:n_printed])
+    measurement = replace(measurement, folds=n_folds)
     columns = features.make_columns(table)
     protocol = replace(protocol, n_folds=max(n_folds, 2), columns=columns)
     if shape is not None and shape[0] * shape[1] != table.n_features:
@@ -207,7 +222,7 @@ def fit(
         words = options.list_words(source, features, asked)
         words += _write_options({**values, "--text": text})
         words += [] if keep_samples else ["--no-keep-samples"]
-        settings = _write_options({"--method": method if method != "mpda" else None})
+        settings = _write_options({"--method": asked_method})
         settings += [word for value in parameter or () for word in ("--set", value)]
         commands = {
             **_advise_command(source.data, words, settings, verdict[-1]),
@@ -217,8 +232,13 @@ def fit(
         collected = model.collect(title, terminal.command, summary, notes, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
-    lines = [*_describe(model, verdict), *(["", *map(messages.wrap, outcome)] if outcome else [])]
-    terminal.finish(results, lines, notes[n_printed:], paths)
+    if details:
+        lines = _describe(model, verdict)
+        lines += ["", *map(messages.wrap, outcome)] if outcome else []
+        terminal.finish(results, lines, notes[n_printed:], paths)
+    else:
+        lines, shown = make_answer(model, verdict, outcome, notes)
+        terminal.finish(results, lines, shown, paths)
 
 
 def _finish_on_cluster(

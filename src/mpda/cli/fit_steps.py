@@ -5,6 +5,7 @@ Used by ``fit`` and ``compare``.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 
 # Samples of the trial by which the time of a choice is estimated.
 _TIMED_SAMPLES = 1000
+# Numbers of a table up to which a choice of the method refines every start, whatever the budget: it
+# takes seconds, and the result does not depend on the speed of the machine.
+_SMALL_TABLE = 20_000
+# Times of work relative to the choice among the starts alone: with the best of them refined, and
+# one refinement of all samples of the trial (docs/evidence/automatic.md).
+_REFINED_CHOICE, _ONE_REFINEMENT = 4.0, 0.2
 # Share of the work of a model that is the choice of its settings; the rest is the fit.
 _CHOICE_SHARE = 0.7
 
@@ -146,7 +153,10 @@ def spend_budget(
     protocol: AssessmentProtocol,
     settings: MeasurementOptions,
 ) -> AssessmentProtocol:
-    """Reduce the samples that choose settings, so that the choices fit into --time-budget.
+    """Reduce the work of the choices, so that the command fits into --time-budget.
+
+    Fewer samples choose the settings. Where the method is chosen, too, only the best start is
+    refined, or none if a refinement of all samples would take longer than there is time.
 
     Parameters
     ----------
@@ -162,23 +172,36 @@ def spend_budget(
     Returns
     -------
     AssessmentProtocol
-        Unchanged without a budget, or if a choice has more time than it needs.
+        Unchanged without a budget, for a small table, or if a choice has more time than it needs.
     """
     from mpda.assessment import time_selection
+    from mpda.assessment.nested_cv import MIN_FOLDS
 
+    budget = settings.time_budget
+    if budget is None or not math.isfinite(budget):
+        return protocol
     # Four samples a class leave every inner fold more training samples than classes.
     n_least = max(_TIMED_SAMPLES, 4 * len(set(table.labels.tolist())))
-    if settings.time_budget is None or table.n_samples <= n_least:
+    has_choices = any(contender.choices for contender in contenders)
+    if has_choices and table.n_samples * table.n_features <= _SMALL_TABLE:
         return protocol
-    trial = replace(protocol, max_samples=n_least)
+    if not has_choices and table.n_samples <= n_least:
+        return protocol
+    trial = replace(protocol, max_samples=n_least, n_refined=0)
     with redirect_stdout(sys.stderr):
         seconds = sum(
             time_selection(table.samples, table.labels, contender, trial, groups=table.groups)
             for contender in contenders
             if contender.method is not None or contender.choices
         )
+    if has_choices:
+        n_fits = 1 + min(settings.n_folds, MIN_FOLDS)
+        share = table.n_samples / min(n_least, table.n_samples)
+        is_slow = n_fits * share * _ONE_REFINEMENT * seconds > budget
+        protocol = replace(protocol, n_refined=0 if is_slow else 1)
+        seconds *= 1.0 if is_slow else _REFINED_CHOICE
     # Half of the time is for choices: one for the model and one for each fold.
-    available = settings.time_budget / 2 / (settings.n_folds + 1)
+    available = budget / 2 / (settings.n_folds + 1)
     n_samples = max(n_least, int(n_least * available / max(seconds, 1e-3)))
     return replace(protocol, max_samples=min(n_samples, protocol.max_samples or table.n_samples))
 

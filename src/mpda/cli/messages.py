@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from mpda._lib.array_types import Labels
     from mpda.assessment import Evaluation, FoldResult, SelectedModel
+    from mpda.assessment.model_choice import RankedContender
     from mpda.cli.tables.reading import Table
 
 # Characters of a line of prose; short enough for a terminal next to an editor.
@@ -249,9 +250,9 @@ def describe_choices(selected: SelectedModel) -> list[str]:
     rows = [
         {
             "start": choice.contender.name.removesuffix(_REFINED),
-            "alone": 100.0 * (1.0 - choice.selected.unrefined_score),
+            "alone": 100.0 * (1.0 - _score_alone(choice)),
             "refined": 100.0 * (1.0 - choice.selected.refined_score),
-            "compared": "alone" if _is_alone(choice.selected.parameters) else "refined",
+            "compared": "refined" if _is_refined(choice) else "alone",
             "components": choice.selected.n_components,
         }
         for choice in selected.ranking.ranked
@@ -262,6 +263,17 @@ def describe_choices(selected: SelectedModel) -> list[str]:
     )
     lines = [wrap(heading, "    "), *(f"    {line}" for line in format_table(rows))]
     return [*lines, *(wrap(f"left out: {line}", "    ") for line in selected.ranking.left_out)]
+
+
+def _is_refined(choice: RankedContender) -> bool:
+    is_start = not choice.contender.name.endswith(_REFINED)
+    return not (is_start or _is_alone(choice.selected.parameters))
+
+
+def _score_alone(choice: RankedContender) -> float:
+    """Return the score without refinement, also where none was tried."""
+    is_start = not choice.contender.name.endswith(_REFINED)
+    return choice.selected.score if is_start else choice.selected.unrefined_score
 
 
 def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method: str) -> list[str]:
@@ -287,9 +299,8 @@ def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method:
         return []
     ranked = selected.ranking.ranked
     starts = sorted(choice.contender.name.removesuffix(_REFINED) for choice in ranked)
-    winner = _name_choice(selected.method, selected.selected.parameters)
-    among = f"{join_names(starts, quoted=False)}, each refined or not"
-    sentences = [f"Cross-validation on all samples chose {winner}, among {among}."]
+    among = f"{join_names(starts, quoted=False)}, {_describe_refined(selected)}"
+    sentences = [f"Cross-validation on all samples chose {name_winner(selected)}, among {among}."]
     chosen = [row for row in rows if row["method"] == method]
     counts = Counter(_name_choice(row["chosen"], row["parameters"]) for row in chosen)
     if counts:
@@ -297,6 +308,29 @@ def describe_winner(selected: SelectedModel, rows: Sequence[FoldResult], method:
         folds = f"The {len(chosen)} folds that measure the error"
         sentences.append(f"{folds} chose {join_names(names, quoted=False)}.")
     return sentences
+
+
+def _describe_refined(selected: SelectedModel) -> str:
+    """Say which of the methods among which cross-validation chose were refined."""
+    names = [choice.contender.name for choice in selected.ranking.ranked]
+    refined = [name for name in names if name.endswith(_REFINED)]
+    if len(refined) == len(names):
+        return "each refined or not"
+    if not refined:
+        return "none of them refined (--time-budget)"
+    best = " and ".join(name.removesuffix(_REFINED) for name in refined)
+    return f"of which only the best one ({best}) was refined"
+
+
+def name_winner(selected: SelectedModel) -> str:
+    """Return the name of the method of a model, without "refined" where the start was kept.
+
+    Parameters
+    ----------
+    selected : SelectedModel
+        Model with its choices.
+    """
+    return _name_choice(selected.method, selected.selected.parameters)
 
 
 def _name_choice(method: str, parameters: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from mpda.cli import messages
 from mpda.cli.messages import describe_folds, describe_step, make_sentence
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class MeasuredModel:
             return []
         n_components = self.selected.selected.n_components
         d = count_features(self.selected.model)
-        summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates)
+        title = messages.name_winner(self.selected) if self.selected.has_choices else None
+        summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates, title)
         errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
         verdict, next_step = summary.verdict, summary.next_step
         if not summary.beats_guess:

@@ -7,6 +7,7 @@ scikit-learn before a command runs, so that ``mpda --help`` stays fast.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -114,6 +115,7 @@ class MeasurementOptions:
     time_budget : float, default=None
         Seconds that the command should take: settings are selected on fewer samples, and the error
         is measured on fewer folds, at least two. Results then depend on the speed of the machine.
+        A choice of the method by mpda fit has 120 seconds by default; inf is no limit.
     scheduler : str, default=None
         Compute on the Dask cluster with this scheduler, for example tcp://HOST:8786.
     """
@@ -197,7 +199,9 @@ class MeasurementOptions:
         float or None
             Value of ``time.monotonic()``; None without --time-budget.
         """
-        return None if self.time_budget is None else progress.start + self.time_budget
+        if self.time_budget is None or math.isinf(self.time_budget):
+            return None
+        return progress.start + self.time_budget
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,14 @@ Rows = Sequence[Mapping[str, Any]]
 # Next step where no method is better than a guess, or than 1-NN on the features.
 _CHECK = "check the labels, or measure other features."
 _TRY_OTHERS = "try --search, --method auto, or other features."
+_USE_LDA = "use --method lda, or try --method auto."
+_USE_IF_SMALLER_HELPS = "use it if that helps, or try --method auto."
+# The same where the method was chosen automatically already.
+_AUTOMATIC_ADVICE = {
+    _TRY_OTHERS: "try --search, or other features.",
+    _USE_LDA: "use --method lda.",
+    _USE_IF_SMALLER_HELPS: "use it if that helps, or try --search.",
+}
 _P_VALUES_OF_SPLITS = (
     "p-values are those of the corrected resampled t-test over the splits, adjusted for the number "
     "of comparisons."
@@ -60,6 +68,7 @@ def summarize_errors(
     n_features: int,
     n_components: int | None = None,
     candidates: Sequence[str] = (),
+    title: str | None = None,
 ) -> ErrorSummary:
     """Say in sentences how good a method is, and what to do next.
 
@@ -77,6 +86,9 @@ def summarize_errors(
         Methods among which this one was selected by the same rows, and this one. p-values are
         adjusted for the comparisons of all of them, because a selected method is often better by
         chance.
+    title : str or None, default=None
+        What the sentences call the method, if it was chosen automatically. Then they do not advise
+        such a choice.
 
     Returns
     -------
@@ -97,11 +109,14 @@ def summarize_errors(
         differences.append(_explain_p_values(estimate) if by_samples else _P_VALUES_OF_SPLITS)
     size = n_components if n_components is not None else float(estimate.component_counts.mean())
     lda_size = _find_useful_lda(estimates, n_features)
-    verdict, next_step = _judge(method, comparisons, size, lda_size, n_features)
+    name = title or method
+    verdict, next_step = _judge(name, comparisons, size, lda_size, n_features)
+    if title is not None:
+        next_step = _AUTOMATIC_ADVICE.get(next_step, next_step)
     beats_guess = assessment.find_better_than_guess(estimates) != set()
     if not beats_guess:
-        verdict, next_step = _describe_guess(method, estimate), _CHECK
-    mapped = f"{method} maps {_count(n_features, 'feature')} to {_count(size, 'component')}."
+        verdict, next_step = _describe_guess(name, estimate), _CHECK
+    mapped = f"{name} maps {_count(n_features, 'feature')} to {_count(size, 'component')}."
     errors = [mapped, _describe_error(estimate)]
     return ErrorSummary(verdict, errors, differences, f"Next: {next_step}", beats_guess)
 
@@ -291,7 +306,7 @@ def _judge(
     if sign["LDA"] < 0 and lda_size is not None:
         return (
             f"LDA is better here: its error is {gap('LDA')} lower than that of {method}.",
-            "use --method lda, or try --method auto.",
+            _USE_LDA,
         )
     if sign[BASELINE] < 0:
         return (
@@ -317,7 +332,7 @@ def _judge(
     if is_small and _is_useful(comparisons.get(BASELINE), size, n_features):
         return (
             f"{method} does not change the error, but a sample has {numbers}.",
-            "use it if that helps, or try --method auto.",
+            _USE_IF_SMALLER_HELPS,
         )
     return (
         f"{method} does not help here: no difference to 1-NN on the features is significant.",

@@ -1,0 +1,105 @@
+"""The short answer of ``mpda fit``: does the map help, by how much, and what to do next.
+
+At most twelve lines with those on standard error. ``--details`` prints everything instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mpda.cli import messages
+from mpda.cli.model_results import MeasuredModel
+
+if TYPE_CHECKING:
+    from mpda.assessment import ErrorEstimate
+
+# Lines of the answer and of the notes, without the one that names the files.
+_MOST_LINES = 11
+# Of the notes; the others are counted.
+_MOST_NOTES = 2
+
+
+def make_answer(
+    measured: MeasuredModel, verdict: Sequence[str], outcome: Sequence[str], notes: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the lines of the answer and the notes that fit below them.
+
+    Parameters
+    ----------
+    measured : MeasuredModel
+        The model and the errors.
+    verdict : sequence of str
+        Sentences on the errors: the verdict first, the next step last.
+    outcome : sequence of str
+        Sentences on the samples of ``--test``.
+    notes : sequence of str
+        Notes on the data and the fit.
+
+    Returns
+    -------
+    lines : list of str
+        For standard output.
+    notes : list of str
+        For standard error.
+    """
+    shown = list(notes[:_MOST_NOTES])
+    hint = "--details prints the tests, the choice and the settings"
+    if len(notes) > len(shown):
+        hint += f", and {len(notes) - len(shown)} more note{'s'[: len(notes) - len(shown) - 1]}"
+    next_step = [*messages.wrap(verdict[-1]).splitlines(), f"{hint}."]
+    lines = messages.wrap(verdict[0]).splitlines()
+    lines += _format_errors(measured)
+    for sentence in outcome:
+        lines += messages.wrap(sentence).splitlines()
+    for sentence in (*measured.balanced_summary, _describe_samples(measured), _describe(measured)):
+        more = messages.wrap(sentence).splitlines()
+        if len(lines) + len(more) + len(next_step) + len(shown) <= _MOST_LINES:
+            lines += more
+    return [*lines, *next_step], shown
+
+
+def _format_errors(measured: MeasuredModel) -> list[str]:
+    """Return a table of the errors, with the map first; no lines if none was measured."""
+    from mpda.assessment import BASELINE, estimate_errors
+
+    estimates = {key[1]: value for key, value in estimate_errors(measured.rows, "cv").items()}
+    if measured.method not in estimates:
+        return []
+    names = {measured.method: "this map", BASELINE: "the features"}
+    order = [measured.method, *(name for name in estimates if name != measured.method)]
+    rows = [_format_error(names.get(name, name), estimates[name]) for name in order]
+    rows.insert(0, ("", "error", "95 % interval", "numbers"))
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    ]
+
+
+def _format_error(name: str, estimate: ErrorEstimate) -> tuple[str, str, str, str]:
+    low, high = estimate.sample_interval or estimate.interval
+    interval = "" if math.isnan(low) else f"{low:.1f} to {high:.1f} %"
+    size = f"{estimate.component_counts.mean():.1f}".removesuffix(".0")
+    return name, f"{estimate.mean:.2f} %", interval, size
+
+
+def _describe_samples(measured: MeasuredModel) -> str:
+    """Say what the errors are and which samples they are from."""
+    table = messages.describe_table(measured.table)
+    if not measured.rows:
+        return f"{table}."
+    n_folds = len({row["fold"] for row in measured.rows})
+    return (
+        f"Error: share of samples whose nearest neighbour has another class, on {n_folds} folds "
+        f"that took no part in the fits; numbers on average over the folds. {table}."
+    )
+
+
+def _describe(measured: MeasuredModel) -> str:
+    """Describe the map that is kept."""
+    selected = measured.selected
+    name = messages.name_winner(selected) if selected.has_choices else measured.method
+    text = messages.describe_map(name, selected.model, selected.selected.n_components)
+    chosen = ", chosen by cross-validation" if selected.has_choices else ""
+    return f"Kept: {text}{chosen}, {selected.preparation.describe()}."
