@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits, load_iris, load_wine
 
-from command_calls import call, read_page
+from command_calls import call, call_as_typed, read_page
 from mpda.report import read_results
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
@@ -108,7 +108,7 @@ def test_lda_is_no_advice_where_it_does_not_help(command, capsys):
 def test_page_without_an_error_says_so(capsys):
     load_wine(as_frame=True).frame.to_csv("w.csv", index=False)
     words = ("fit", "w.csv", "--label", "target", "--folds", "0", "--components", "2")
-    assert call(*words, "--report", "w.html", "--results", "r.json") == 0
+    assert call_as_typed(*words, "--report", "w.html", "--results", "r.json") == 0
     assert "No error was measured (--folds 0)" in words_of(capsys)
     results = read_results("r.json")
     assert results["summary"][0].startswith("No error was measured")

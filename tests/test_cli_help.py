@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from command_calls import call
+from command_calls import call, call_as_typed
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
@@ -63,7 +63,7 @@ def test_program_without_words_prints_its_help(capsys):
     ],
 )
 def test_wrong_usage_is_one_line(words, message, capsys):
-    assert call(*words.split()) == 2
+    assert call_as_typed(*words.split()) == 2
     streams = capsys.readouterr()
     assert streams.err.startswith(message)
     assert streams.err.count("\n") == 1

@@ -47,7 +47,7 @@ def make_answer(
     shown = list(notes[:_MOST_NOTES])
     hint = "--details prints the tests, the choice and the settings"
     if len(notes) > len(shown):
-        hint += f", and {len(notes) - len(shown)} more note{'s'[: len(notes) - len(shown) - 1]}"
+        hint += f"; more notes: {len(notes) - len(shown)}"
     next_step = [*messages.wrap(verdict[-1]).splitlines(), f"{hint}."]
     lines = messages.wrap(verdict[0]).splitlines()
     lines += _format_errors(measured)
@@ -99,7 +99,7 @@ def _describe_samples(measured: MeasuredModel) -> str:
 def _describe(measured: MeasuredModel) -> str:
     """Describe the map that is kept."""
     selected = measured.selected
-    name = messages.name_winner(selected) if selected.has_choices else measured.method
-    text = messages.describe_map(name, selected.model, selected.selected.n_components)
+    n_components = selected.selected.n_components
+    text = messages.describe_map(measured.map_name, selected.model, n_components)
     chosen = ", chosen by cross-validation" if selected.has_choices else ""
     return f"Kept: {text}{chosen}, {selected.preparation.describe()}."

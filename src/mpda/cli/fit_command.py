@@ -199,7 +199,7 @@ def fit(
         text=table.text,
         balanced=is_balanced,
     )
-    saved |= {"label": table.label, "n_samples": table.n_samples}
+    saved |= {"label": table.label, "n_samples": table.n_samples, "method": model.map_name}
     saved |= {} if table.embedding is None else {"embedding": table.embedding}
     outcome = []
     if test_table is not None and tested is not None:
@@ -228,7 +228,7 @@ def fit(
             **_advise_command(source.data, words, settings, verdict[-1]),
             **_suggest_commands(out, keep_samples, source),
         }
-        title = f"{table.name}: {contender.name}"
+        title = f"{table.name}: {model.map_name}"
         collected = model.collect(title, terminal.command, summary, notes, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)

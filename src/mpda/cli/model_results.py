@@ -74,7 +74,7 @@ class MeasuredModel:
             return []
         n_components = self.selected.selected.n_components
         d = count_features(self.selected.model)
-        title = messages.name_winner(self.selected) if self.selected.has_choices else None
+        title = self.map_name if self.selected.has_choices else None
         summary = summarize_errors(self.rows, self.method, d, n_components, self.candidates, title)
         errors = [*summary.errors, *self.balanced_summary, *self._describe_choice()]
         verdict, next_step = summary.verdict, summary.next_step
@@ -90,6 +90,12 @@ class MeasuredModel:
         return [verdict, *errors, *summary.differences, next_step]
 
     @property
+    def map_name(self) -> str:
+        """Name of the method of the map, also where it was chosen automatically."""
+        has_choices = self.selected.has_choices
+        return messages.name_winner(self.selected) if has_choices else self.method
+
+    @property
     def judged(self) -> tuple[str, ...]:
         """Methods about which the sentences draw conclusions."""
         return self.candidates or (self.method,)
@@ -98,7 +104,7 @@ class MeasuredModel:
     def preparation(self) -> list[str]:
         """Sentences on the steps before the method."""
         reasons = self.selected.preparation.reasons
-        return [f"Features for {self.method}, {reason}." for reason in reasons]
+        return [f"Features for {self.map_name}, {reason}." for reason in reasons]
 
     @cached_property
     def label_copies(self) -> list[str]:
@@ -222,7 +228,7 @@ class MeasuredModel:
         Z = np.asarray(transform_linearly(mapping, table.samples))
         rows = [row for row in self.rows if row["method"] == self.method]
         drawn, predicted = table, None
-        caption = f"{self.method}: the {len(Z)} samples of the fit; new samples scatter more"
+        caption = f"{self.map_name}: the {len(Z)} samples of the fit; new samples scatter more"
         if rows:
             held_out = align_folds(rows, Z)
             drawn, Z, predicted = (
