@@ -264,6 +264,8 @@ def read_parquet_vectors(path: Path, name: str) -> Array:
     ndarray of shape (n_samples, n_features)
         Missing vectors and numbers are nan.
     """
+    import pyarrow as pa
+
     length = find_parquet_length(path, name)
     dtype = find_dtype(files.read_schema(path).field(name).type)
     X = np.empty((files.count_parquet_rows(path), length), dtype=dtype)
@@ -271,6 +273,9 @@ def read_parquet_vectors(path: Path, name: str) -> Array:
     for block in iter_parquet_vectors(path, name, max(_BATCH_NUMBERS // length, 1)):
         X[start : start + len(block)] = block
         start += len(block)
+    del block
+    # Memory of the batches, which pyarrow would keep for its next array: 25 MB and more.
+    pa.default_memory_pool().release_unused()
     return X
 
 
