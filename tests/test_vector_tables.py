@@ -278,7 +278,7 @@ def test_model_of_vectors_serves_the_other_commands(table, digits, capsys):
     assert call("evaluate", "m.mpda", "two.parquet") == 0
     assert "wrong class for 0 of 200 samples" in " ".join(capsys.readouterr().out.split())
     assert call("transform", "m.mpda", "two.parquet", "--embedding", "short") == 1
-    assert "has 2 features, but the model was fitted with 64" in capsys.readouterr().err
+    assert "has 2 features in 'short', but the model was fitted with 64" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["d.parquet", "folder", "d.csv", "d.feather"])
