@@ -142,6 +142,15 @@ def test_column_of_vectors_is_found_or_named(table):
             read_table(name, label="embedding")
 
 
+@pytest.mark.parametrize("options", [{}, {"embedding": "embedding"}])
+def test_text_of_vectors_is_understood_in_parquet(table, digits, options):
+    texts = pa.array([json.dumps(vector) for vector in table["embedding"].to_pylist()])
+    write(table.set_column(3, "embedding", texts), "a.parquet")
+    found = read_table("a.parquet", label="digit", **options)
+    np.testing.assert_array_equal(found.X, digits[0])
+    assert (found.embedding, found.text) == ("embedding", "text")
+
+
 def test_only_text_column_describes_the_samples(table):
     write(table.append_column("title", table["text"]), "a.parquet")
     assert read_table("a.parquet", label="digit").text is None
