@@ -39,7 +39,13 @@ from mpda.cli.tables.vectors import (
 )
 from mpda.exceptions import TableError
 from mpda.io.array_files import read_arrays
-from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
+from mpda.io.error_text import (
+    count_noun,
+    join_names,
+    name_file_in_errors,
+    one_line,
+    suggest_name,
+)
 from mpda.report.samples import ReportSamples
 
 # Squares of larger values overflow in scalers and scatter matrices, and those of values below the
@@ -490,6 +496,12 @@ def _from_frame(
                     f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
                     f"{suggest_name(name, names)}"
                 )
+    for option, name in (("--groups", groups), ("--text", text)):
+        if name is not None and (kind := getattr(frame[name].dtype, "pyarrow_dtype", None)):
+            raise TableError(
+                f"{option}: the column {name!r:.80} of {path} is of type {one_line(kind, 40)}; "
+                "numbers or text are needed."
+            )
     if label is not None and label in drop:
         raise TableError(f"--drop names {label!r}, which is the column of --label.")
     if features is None:
