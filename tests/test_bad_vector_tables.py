@@ -298,6 +298,9 @@ def test_column_of_vectors_must_be_known(check_refusal, command):
         ("kind", "--embedding: the column 'kind' is also named by --label"),
     ):
         check_refusal(command, two, message, "--embedding", name)
+    unequal = UNREADABLE["unequal"]
+    assert "--drop" in check_refusal(command, *unequal)
+    assert "--drop" not in check_refusal(command, *unequal, "--embedding", "vector")
 
 
 @pytest.mark.parametrize("command", ["fit", "compare"])
