@@ -192,7 +192,8 @@ def test_answer_comes_first_and_agrees_with_the_results(iris, capsys):
     assert "iris.csv: 150 samples, 4 features, 3 classes (target)." in text
     assert "Next: " in text
     assert lines[-1] == "--details prints the tests, the choice and the settings."
-    assert notes == ["written: iris.mpda, r.json"]
+    assert notes[0].startswith("note: 1 of 150 samples is a duplicate of another")
+    assert notes[1:] == ["written: iris.mpda, r.json"]
 
 
 def test_answer_has_the_error_on_other_samples(iris, capsys):

@@ -17,7 +17,7 @@ from sklearn.preprocessing import OneHotEncoder
 from command_calls import call
 from mpda import LFDA, load, save
 from mpda.assessment import AssessmentProtocol, assess_methods, make_contender
-from mpda.assessment.column_encoding import make_columns
+from mpda.assessment.column_transformer import make_columns
 from mpda.cli.tables.reading import read_table
 from mpda.io import read_header
 from mpda.report import read_results

@@ -5,11 +5,14 @@ import io
 import json
 import os
 import pickle
+import warnings
 import zipfile
 from hashlib import sha256
+from pathlib import Path
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
@@ -34,11 +37,13 @@ from sklearn.preprocessing import (
 
 import mpda
 from cases import bent_classes
+from command_calls import call
 from mpda.exceptions import ModelFileError, ModelVersionWarning
 from mpda.io import load, read_header, save
 from mpda.io.model_classes import ESTIMATORS, import_object
 from mpda.model_selection import DiscriminantSearchCV
 
+RECORDED = Path(__file__).parent / "recorded"
 X, Y = bent_classes()
 NAMES = np.array(["ash", "birch", "yew"])
 GRID = {"n_neighbors": [4, 6], "alpha": [0.1, 1.0]}
@@ -356,3 +361,29 @@ def test_other_version_is_loaded_with_a_warning(file, tmp_path):
 def test_parameter_that_did_not_exist_yet_is_at_its_default(file):
     path = rewrite(file, lambda document: step_attributes(document, 1).pop("leaf_size"))
     assert load(path)[-1].leaf_size == 30
+
+
+@pytest.mark.skipif(
+    tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9),
+    reason="the file holds estimators of scikit-learn 1.9",
+)
+def test_model_of_columns_from_before_data_frames_maps_as_it_did(tmp_path, capsys):
+    """The file is of commit 3fd669f, in which a class of its own encoded the columns.
+
+    ``mpda fit old.csv --label y --impute median --one-hot --folds 0 --no-keep-samples --method
+    lfda`` wrote it, and ``mpda transform`` of that commit the columns lfda0 and lfda1 of the table.
+    """
+    pandas = pytest.importorskip("pandas", reason="needs mpda[cli]")
+    expected = pandas.read_csv(RECORDED / "columns.csv")
+    columns = ["a", "b", "c", "tone"]
+    expected[columns].to_csv(tmp_path / "new.csv", index=False)
+    out = tmp_path / "z.csv"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelVersionWarning)  # later versions are other versions
+        assert call("transform", RECORDED / "columns.mpda", tmp_path / "new.csv", "--out", out) == 0
+        assert list(load(RECORDED / "columns.mpda").feature_names_in_) == columns
+    assert "text that the fit did not have and that counts as none: tone = green" in (
+        capsys.readouterr().err
+    )
+    found = pandas.read_csv(out)
+    np.testing.assert_allclose(found, expected.drop(columns=columns), rtol=1e-9)

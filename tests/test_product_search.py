@@ -43,6 +43,7 @@ KINDS = (
 @pytest.mark.parametrize("kind", KINDS)
 def test_distances_are_the_smallest(monkeypatch, kind, k, entries):
     monkeypatch.setattr(product_search, "BLOCK_ENTRIES", entries)
+    monkeypatch.setattr(product_search, "_CANDIDATE_ENTRIES", entries)
     Z = make_samples(kind)
     rows = np.arange(3, 500, 13)
     search = ProductSearch(Z)

@@ -1,9 +1,14 @@
 """What a fit keeps between its two passes changes its time and memory, never its result."""
 
+import ctypes
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from mpda import MPDA, PMPDA
+from mpda._lib.memory import release_free_memory
 from mpda.discriminant import class_pool, class_stages
 from mpda.neighbors.neighbor_lists import CompactLists, NeighborLists
 
@@ -51,6 +56,42 @@ def test_kept_stages_do_not_change_the_fit(large_classes, monkeypatch, count_sea
         monkeypatch.setattr(class_pool, "_HOST_BYTES", limits)
         np.testing.assert_array_equal(method.fit(X, y).components_, expected)
         assert sum(count_searches) == n_searches * len(y)
+
+
+def test_forms_take_a_share_of_the_samples(large_classes, monkeypatch):
+    X, y = large_classes
+    builders = []
+    make_builder = class_stages.WithinFormBuilder
+
+    def make_and_count(*arguments):
+        builders.append(make_builder(*arguments))
+        return builders[-1]
+
+    monkeypatch.setattr(class_stages, "WithinFormBuilder", make_and_count)
+    expected = MPDA(2).fit(X, y).components_
+    assert len(builders) == 3  # one for each class: small tables keep all forms
+    monkeypatch.setattr(class_pool, "_SMALL_FORMS", 0)
+    for share, n_builders in ((0.0, 6), (1e9, 3)):
+        builders.clear()
+        monkeypatch.setattr(class_pool, "_FORMS_SHARE", share)
+        np.testing.assert_array_equal(MPDA(2).fit(X, y).components_, expected)
+        assert len(builders) == n_builders
+
+
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None) if os.name == "posix" else None, "malloc_trim"),
+    reason="needs glibc",
+)
+def test_freed_memory_is_given_back():
+    def read_size():
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    # Too small for memory maps of their own; the last one keeps the heap from shrinking.
+    pieces = [np.ones(6_000) for _ in range(2_000)]
+    del pieces[:-1]
+    before = read_size()
+    release_free_memory()
+    assert before - read_size() > 48_000_000
 
 
 def test_a_class_may_contribute_twice(large_classes, monkeypatch):

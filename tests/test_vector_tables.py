@@ -140,6 +140,22 @@ def test_column_of_vectors_is_found_or_named(table):
                 read_table(name, label="digit", embedding=wrong)
         with pytest.raises(TableError, match=r"must be words or whole numbers, not .{,45}$"):
             read_table(name, label="embedding")
+        with pytest.raises(TableError, match=r"'short' is also named by .* --drop"):
+            read_table(name, label="digit", embedding="short", drop=["short"])
+        for option in ("groups", "text"):
+            with pytest.raises(
+                TableError, match=f"--{option}: the column 'short' of .* is of type"
+            ):
+                read_table(name, label="digit", **{option: "short"})
+
+
+@pytest.mark.parametrize("options", [{}, {"embedding": "embedding"}])
+def test_text_of_vectors_is_understood_in_parquet(table, digits, options):
+    texts = pa.array([json.dumps(vector) for vector in table["embedding"].to_pylist()])
+    write(table.set_column(3, "embedding", texts), "a.parquet")
+    found = read_table("a.parquet", label="digit", **options)
+    np.testing.assert_array_equal(found.X, digits[0])
+    assert (found.embedding, found.text) == ("embedding", "text")
 
 
 def test_only_text_column_describes_the_samples(table):
@@ -179,6 +195,30 @@ def test_numbers_that_cannot_be_used_are_refused(table, value):
         read_table("a.arrow", label="digit")
 
 
+def test_row_numbers_count_the_rows_that_are_left_out(table):
+    vectors = [None, [1.0] * 64, [float("inf")] * 64]
+    write(with_vectors(table, vectors), "a.parquet")
+    with pytest.raises(TableError, match=r"infinite: 1 row, the first is row 3\."):
+        read_table("a.parquet", label="digit", skip_missing=True)
+
+
+def test_missing_text_is_an_empty_description(table):
+    texts = pa.array([None, *table["text"].to_pylist()[1:]])
+    write(table.set_column(1, "text", texts), "a.parquet")
+    assert read_table("a.parquet", label="digit").others["text"].tolist()[:2] == ["", "image 1"]
+
+
+def test_leading_cells_without_text_do_not_hide_vectors(table):
+    write(with_vectors(table, [None, None]), "a.csv")
+    assert read_table("a.csv", label="digit", skip_missing=True).X.shape == (198, 64)
+
+
+def test_lines_of_json_may_be_long(table, digits):
+    long = pa.array(["x" * 30_000] * 200)
+    write(table.append_column("more", long), "a.jsonl")
+    np.testing.assert_array_equal(read_table("a.jsonl", label="digit").X, digits[0])
+
+
 @pytest.mark.parametrize("name", ["a.parquet", "a.feather", "a.jsonl", "a.csv"])
 def test_rows_without_a_vector_are_left_out_on_request(table, digits, name):
     write(with_vectors(table, [[1.0] * 64, None, [None] + [1.0] * 63, [0.0] * 64]), name)
@@ -213,6 +253,17 @@ def test_folder_must_have_parts_of_one_table(table, tmp_path):
     (tmp_path / "none").mkdir()
     with pytest.raises(TableError, match=r"is a directory without \.parquet files"):
         read_table("none", label="digit")
+
+
+def test_parts_of_a_folder_may_differ_in_the_order_of_columns(table, digits):
+    folder = Path(write(table, "folder"))
+    last = table.select(["digit", "embedding", "text", "id"])[150:]
+    parquet.write_table(table[70:150], folder / "part-1.parquet")
+    parquet.write_table(last, folder / "part-2.PARQUET")
+    found = read_table(folder, label="digit")
+    np.testing.assert_array_equal(found.X, digits[0])
+    np.testing.assert_array_equal(found.y, digits[1])
+    np.testing.assert_array_equal(found.others["id"], np.arange(200))
 
 
 def test_columns_of_numbers_in_a_folder_are_a_table(digits, tmp_path):
@@ -278,7 +329,7 @@ def test_model_of_vectors_serves_the_other_commands(table, digits, capsys):
     assert call("evaluate", "m.mpda", "two.parquet") == 0
     assert "wrong class for 0 of 200 samples" in " ".join(capsys.readouterr().out.split())
     assert call("transform", "m.mpda", "two.parquet", "--embedding", "short") == 1
-    assert "has 2 features, but the model was fitted with 64" in capsys.readouterr().err
+    assert "has 2 features in 'short', but the model was fitted with 64" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["d.parquet", "folder", "d.csv", "d.feather"])
@@ -314,6 +365,11 @@ def test_wrong_vector_of_a_database_has_its_row(table, monkeypatch, capsys):
     write(with_vectors(table, vectors), "e.csv")
     assert call(*words, "--database", "e.csv") == 1
     assert "row 121 has 63" in capsys.readouterr().err
+    frame = pd.read_csv("e.csv")
+    frame.loc[120, "embedding"] = "[1.0, x]"
+    frame.to_csv("f.csv", index=False)
+    assert call(*words, "--database", "f.csv") == 1
+    assert "row 121 is no list of numbers" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--impute=median", "--one-hot"])

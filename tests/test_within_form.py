@@ -60,6 +60,13 @@ def test_blocks_are_those_of_the_sum_of_squares(seed, sums, is_weighted, monkeyp
     np.testing.assert_allclose(builder.first_order_trace, np.trace(first_order), rtol=1e-12)
 
 
+def test_dense_matrix_does_not_depend_on_the_size_of_its_pieces(monkeypatch):
+    form = form_of_very_unequal_dimensions()
+    expected = form.tangent_block(0.37, 0.21)
+    monkeypatch.setattr(within_form_module, "_BLOCK_ENTRIES", 3 * form.mask.shape[1] ** 2)
+    np.testing.assert_array_equal(form.tangent_block(0.37, 0.21), expected)
+
+
 def test_edges_far_shorter_than_the_class_are_not_lost():
     X = np.random.default_rng(0).normal(size=(40, 3))
     labels = np.arange(40) // 5

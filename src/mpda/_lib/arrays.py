@@ -340,11 +340,15 @@ def argsort_rows(first: Array, second: Array) -> Array:
     return xp.take_along_axis(order, by_first, axis=1)
 
 
-def cholesky(S: Array) -> Array | None:
-    """Return the lower factor L (d, d) of S = L L', or None if S is not positive definite."""
+def cholesky(S: Array, *, overwrite: bool = False) -> Array | None:
+    """Return the lower factor L (d, d) of S = L L', or None if S is not positive definite.
+
+    With ``overwrite`` the diagonal of a NumPy array and the entries above it are lost, and the
+    factor has entries of S above its diagonal.
+    """
     if is_numpy(S):
         # S' is S in the order of LAPACK.
-        L, failed = dpotrf(S.T, lower=1)
+        L, failed = dpotrf(S.T, lower=1, overwrite_a=int(overwrite), clean=int(not overwrite))
         return None if failed else L
     if is_torch(S):
         import torch

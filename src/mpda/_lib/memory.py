@@ -1,9 +1,10 @@
-"""The guard against matrices of all pairs of a class that do not fit into memory.
+"""The guard against matrices of all pairs of a class that do not fit, and memory that is free.
 
 Linux grants more memory than there is and ends the process when it is touched. An error before the
 allocation says what to do instead.
 """
 
+import ctypes
 import math
 import os
 from pathlib import Path
@@ -60,3 +61,16 @@ def available_memory() -> float:
         return min(machine, float(limit) - float(usage))
     except (OSError, ValueError):  # no container, or "max": no limit
         return machine
+
+
+def release_free_memory() -> None:
+    """Give memory that was freed back to the system, where the C library has a function for it.
+
+    glibc keeps up to 64 MB of freed memory for each thread, in pieces that a stage with arrays of
+    other sizes cannot use.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):  # another C library, macOS or Windows
+        return
+    trim(0)

@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from mpda._lib.array_types import Array, Bools, Labels
 from mpda._lib.fingerprints import fingerprint_rows
-from mpda.assessment.column_encoding import encode_columns
+from mpda.assessment.column_transformer import encode_columns
 from mpda.assessment.significance import error_interval
 from mpda.model_selection.unseen_classes import is_unseen
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda.assessment.assessment_protocol import AssessmentProtocol
-from mpda.assessment.column_encoding import encode_columns
+from mpda.assessment.column_transformer import encode_columns
 from mpda.assessment.contender import Contender, Step
 from mpda.assessment.data_split import Split
 from mpda.assessment.evaluation import FINGERPRINTS

@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.validation import feature_range, scale_exponent
 from mpda.assessment import data_split
-from mpda.assessment.column_encoding import encode_samples, make_column_steps
+from mpda.assessment.column_transformer import encode_samples, make_column_steps
 from mpda.assessment.contender import Contender, Step, make_contender
 from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
 from mpda.estimators._base import sparse_counts

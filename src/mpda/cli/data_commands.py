@@ -208,7 +208,7 @@ def partition(
 def _prepare_features(table: Table, features: FeatureOptions) -> tuple[Floats, list[str]]:
     """Return the samples as ``mpda fit`` encodes and standardises them, and why."""
     from mpda.assessment import Split, make_contender
-    from mpda.assessment.column_encoding import encode_samples
+    from mpda.assessment.column_transformer import encode_samples
     from mpda.assessment.model_choice import ignore_fit_warnings
     from mpda.assessment.preparation import Preparation, decide_preparation
 

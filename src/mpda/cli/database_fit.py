@@ -148,13 +148,14 @@ def fit_with_database(
 
     from mpda import save
     from mpda.assessment.unseen_retrieval import MAX_TESTS, measure_unseen_classes
+    from mpda.io.error_text import count_noun
     from mpda.report import to_json_types
 
     table = read_samples(source, terminal, fit.features)
     notes = [*map(_replace_advice, check_classes(table, 0)[1])]
     n_folds, n_components = fit.count_folds(table), fit.measurement.components
     if (n_components or 0) > table.n_features:
-        size = f"{table.name} has {table.n_features} features"
+        size = f"{table.name} has {count_noun(table.n_features, 'feature')}"
         raise TableError(f"--components {n_components} is more than there are: {size}.")
     terminal.print_notes(notes)
     n_printed = len(notes)

@@ -106,6 +106,7 @@ def fit(
     """
     from mpda import save
     from mpda.assessment import AUTOMATIC, BASELINE, Assessment, make_contender
+    from mpda.io.error_text import count_noun
     from mpda.report import to_json_types
 
     shape = options.parse_image_shape(image)
@@ -165,7 +166,7 @@ def fit(
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
     n_features = table.n_features
     if not table.categories and (measurement.components or 0) > n_features:
-        size = f"{table.name} has {n_features} features"
+        size = f"{table.name} has {count_noun(n_features, 'feature')}"
         raise TableError(f"--components {measurement.components} is more than there are: {size}.")
     test_table = None
     if test is not None:  # before the fit: a mistake in it should not cost the time of a fit

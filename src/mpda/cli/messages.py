@@ -168,7 +168,7 @@ def describe_map(method: str, model: Pipeline, n_components: int) -> str:
     str
         One line, such as "MPDA: 13 features to 2 components".
     """
-    from mpda.assessment.column_encoding import count_features
+    from mpda.assessment.column_transformer import count_features
     from mpda.io.error_text import count_noun
 
     n_columns, n_features = model.n_features_in_, count_features(model)

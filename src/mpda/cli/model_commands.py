@@ -189,6 +189,11 @@ def evaluate(
         reason = "keeps no samples, so that samples are compared with each other"
         raise TableError(f"{model} {reason}, and {table.name} has only one.")
     evaluation = evaluate_model(pipeline, table.samples, table.labels)
+    if evaluation.leave_one_out and np.unique(evaluation.y).size == table.n_samples:
+        raise TableError(
+            f"{table.name}: every sample has a different label in {table.label!r}, and none of a "
+            "class of the fit, so that all count as wrong. Is another column meant?"
+        )
     table = replace(table, y=evaluation.y)
     notes = table.describe_skipped() + new_samples.describe_far_values(table, saved)
     notes += new_samples.describe_unknown_values(table, pipeline)
@@ -264,7 +269,7 @@ def export(
     if sentence_transformers is not None:
         check_new_folder(sentence_transformers)
     from mpda import io
-    from mpda.assessment.column_encoding import replaces_missing
+    from mpda.assessment.column_transformer import replaces_missing
     from mpda.io.exported_classifier import check_single_range
 
     pipeline, saved = _load(model)

@@ -66,7 +66,7 @@ class MeasuredModel:
     @property
     def verdict(self) -> list[str]:
         """Sentences that compare the error of the method with 1-NN and LDA."""
-        from mpda.assessment.column_encoding import count_features
+        from mpda.assessment.column_transformer import count_features
         from mpda.io.error_text import join_names
         from mpda.report.verdict import summarize_errors
 
@@ -385,16 +385,16 @@ def collect_model_sections(
 
 def _collect_model(pipeline: Pipeline, table: Table, method: str, shape: Any) -> dict[str, Any]:
     """Collect a model with the correlations of its features after the encoding of columns."""
-    from mpda.assessment import column_encoding
+    from mpda.assessment import column_transformer
     from mpda.report import collect
 
     samples = table.to_report()
-    encoding, rest = column_encoding.split_encoding(pipeline)
+    encoding, rest = column_transformer.split_encoding(pipeline)
     if encoding is None:
         return collect.collect_model(pipeline, samples, method, shape)
     # Correlations are those of numbers: a text column has one for each of its values.
-    X = column_encoding.encode_columns(pipeline, table.samples)
-    features = column_encoding.name_features(pipeline, table.features)
+    X = column_transformer.encode_columns(pipeline, table.samples)
+    features = column_transformer.name_features(pipeline, table.features)
     section = collect.collect_model(rest, replace(samples, X=X, features=features), method, shape)
     first = {"name": describe_step(encoding.steps[0][1], table.features), "parameters": {}}
     return {**section, "steps": [first, *section["steps"]]}

@@ -154,7 +154,7 @@ def describe_unknown_values(table: Table, model: Pipeline) -> list[str]:
     """
     import numpy as np
 
-    from mpda.assessment.column_encoding import find_categories
+    from mpda.assessment.column_transformer import find_categories
     from mpda.io.error_text import join_names
 
     values = []

@@ -79,7 +79,7 @@ class FeatureOptions:
         ColumnTransformer, SimpleImputer or None
             Medians and indicators, as the options say.
         """
-        from mpda.assessment.column_encoding import make_columns
+        from mpda.assessment.column_transformer import make_columns
 
         texts = list(table.categories)
         return make_columns(table.n_features, texts, imputes=self.impute is not None)

@@ -197,12 +197,12 @@ def read_new_samples(
     TableError
         If the table has another number of features than the model.
     """
-    from mpda.assessment import column_encoding
+    from mpda.assessment import column_transformer
 
     names = getattr(model, "feature_names_in_", None)
     features = None if names is None else tuple(names.tolist())
-    texts = [features[j] for j in column_encoding.find_categories(model)] if features else []
-    keep_missing = column_encoding.replaces_missing(model)
+    texts = [features[j] for j in column_transformer.find_categories(model)] if features else []
+    keep_missing = column_transformer.replaces_missing(model)
     n_features = model.n_features_in_
     return _read_features(source, terminal, features, texts, keep_missing, n_features, embedding)
 
@@ -255,13 +255,16 @@ def _read_features(
     ``texts`` are those that are text, ``embedding`` is the column of vectors in the fit.
     """
     from mpda.cli.tables.files import FRAME_SUFFIXES, table_suffix
+    from mpda.io.error_text import count_noun
 
     if texts and table_suffix(source.data) not in FRAME_SUFFIXES:
         raise TableError(f"{source.data} has no text, but the model has: {texts[0]!r}.")
     read = partial(source.read, terminal, features, keep_missing=keep_missing, texts=texts)
     table = read(usual_embedding=embedding)
     if table.n_features != n_features:
-        reason = f"{table.n_features} features, but the model was fitted with {n_features}"
+        found = count_noun(table.n_features, "feature")
+        found += "" if table.embedding is None else f" in {table.embedding!r:.80}"
+        reason = f"{found}, but the model was fitted with {n_features}"
         raise TableError(f"{source.data} has {reason}.")
     # An array has no names, and a model without names takes columns in their order.
     return table.name_features(features)

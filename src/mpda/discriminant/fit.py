@@ -18,6 +18,7 @@ from itertools import groupby
 
 from mpda._lib.array_types import Array
 from mpda._lib.arrays import eye, ldexp
+from mpda._lib.memory import release_free_memory
 from mpda._lib.samples import Coordinates, FitSamples
 from mpda._lib.threads import SMALL, one_blas_thread
 from mpda.discriminant.class_pool import ClassPool, sum_contributions
@@ -208,6 +209,7 @@ def _eliminate_classes(
 ) -> Contributions:
     """Add the Schur complement terms of all classes to their sums."""
     sums, summaries = contributions.sums, []
+    release_free_memory()  # of neighbour searches: the matrices of this pass have other sizes
     work = partial(ClassStages.eliminate, settings=settings, strengths=strengths)
     results = classes.map("Schur complements (2/2)", work)
     for summary, result in zip(contributions.summaries, results, strict=True):

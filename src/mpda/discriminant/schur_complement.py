@@ -131,15 +131,18 @@ def eliminate_tangents(form: WithinForm, gamma: float, beta: float) -> Eliminati
 
 
 def _eliminate_dense(C: Array, B: Array) -> EliminationResult:
-    """Return B C^-1 B' by Cholesky, or on the range of C where it is singular."""
+    """Return B C^-1 B' by Cholesky, or on the range of C where it is singular; C is overwritten."""
     xp = array_namespace(C)
     rounding = C.shape[0] * EPSILON
-    factor = cholesky(C)
+    diagonal = xp.asarray(xp.linalg.diagonal(C), copy=True)
+    factor = cholesky(C, overwrite=True)
     if factor is not None:
         # Squared pivots of the factor bound the eigenvalues of C from inside.
         pivots = xp.linalg.diagonal(factor)
         if bool(xp.min(pivots) ** 2 > rounding * xp.max(pivots) ** 2):
             return EliminationResult(gram(solve_triangular(factor, B.T)), "dense")
+    if is_numpy(C):  # the entries below the diagonal, which ``eigh`` reads, are still those of C
+        np.fill_diagonal(C, diagonal)
     values, vectors = xp.linalg.eigh(C)
     # eigh sorts by increasing eigenvalue, so the null space comes first.
     null = int(xp.count_nonzero(values <= rounding * values[-1]))

@@ -191,15 +191,17 @@ class WithinForm:
         matrix = zeros((size * size + 1,), self.off_diagonal)  # padding goes to the last entry
         patches = arange(len(self.mask), self.pairs)
         low, high = self.pairs[:, 0], self.pairs[:, 1]
-        couplings = gamma * self.couplings
-        for p, q, blocks in (
-            (patches, patches, self.diagonal_blocks(gamma, beta)),
-            (low, high, couplings),
-            (high, low, xp.matrix_transpose(couplings)),
+        step = block_entries(matrix, _BLOCK_ENTRIES) // max(1, self.mask.shape[1] ** 2)
+        for p, q, blocks, factor in (
+            (patches, patches, self.diagonal_blocks(gamma, beta), 1.0),
+            (low, high, self.couplings, gamma),
+            (high, low, xp.matrix_transpose(self.couplings), gamma),
         ):
-            row, column = take(index, p)[:, :, None], take(index, q)[:, None, :]
-            flat = xp.where((row < 0) | (column < 0), size * size, row * size + column)
-            matrix = set_at(matrix, xp.reshape(flat, (-1,)), xp.reshape(blocks, (-1,)))
+            for part in iter_slices(p.shape[0], step):
+                row, column = take(index, p[part])[:, :, None], take(index, q[part])[:, None, :]
+                flat = xp.where((row < 0) | (column < 0), size * size, row * size + column)
+                values = xp.reshape(factor * blocks[part, :, :], (-1,))
+                matrix = set_at(matrix, xp.reshape(flat, (-1,)), values)
         return xp.reshape(matrix[:-1], (size, size))
 
 

@@ -113,8 +113,11 @@ def save(
 
 
 def _checksum(members: dict[str, bytes]) -> bytes:
-    content = b"".join(name.encode() + member for name, member in members.items())
-    return sha256(content).hexdigest().encode()
+    checksum = sha256()
+    for name, member in members.items():
+        checksum.update(name.encode())
+        checksum.update(member)
+    return checksum.hexdigest().encode()
 
 
 def load(path: str | os.PathLike[str]) -> Any:

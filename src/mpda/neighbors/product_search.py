@@ -30,6 +30,9 @@ _GROUPS_PER_NEIGHBOR = 8
 # than the rounding of single precision, but for copies and for samples far from their mean.
 _N_SPARE = 8
 _SINGLE_ROUNDING = 2.0**-24
+# Coordinates of candidates that are gathered at a time: 1 MB, which stays in the cache of a core.
+# Blocks of 32 MB take 1.3 times as long (2000 samples of 384 numbers), and each thread holds one.
+_CANDIDATE_ENTRIES = 125_000
 
 
 def augment_samples(Z: Array, squared_norms: Array) -> tuple[Array, Array]:
@@ -231,9 +234,12 @@ class ProductSearch:
 
     def _compute_squares(self, rows: Ints, indices: Ints) -> Floats:
         """Return the squared distances (b, c) of some samples to their candidates (b, c)."""
-        points = self._Z[rows].astype(np.float64, copy=False)
-        candidates = self._Z[indices].astype(np.float64, copy=False)
-        products = np.matmul(candidates, points[:, :, None])[:, :, 0]
+        products = np.empty(indices.shape)
+        n_entries = indices.shape[1] * self._Z.shape[1]
+        for block in iter_slices(rows.size, _CANDIDATE_ENTRIES // n_entries):
+            points = self._Z[rows[block]].astype(np.float64, copy=False)
+            candidates = self._Z[indices[block]].astype(np.float64, copy=False)
+            products[block] = np.matmul(candidates, points[:, :, None])[:, :, 0]
         return self.squared_norms[rows, None] + self.squared_norms[indices] - 2.0 * products
 
     def _compute_all_squares(self, rows: Ints) -> Floats:

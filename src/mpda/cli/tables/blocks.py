@@ -112,21 +112,22 @@ def _read_columns(
     choice: EmbeddingChoice | None,
 ) -> Iterator[Table]:
     """Return the blocks of a table with named columns; ``choice`` finds a column of vectors."""
+    embedding: str | None = None
+    length: int | None = None
     if choice is not None and files.table_suffix(path) == ".parquet":
-        name = find_parquet_vectors(path, choice).name
-        if name is not None:
-            yield from _read_parquet_vectors(path, name, n_rows)
+        embedding = find_parquet_vectors(path, choice).name
+        if embedding is not None:
+            yield from _read_parquet_vectors(path, embedding, n_rows)
             return
 
-    length: int | None = None
-
     def convert(frame: Any) -> Table:
-        nonlocal length
-        name = None if choice is None else find_frame_vectors(path, frame, choice).name
-        if name is not None:
-            X = stack_frame_vectors(frame[name], name, length)
+        nonlocal embedding, length
+        if choice is not None and embedding is None:
+            embedding = find_frame_vectors(path, frame, choice).name
+        if embedding is not None:  # also in later blocks, whatever their first cell holds
+            X = stack_frame_vectors(frame[embedding], embedding, length)
             length = X.shape[1]
-            return _make_block(path, name, X, frame.index[0])
+            return _make_block(path, embedding, X, frame.index[0])
         names = list(frame.columns) if features is None else list(features)
         missing = [name for name in names if name not in frame.columns]
         if missing:

@@ -5,12 +5,13 @@
 
 import csv
 import gzip
+import json
 import os
 import re
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from mpda._lib.atomic_write import atomic_path
 from mpda.exceptions import TableError
 from mpda.io.array_files import write_array
 from mpda.io.error_text import join_names, suggest_name
+from mpda.io.vectors import is_vector_type
 
 Names: TypeAlias = Sequence[str]
 _WRITTEN_FRAMES = (".csv", ".tsv", ".parquet", ".arrow", ".feather")
@@ -38,6 +40,15 @@ _BUFFER_BYTES = 65_536
 
 # Bytes of JSON lines that a thread parses at a time.
 _JSON_BLOCK = 16_777_216
+# Types of values in JSON in words: one value, and several in a list.
+_JSON_KINDS = {
+    bool: ("true or false", "true or false"),
+    int: ("a number", "numbers"),
+    float: ("a number", "numbers"),
+    str: ("text", "text"),
+    list: ("a list", "lists"),
+    dict: ("an object", "objects"),
+}
 _ARROW = (".arrow", ".feather")
 
 # A number with a decimal comma, in a cell of text.
@@ -88,7 +99,7 @@ def check_table_path(path: Path) -> str:
             "with the .parquet files of one table."
         )
     if suffix not in TABLE_SUFFIXES:
-        problem = f"ends in {suffix or 'nothing'}"
+        problem = f"ends in {suffix}" if suffix else "has no suffix, which names the format"
         raise TableError(f"{path} {problem}; tables are files in {', '.join(TABLE_SUFFIXES)}.")
     if not path.exists():
         siblings = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
@@ -268,24 +279,42 @@ def read_schema(path: Path) -> Any:
     Raises
     ------
     mpda.exceptions.TableError
-        If a file of a folder has other columns, or no rows.
+        If a file of a folder has other columns, columns of other types, or no rows.
     """
     from pyarrow import parquet
 
     first, *others = parts = list_parts(path)
     schema = parquet.read_schema(first)
     for part in others:
-        names = parquet.read_schema(part).names
-        if set(names) != set(schema.names):
-            differing = sorted(set(names) ^ set(schema.names))
+        fields = parquet.read_schema(part)
+        if set(fields.names) != set(schema.names):
+            differing = sorted(set(fields.names) ^ set(schema.names))
             raise TableError(
                 f"{part} has other columns than {first.name}: {join_names(differing)} is in one of "
                 "them only. The files of a folder must be parts of one table."
             )
+        for field in fields:
+            _check_same_kind(field, schema.field(field.name), part, first)
     for part in parts if path.is_dir() else []:
         if parquet.read_metadata(part).num_rows == 0:
             raise TableError(f"{part} has no rows. Remove the file, or write it again.")
     return schema
+
+
+def _check_same_kind(field: Any, expected: Any, part: Path, first: Path) -> None:
+    """Refuse a column of Parquet files whose types are not both vectors, and cannot be joined."""
+    import pyarrow as pa
+
+    if is_vector_type(field.type) and is_vector_type(expected.type):
+        return  # their lengths are compared row by row
+    try:
+        schemas = [pa.schema([field.remove_metadata()]), pa.schema([expected.remove_metadata()])]
+        pa.unify_schemas(schemas, promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TableError(
+            f"{part} has {field.type} in the column {field.name!r:.80}, but {first.name} has "
+            f"{expected.type}. The files of a folder must be parts of one table."
+        ) from error
 
 
 def count_parquet_rows(path: Path) -> int:
@@ -344,12 +373,15 @@ def _read_parquet(path: Path, columns: list[str] | None) -> Any:
 
 
 def _to_frame(table: Any) -> Any:
-    """Return a table of pyarrow as a data frame, in which lists stay columns of pyarrow."""
+    """Return a table of pyarrow as a data frame; lists and bytes stay columns of pyarrow."""
     import pandas as pd
     from pyarrow import types
 
+    bytes_types = types.is_binary, types.is_large_binary, types.is_fixed_size_binary
+
     def keep(kind: Any) -> Any:
-        return pd.ArrowDtype(kind) if types.is_nested(kind) else None
+        is_kept = types.is_nested(kind) or any(is_type(kind) for is_type in bytes_types)
+        return pd.ArrowDtype(kind) if is_kept else None
 
     return table.to_pandas(types_mapper=keep)
 
@@ -549,12 +581,46 @@ def _read_arrow(path: Path) -> Any:
 def _read_json_lines(path: Path) -> Any:
     """Read one JSON object a line; the file may be compressed."""
     import pyarrow as pa
-    from pyarrow import json
+    from pyarrow.json import ReadOptions, read_json
 
     # A block must hold a line; the default of 1 MB is less than some vectors with their text.
-    options = json.ReadOptions(block_size=_JSON_BLOCK)
-    with pa.input_stream(str(path), compression="detect") as stream:
-        return json.read_json(stream, read_options=options)
+    options = ReadOptions(block_size=_JSON_BLOCK)
+    try:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            return read_json(stream, read_options=options)
+    except pa.ArrowInvalid as error:
+        # Its row counts from 0, in one block.
+        open_file = gzip.open if path.suffix.lower() == ".gz" else open
+        with open_file(path, "rt", encoding="utf-8") as file:
+            mistake = _find_json_mistake(file)
+        if mistake is None:
+            raise
+        raise TableError(f"{path}: {mistake}. Correct the row or remove it.") from error
+
+
+def _find_json_mistake(lines: Iterable[str]) -> str | None:
+    """Describe the first line that is no JSON object, or has another type than those before."""
+    kinds: dict[str, str] = {}
+    for row, line in enumerate(filter(str.strip, lines), start=1):
+        try:
+            entry = json.loads(line.rstrip())
+        except json.JSONDecodeError as error:
+            return f"row {row} is not valid JSON ({error.msg}, character {error.colno})"
+        if not isinstance(entry, dict):
+            return f"row {row} is {_describe_json(entry)}, not an object with named values"
+        for name, value in entry.items():
+            kind = _describe_json(value)
+            if kind is not None and kinds.setdefault(name, kind) != kind:
+                return f"row {row} has {kind} in {name!r:.80}, but rows before have {kinds[name]}"
+    return None
+
+
+def _describe_json(value: Any) -> str | None:
+    """Return the type of a value of JSON in words; None for a missing value or an empty list."""
+    if isinstance(value, list):
+        kinds = {_JSON_KINDS[type(item)][1] for item in value if item is not None}
+        return f"a list of {' and '.join(sorted(kinds))}" if kinds else None
+    return None if value is None else _JSON_KINDS[type(value)][0]
 
 
 def check_output(path: Path) -> None:

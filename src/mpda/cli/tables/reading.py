@@ -39,7 +39,13 @@ from mpda.cli.tables.vectors import (
 )
 from mpda.exceptions import TableError
 from mpda.io.array_files import read_arrays
-from mpda.io.error_text import count_noun, join_names, name_file_in_errors, suggest_name
+from mpda.io.error_text import (
+    count_noun,
+    join_names,
+    name_file_in_errors,
+    one_line,
+    suggest_name,
+)
 from mpda.report.samples import ReportSamples
 
 # Squares of larger values overflow in scalers and scatter matrices, and those of values below the
@@ -304,6 +310,8 @@ def read_table(
             else:
                 table = _from_frame(path, frame, label, drop, features, groups, text)
                 names = list(table.features or ())
+                if usual_embedding is not None:
+                    _check_numbers(path, frame[names], usual_embedding)
                 columns = convert_columns(
                     frame[names],
                     one_hot=one_hot,
@@ -349,6 +357,8 @@ def _read_frame(
     skipped = () if found.name is None else found.columns
     with explain_encoding_errors(path, file_format):
         frame = files.read_frame(path, label, drop, features, file_format, texts, words, skipped)
+    if len(frame) == 0:
+        raise TableError(f"{path} has no rows.")
     if found.name is not None:
         with _advise_to_drop(choice, found.name):
             X = read_parquet_vectors(path, found.name)
@@ -369,7 +379,8 @@ def _advise_to_drop(choice: EmbeddingChoice | None, name: str) -> Iterator[None]
     try:
         yield
     except TableError as error:
-        if choice is None or choice.name is not None:
+        # Commands with a model, which know the column of its fit, have no --drop.
+        if choice is None or choice.name is not None or choice.usual is not None:
             raise
         raise TableError(f"{error} If {name!r} holds no vectors, --drop it.") from error
 
@@ -390,6 +401,18 @@ def _from_vectors(
     rows = np.arange(1, len(vectors.X) + 1)
     table = replace(table, samples=vectors.X, rows=rows, features=None)
     return _find_text(replace(table, embedding=vectors.name))
+
+
+def _check_numbers(path: Path, frame: Any, embedding: str) -> None:
+    """Refuse a table for a model of vectors that has neither vectors nor one column per number."""
+    from pandas.api.types import is_numeric_dtype
+
+    if not all(is_numeric_dtype(column) for _, column in frame.items()):
+        raise TableError(
+            f"{path} has no column of vectors, but the model was fitted to those in "
+            f"{embedding!r:.80}. Vectors are lists of numbers; the table has "
+            f"{join_names(list(frame.columns))}."
+        )
 
 
 def _describe_no_columns(path: Path, name: str) -> str:
@@ -473,6 +496,12 @@ def _from_frame(
                     f"{option}: {path} has no column {name!r}; it has {join_names(names)}."
                     f"{suggest_name(name, names)}"
                 )
+    for option, name in (("--groups", groups), ("--text", text)):
+        if name is not None and (kind := getattr(frame[name].dtype, "pyarrow_dtype", None)):
+            raise TableError(
+                f"{option}: the column {name!r:.80} of {path} is of type {one_line(kind, 40)}; "
+                "numbers or text are needed."
+            )
     if label is not None and label in drop:
         raise TableError(f"--drop names {label!r}, which is the column of --label.")
     if features is None:

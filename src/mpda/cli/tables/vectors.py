@@ -238,14 +238,17 @@ def _parse(cell: Any, row: int, name: str) -> Array | None:
     """Return the numbers of a text such as "[0.1, 0.2]", None for a missing cell."""
     if not isinstance(cell, str):
         return None
-    words = cell.strip().removeprefix("[").removesuffix("]").replace("null", "nan")
+    text = cell.strip()
+    words = text[1:-1].replace("null", "nan")
     try:
+        if (text[:1], text[-1:]) != ("[", "]"):  # text that was cut may end inside a number
+            raise ValueError
         return np.array(words.split(",") if words.strip() else [], dtype=np.float64)
     except ValueError:
         raise TableError(
             f"The column {name!r} holds text of vectors, but row {row} is no list of numbers "
-            f"between commas: {one_line(cell, 40)} Text of NumPy arrays may lack numbers. Write a "
-            "Parquet file instead (frame.to_parquet), or lists such as [0.1, 0.2]."
+            f"with commas in brackets: {one_line(cell, 40)} Text of NumPy arrays may lack "
+            "numbers. Write a Parquet file instead (frame.to_parquet), or lists such as [0.1, 0.2]."
         ) from None
 
 
@@ -264,13 +267,19 @@ def read_parquet_vectors(path: Path, name: str) -> Array:
     ndarray of shape (n_samples, n_features)
         Missing vectors and numbers are nan.
     """
+    import pyarrow as pa
+
     length = find_parquet_length(path, name)
-    dtype = find_dtype(files.read_schema(path).field(name).type)
+    types = [files.read_schema(part).field(name).type for part in files.list_parts(path)]
+    dtype = np.result_type(*map(find_dtype, types))
     X = np.empty((files.count_parquet_rows(path), length), dtype=dtype)
     start = 0
     for block in iter_parquet_vectors(path, name, max(_BATCH_NUMBERS // length, 1)):
         X[start : start + len(block)] = block
         start += len(block)
+    del block
+    # Memory of the batches, which pyarrow would keep for its next array: 25 MB and more.
+    pa.default_memory_pool().release_unused()
     return X
 
 
@@ -296,8 +305,10 @@ def find_parquet_length(path: Path, name: str) -> int:
     """
     if files.count_parquet_rows(path) == 0:
         raise TableError(f"{path} has no rows.")
-    batches = files.iter_parquet(path, [name], _FIRST_ROWS)
-    length = next(filter(None, (find_length(batch.column(0)) for batch in batches)), 0)
+    length = 0
+    if getattr(files.read_schema(path).field(name).type, "list_size", None) != 0:
+        batches = files.iter_parquet(path, [name], _FIRST_ROWS)
+        length = next(filter(None, (find_length(batch.column(0)) for batch in batches)), 0)
     if length == 0:
         raise TableError(f"{path}: no row has a vector with numbers in the column {name!r}.")
     return length
