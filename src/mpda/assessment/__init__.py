@@ -30,6 +30,7 @@ from mpda.assessment.model_choice import SelectedModel, select_model, time_selec
 from mpda.assessment.nested_cv import Assessment, assess_methods
 from mpda.assessment.outer_fold import FoldResult
 from mpda.assessment.significance import RankComparison, compare_ranks
+from mpda.assessment.stored_vectors import StoredScore, measure_stored_vectors, score_stored
 from mpda.assessment.text_table import format_error_table
 from mpda.model_selection.retrieval import (
     RetrievalScores,
@@ -56,6 +57,7 @@ __all__ = [
     "RetrievalScores",
     "SelectedModel",
     "Split",
+    "StoredScore",
     "assess_methods",
     "balanced_errors",
     "classify_samples",
@@ -74,11 +76,13 @@ __all__ = [
     "format_error_table",
     "make_contender",
     "map_at_r",
+    "measure_stored_vectors",
     "name_deciding_test",
     "precision_at_k",
     "r_precision",
     "recall_at_k",
     "score_queries",
+    "score_stored",
     "select_model",
     "time_selection",
 ]
