@@ -9,6 +9,7 @@ them into means, intervals and significance. `select_model` fits the model to ke
 
 from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.balanced_error import balanced_errors, find_better_balanced
+from mpda.assessment.byte_budget import StorageCandidate, StorageChoice, choose_storage
 from mpda.assessment.contender import AUTOMATIC, BASELINE, Contender, make_contender
 from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
@@ -57,9 +58,12 @@ __all__ = [
     "RetrievalScores",
     "SelectedModel",
     "Split",
+    "StorageCandidate",
+    "StorageChoice",
     "StoredScore",
     "assess_methods",
     "balanced_errors",
+    "choose_storage",
     "classify_samples",
     "compare_errors",
     "compare_methods",

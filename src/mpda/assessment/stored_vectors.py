@@ -130,15 +130,38 @@ def measure_stored_vectors(
 
 
 @dataclass(frozen=True)
-class _MappedSamples:
-    """Mapped samples, the lengths before a cut, and from how many numbers they were cut."""
+class MappedSamples:
+    """Mapped samples.
+
+    Parameters
+    ----------
+    samples : Split
+        Mapped training and test samples.
+    has_unit_length : bool
+        True if the map scales to length 1, so that vectors are compared by the cosine, cut or not.
+    cut_from : int or None, default=None
+        Numbers of the map, if only the first ones are kept and the map is not nested.
+    """
 
     samples: Split
     has_unit_length: bool
     cut_from: int | None = None
 
-    def cut(self, r: int, cut_from: int | None = None) -> _MappedSamples:
-        """Return the first r numbers."""
+    def cut(self, r: int, cut_from: int | None = None) -> MappedSamples:
+        """Return the first numbers of the samples.
+
+        Parameters
+        ----------
+        r : int
+            How many.
+        cut_from : int or None, default=None
+            Numbers of the map, if it is not nested.
+
+        Returns
+        -------
+        MappedSamples
+            Views of the samples.
+        """
         s = self.samples
         return replace(
             self, samples=Split(s.X[:, :r], s.y, s.X_test[:, :r], s.y_test), cut_from=cut_from
@@ -160,32 +183,49 @@ def _iter_maps(
     steps: Sequence[Step],
     *,
     cuts: bool,
-) -> Iterator[_MappedSamples]:
+) -> Iterator[MappedSamples]:
     """Yield the mapped samples for each number, and those that are cut."""
     d = samples.X.shape[1]
     if contender.method is None:
         for r in sorted({min(r, d) for r in contender.component_counts or (d,)}):
-            yield _MappedSamples(samples, has_unit_length=False).cut(r)
+            yield MappedSamples(samples, has_unit_length=False).cut(r)
         return
     most = contender.count_components(d, samples.y)
     counts = sorted({min(r, most) for r in numbers})
-    largest = _map_samples(contender, samples, counts[-1], steps)
+    largest = map_samples(contender, samples, counts[-1], steps)
     counts = sorted({min(r, largest.samples.X.shape[1]) for r in counts})
     for r in counts:
         is_direct = contender.method.is_nested or r == counts[-1]
-        yield largest.cut(r) if is_direct else _map_samples(contender, samples, r, steps)
+        yield largest.cut(r) if is_direct else map_samples(contender, samples, r, steps)
     if cuts and not contender.method.is_nested:
         for r in counts[:-1]:
             yield largest.cut(r, cut_from=counts[-1])
 
 
-def _map_samples(
-    contender: Contender, samples: Split, n_components: int, steps: Sequence[Step]
-) -> _MappedSamples:
-    """Return training and test samples, mapped by a fit to the training samples."""
+def map_samples(
+    contender: Contender, samples: Split, n_components: int | None, steps: Sequence[Step] = ()
+) -> MappedSamples:
+    """Fit a method to the training samples, and map these and the test samples.
+
+    Parameters
+    ----------
+    contender : Contender
+        Method.
+    samples : Split
+        Training and test samples.
+    n_components : int or None
+        Number of components, None for the default of the method.
+    steps : sequence of (str, transformer), default=()
+        Preprocessing before the method, not fitted.
+
+    Returns
+    -------
+    MappedSamples
+        Both parts.
+    """
     model = contender.estimator({}, n_components, steps).fit(samples.X, samples.y)
     Z, Z_test = (np.asarray(model.transform(X)) for X in (samples.X, samples.X_test))
-    return _MappedSamples(Split(Z, samples.y, Z_test, samples.y_test), has_unit_length(Z))
+    return MappedSamples(Split(Z, samples.y, Z_test, samples.y_test), has_unit_length(Z))
 
 
 def score_stored(samples: Split, stored: VectorType, *, cosine: bool) -> tuple[float, float]:

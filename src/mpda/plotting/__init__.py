@@ -1,9 +1,9 @@
 """Plots for notebooks and papers, drawn with matplotlib (``pip install 'mpda[plot]'``).
 
 ``plot_embedding``, ``plot_curve``, ``plot_bytes``, ``plot_partition`` and ``plot_components``
-return a figure. The ``Display`` classes follow scikit-learn's: the constructor and ``from_estimator`` hold the data,
-``plot`` draws them, and ``figure_`` and ``ax_`` are available afterwards. The report page draws
-two of the displays with its own scripts.
+return a figure. The ``Display`` classes follow scikit-learn's: the constructor and
+``from_estimator`` hold the data, ``plot`` draws them, and ``figure_`` and ``ax_`` are available
+afterwards. The report page draws two of the displays with its own scripts.
 
 Without ``ax`` a new figure is made that pyplot does not manage: a notebook shows it as the value of
 a cell, ``figure.savefig`` writes it, and no figure stays open. For ``pyplot.show`` pass axes of

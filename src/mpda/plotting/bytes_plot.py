@@ -11,8 +11,10 @@ from mpda.plotting.styles import LINES, display_name, make_styles
 
 # Panels: field of a row and title of the axis.
 _MEASURES = {"recall_at_1": "right nearest neighbours in %", "map_at_r": "MAP@R in %"}
-# Types in the order of their line styles; files may have fewer.
-_TYPES = ("float32", "int8", "float16", "bits")
+# Types by their line styles. uint8 are codes of product quantisation.
+_TYPE_LINES = dict(
+    zip(("float32", "int8", "float16", "bits", "uint8"), (*LINES, LINES[1]), strict=True)
+)
 
 
 class BytesDisplay(Display):
@@ -92,7 +94,7 @@ class BytesDisplay(Display):
                 marker=style.marker,
                 markersize=5,
                 markerfacecolor=style.color if kind == "float32" else "white",
-                linestyle=LINES[_TYPES.index(kind)],
+                linestyle=_TYPE_LINES[kind],
                 linewidth=1.4,
                 label=f"{display_name(name)}, {kind}",
             )
@@ -104,13 +106,13 @@ class BytesDisplay(Display):
         """Draw one legend for methods and types, on the right of the axes."""
         from matplotlib.lines import Line2D
 
-        kinds = [kind for kind in _TYPES if kind in {kind for _, kind in self.curves}]
+        kinds = [kind for kind in _TYPE_LINES if kind in {kind for _, kind in self.curves}]
         handles = [
             Line2D([], [], color=style.color, marker=style.marker, label=display_name(name))
             for name, style in zip(self.names, make_styles(len(self.names)), strict=True)
         ]
         for kind in kinds:
-            line = LINES[_TYPES.index(kind)]
+            line = _TYPE_LINES[kind]
             fill = "0.4" if kind == "float32" else "white"
             look = {"color": "0.4", "marker": "o", "markerfacecolor": fill}
             handles.append(Line2D([], [], linestyle=line, label=kind, **look))

@@ -71,9 +71,10 @@ def make_sections(results: Results) -> list[Section]:
         At least the section on provenance.
     """
     displays = make_displays(results)
-    # The order is that of a reader's questions: are the classes apart, how good is the map, what is
-    # it made of, and how was it computed?
+    # The order is that of a reader's questions: what does a vector cost, are the classes apart, how
+    # good is the map, what is it made of, and how was it computed?
     makers = {
+        _make_storage: "bytes" in displays,
         _make_embedding: "embedding" in displays,
         _make_curves: any(name.startswith("curve") for name in displays),
         _make_comparison: results.get("comparison", {}).get("problems"),
@@ -85,6 +86,21 @@ def make_sections(results: Results) -> list[Section]:
         _make_provenance: True,
     }
     return [make(results, displays) for make, has_results in makers.items() if has_results]
+
+
+def _make_storage(results: Results, displays: Displays) -> Section:
+    """Show the quality of a search against the bytes of a vector."""
+    storage = results["storage"]
+    text = (
+        "Bytes of a vector, and how well a search with it finds the class of the query: how often "
+        "the nearest vector has it, and MAP@R, the share of the class among as many nearest "
+        "vectors as it has. Further to the left is cheaper, higher is better."
+    )
+    figure = _draw_svg(displays, "bytes", "Recall at 1 and MAP@R by bytes", "figure wide")
+    table = html_tables.storage_table(storage["rows"])
+    values = f"<details><summary>Values</summary>{table}</details>"
+    html = _lead(text) + figure + values + _caption(storage)
+    return Section("bytes", "Bytes", "Bytes against quality", html)
 
 
 def _make_embedding(results: Results, displays: Displays) -> Section:
