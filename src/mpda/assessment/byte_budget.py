@@ -139,7 +139,7 @@ def choose_storage(
     Raises
     ------
     ValueError
-        If the budget is too small for the method, or if there are too few samples for two folds.
+        If no type has a map on every fold, or if there are too few samples for two folds.
 
     Examples
     --------
@@ -167,8 +167,8 @@ def choose_storage(
     types = [name for name in VECTOR_TYPES if all(name in fold for fold in measured)]
     if not types:
         raise ValueError(
-            f"A vector of {n_bytes} byte{'s' * (n_bytes > 1)} is too small for {judge.name}: give "
-            "it more bytes."
+            f"{judge.name} has no map on every fold for a vector of {n_bytes} bytes; give it more "
+            "bytes or more samples, or another method."
         )
     candidates = [_average([fold[name] for fold in measured]) for name in types]
     candidates.sort(key=lambda c: (-round(c.recall_at_1, 12), -round(c.map_at_r, 12), c.bytes))
@@ -204,16 +204,16 @@ def _measure_fold(
     for name, count in sorted(counts.items(), key=lambda item: -item[1]):
         if count == 0 or (name == "bits" and count > _MOST_BITS and not is_nested):
             continue
-        if largest is not None and is_nested:
-            mapped = largest.cut(count)
-        else:
-            try:  # None takes all there are, which may be fewer than features
+        try:
+            if largest is not None and is_nested:
+                mapped = largest.cut(count)
+            else:  # None takes all there are, which may be fewer than features
                 mapped = map_samples(contender, samples, None if count > most else count)
-            except ValueError:  # as of one number on a sphere
-                continue
-        largest = largest or mapped
-        # The constant of a sphere may be one number more than a fit can be asked for.
-        found[name] = _measure_type(mapped.cut(most), name)
+            largest = largest or mapped
+            # The constant of a sphere may be one number more than a fit can be asked for.
+            found[name] = _measure_type(mapped.cut(most), name)
+        except ValueError:  # too few components for the method, or numbers beyond float16
+            continue
     return found
 
 

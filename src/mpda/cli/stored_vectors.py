@@ -126,9 +126,8 @@ def describe_storage(choice: StorageChoice, n_features: int) -> list[str]:
     ]
     if (int8 := choice.find("int8")) is not None:
         lines.append(
-            f"int8 in place of float32 costs {int8.loss:.2f} points with "
-            f"{count_noun(int8.numbers, 'number')}, on the held-out samples of {choice.n_folds} "
-            "folds."
+            f"int8 in place of float32 changes the error by {int8.loss:+.2f} points with "
+            f"{count_noun(int8.numbers, 'number')}, on samples held out of {choice.n_folds} folds."
         )
     return lines
 
@@ -296,8 +295,10 @@ def write_vectors(
     """
     import numpy as np
 
+    from mpda._lib.atomic_write import atomic_path
     from mpda.cli.tables.files import write_table
     from mpda.io import write_vector_type
+    from mpda.io.array_files import write_array
 
     codes = stored.encode(Z)
     suffix = "" if path is None else path.suffix.lower()
@@ -305,7 +306,8 @@ def write_vectors(
         _write_lists(path, stored, codes, others)
         return [path]
     if path is not None and suffix == ".npy":
-        write_table(path, codes, names, {})
+        with atomic_path(path) as temporary:
+            write_array(temporary, codes)
         return [path, write_vector_type(stored, path.with_name(f"{path.stem}-type.json"))]
     if stored.name == "bits":
         codes = np.unpackbits(codes, axis=1, count=stored.n_numbers)

@@ -36,8 +36,8 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict of str to Display
-        "bytes", "embedding" and "embedding-3d", "curve" or "curve-1" and so on, "partition", "components",
-        "eigenvalues" and "confusion", as far as the results have them.
+        "bytes", "embedding" and "embedding-3d", "curve" or "curve-1" and so on, "partition",
+        "components", "eigenvalues" and "confusion", as far as the results have them.
     """
     displays: dict[str, Display] = {}
     if rows := results.get("storage", {}).get("rows"):

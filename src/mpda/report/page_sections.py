@@ -71,10 +71,9 @@ def make_sections(results: Results) -> list[Section]:
         At least the section on provenance.
     """
     displays = make_displays(results)
-    # The order is that of a reader's questions: what does a vector cost, are the classes apart, how
-    # good is the map, what is it made of, and how was it computed?
+    # The order is that of a reader's questions: are the classes apart, how good is the map, what is
+    # it made of, and how was it computed?
     makers = {
-        _make_storage: "bytes" in displays,
         _make_embedding: "embedding" in displays,
         _make_curves: any(name.startswith("curve") for name in displays),
         _make_comparison: results.get("comparison", {}).get("problems"),
@@ -88,19 +87,35 @@ def make_sections(results: Results) -> list[Section]:
     return [make(results, displays) for make, has_results in makers.items() if has_results]
 
 
-def _make_storage(results: Results, displays: Displays) -> Section:
-    """Show the quality of a search against the bytes of a vector."""
-    storage = results["storage"]
-    text = (
-        "Bytes of a vector, and how well a search with it finds the class of the query: how often "
-        "the nearest vector has it, and MAP@R, the share of the class among as many nearest "
-        "vectors as it has. Further to the left is cheaper, higher is better."
+def make_first_figure(results: Results) -> str:
+    """Return the curve of bytes against quality, which stands in the summary.
+
+    Parameters
+    ----------
+    results : dict
+        Checked results.
+
+    Returns
+    -------
+    str
+        HTML; empty if the features are no vectors.
+    """
+    storage = results.get("storage", {})
+    if not storage.get("rows"):
+        return ""
+    figure = _draw_svg(
+        make_displays(results), "bytes", "Recall at 1 and MAP@R by bytes", "figure wide"
     )
-    figure = _draw_svg(displays, "bytes", "Recall at 1 and MAP@R by bytes", "figure wide")
-    table = html_tables.storage_table(storage["rows"])
-    values = f"<details><summary>Values</summary>{table}</details>"
-    html = _lead(text) + figure + values + _caption(storage)
-    return Section("bytes", "Bytes", "Bytes against quality", html)
+    text = (
+        "What a vector costs, and how well it finds its class. Left is cheaper, higher is better."
+    )
+    note = (
+        "MAP@R: share of the class of a query among its nearest vectors, as many as the class has; "
+        "one that comes earlier counts more."
+    )
+    values = html_tables.storage_table(storage["rows"])
+    html = f"<details><summary>Values</summary>{values}</details>{_caption(storage)}"
+    return f'<div id="bytes">{_lead(text)}{figure}<p class="how">{note}</p>{html}</div>'
 
 
 def _make_embedding(results: Results, displays: Displays) -> Section:
