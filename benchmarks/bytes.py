@@ -98,6 +98,7 @@ def quantise(samples: Split) -> Iterator[StoredScore]:
     """Yield the rows of product quantisation; queries are compared as they are."""
     import faiss
 
+    make: Any = faiss.ProductQuantizer  # whose annotations are those of C++
     d = samples.X.shape[1]
     Z, Z_test = (
         np.ascontiguousarray(part, dtype=np.float32) for part in (samples.X, samples.X_test)
@@ -106,7 +107,7 @@ def quantise(samples: Split) -> Iterator[StoredScore]:
     for n_bytes in NUMBERS:
         if d % n_bytes:
             continue  # parts must be of equal length
-        quantiser = faiss.ProductQuantizer(d, n_bytes, 8)
+        quantiser = make(d, n_bytes, 8)
         quantiser.train(Z)
         decoded = quantiser.decode(quantiser.compute_codes(Z))
         labels = samples.y, Z_test, samples.y_test
@@ -129,6 +130,8 @@ def run(arguments: argparse.Namespace, done: set[tuple[str, str]]) -> Iterator[d
         if not missing:
             continue
         problem = draw_problem("seen", data, 0, None, arguments.data)
+        assert problem.queries is not None
+        assert problem.query_labels is not None
         samples = Split(problem.X, problem.y, problem.queries, problem.query_labels)
         for name in missing:
             begin = time.perf_counter()

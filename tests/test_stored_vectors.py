@@ -214,6 +214,18 @@ def test_a_method_has_at_most_the_numbers_that_it_can_have(digits):
     assert [(row.numbers, row.bytes) for row in rows] == [(4, 1), (8, 1), (9, 2)]
 
 
+@pytest.mark.parametrize("name", ["MPDA", "MPDA refined"])
+def test_samples_of_low_rank_have_all_their_directions(digits, name):
+    X, X_test = digits.X.copy(), digits.X_test.copy()
+    X[:, 8:], X_test[:, 8:] = X[:, :8] @ np.ones((8, 56)), X_test[:, :8] @ np.ones((8, 56))
+    flat = Split(X, digits.y, X_test, digits.y_test)
+    rows = measure_stored_vectors(flat, [name], [4, 32, 64], ["float32"])
+    rank = np.linalg.matrix_rank(X - X.mean(axis=0))
+    first, second = (row.numbers for row in rows)
+    assert first == 4
+    assert second in (rank, rank + 1)  # with the constant of a sphere
+
+
 def test_vectors_of_length_1_are_compared_by_the_cosine(digits):
     unit = Split(normalize(digits.X), digits.y, normalize(digits.X_test), digits.y_test)
     names = "truncation", "PCA"

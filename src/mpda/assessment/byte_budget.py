@@ -7,7 +7,7 @@ samples are the database, its own the queries, and both are stored in the type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,11 +207,10 @@ def _measure_fold(
         try:
             if largest is not None and is_nested:
                 mapped = largest.cut(count)
-            else:  # None takes all there are, which may be fewer than features
-                mapped = map_samples(contender, samples, None if count > most else count)
+            else:
+                mapped = map_samples(contender, samples, min(count, most))
             largest = largest or mapped
-            # The constant of a sphere may be one number more than a fit can be asked for.
-            found[name] = _measure_type(mapped.cut(most), name)
+            found[name] = _measure_type(mapped, name)
         except ValueError:  # too few components for the method, or numbers beyond float16
             continue
     return found
@@ -231,7 +230,13 @@ def _measure_type(mapped: MappedSamples, name: str) -> StorageCandidate:
 
 def _average(folds: Sequence[StorageCandidate]) -> StorageCandidate:
     """Return the means over folds, with the numbers that every fold can have."""
-    fewest = min(folds, key=lambda fold: fold.numbers)
-    measures = ("recall_at_1", "map_at_r", "plain_recall_at_1")
-    means = {name: float(np.mean([getattr(fold, name) for fold in folds])) for name in measures}
-    return replace(fewest, **means)
+
+    def mean(values: Iterable[float]) -> float:
+        return float(np.mean([*values]))
+
+    return replace(
+        min(folds, key=lambda fold: fold.numbers),
+        recall_at_1=mean(fold.recall_at_1 for fold in folds),
+        map_at_r=mean(fold.map_at_r for fold in folds),
+        plain_recall_at_1=mean(fold.plain_recall_at_1 for fold in folds),
+    )

@@ -203,7 +203,7 @@ def _iter_maps(
 
 
 def map_samples(
-    contender: Contender, samples: Split, n_components: int | None, steps: Sequence[Step] = ()
+    contender: Contender, samples: Split, n_components: int, steps: Sequence[Step] = ()
 ) -> MappedSamples:
     """Fit a method to the training samples, and map these and the test samples.
 
@@ -213,8 +213,8 @@ def map_samples(
         Method.
     samples : Split
         Training and test samples.
-    n_components : int or None
-        Number of components, None for the default of the method.
+    n_components : int
+        Number of components. Samples that span fewer directions get all of them.
     steps : sequence of (str, transformer), default=()
         Preprocessing before the method, not fitted.
 
@@ -223,7 +223,12 @@ def map_samples(
     MappedSamples
         Both parts.
     """
-    model = contender.estimator({}, n_components, steps).fit(samples.X, samples.y)
+    try:
+        model = contender.estimator({}, n_components, steps).fit(samples.X, samples.y)
+    except ValueError:
+        model = contender.estimator({}, None, steps).fit(samples.X, samples.y)
+        if model.transform(samples.X[:1]).shape[1] >= n_components:
+            raise  # the number was not the reason
     Z, Z_test = (np.asarray(model.transform(X)) for X in (samples.X, samples.X_test))
     return MappedSamples(Split(Z, samples.y, Z_test, samples.y_test), has_unit_length(Z))
 

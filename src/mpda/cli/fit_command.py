@@ -134,8 +134,8 @@ def fit(
     inputs = [path for path in (test, database) if path is not None]
     check_outputs(inputs, out, files.report, files.results)
     if database is not None:
-        values = {"--test": test, "--image": image, "--text": text, "--score": is_balanced}
-        values["--bytes"] = budget
+        values: dict[str, Any] = {"--test": test, "--image": image, "--text": text}
+        values |= {"--score": is_balanced, "--bytes": budget}
         database_fit = DatabaseFit(database, features, measurement, contender)
         database_fit.check(source.data, [*_write_options(values), *options.list_words(files)])
         fit_with_database(terminal, source, database_fit, out, keep_samples=keep_samples)
@@ -227,7 +227,7 @@ def fit(
         summary = [*verdict, *chosen, *outcome]
         asked = replace(asked, components=None) if n_folds else replace(asked, folds=None)
         values = {"--score": score if is_balanced else None, "--test": test, "--image": image}
-        values["--bytes"] = budget
+        values |= {"--bytes": budget}
         words = options.list_words(source, features, asked)
         words += _write_options({**values, "--text": text})
         words += [] if keep_samples else ["--no-keep-samples"]
@@ -239,10 +239,10 @@ def fit(
         }
         title = f"{table.name}: {contender.name}"
         collected = model.collect(title, terminal.command, summary, notes, commands)
-        curve, how = [], ""
+        collected["storage"] = stored_vectors.collect_storage(storage, saved["vectors"])
         if files != ResultFiles():
-            curve, how = stored_vectors.measure_curve(table, selected, measurement.seed)
-        collected["storage"] = stored_vectors.collect_storage(storage, saved["vectors"], curve, how)
+            curve = stored_vectors.collect_curve(table, selected, measurement.seed)
+            collected["storage"] |= curve
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
     lines = [*_describe(model, verdict), *(["", *map(messages.wrap, outcome)] if outcome else [])]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda._lib.array_types import Array, Floats
-    from mpda.assessment import AssessmentProtocol, Contender, StorageChoice, StoredScore
+    from mpda.assessment import AssessmentProtocol, Contender, StorageChoice
     from mpda.assessment.model_choice import SelectedModel
     from mpda.cli.tables.reading import Table
     from mpda.io import VectorType
@@ -136,9 +136,7 @@ def _error(recall: float) -> str:
     return f"{100.0 * (1.0 - recall):.1f} %"
 
 
-def collect_storage(
-    choice: StorageChoice | None, stored: Mapping[str, Any], curve: list[StoredScore], how: str
-) -> dict[str, Any]:
+def collect_storage(choice: StorageChoice | None, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Collect the section "storage" of a report.
 
     Parameters
@@ -147,21 +145,16 @@ def collect_storage(
         The choice for a budget, if there is one.
     stored : mapping
         Entry of the notes of the model file.
-    curve : list of StoredScore
-        Points of the curve, which may be none.
-    how : str
-        How the curve was measured.
 
     Returns
     -------
     dict
-        With the keys "vectors", and "candidates", "rows" and "how" where there are any.
+        With the key "vectors" and, with a budget, "budget" and "candidates".
     """
-    section: dict[str, Any] = {"vectors": dict(stored)}
-    if choice is not None:
-        candidates = [asdict(entry) | {"loss": entry.loss} for entry in choice.candidates]
-        section |= {"budget": choice.budget, "candidates": candidates}
-    return section | ({"rows": [*map(asdict, curve)], "how": how} if curve else {})
+    if choice is None:
+        return {"vectors": dict(stored)}
+    candidates = [asdict(entry) | {"loss": entry.loss} for entry in choice.candidates]
+    return {"vectors": dict(stored), "budget": choice.budget, "candidates": candidates}
 
 
 def note_vectors(pipeline: Pipeline, table: Table, chosen: str | None) -> dict[str, Any]:
@@ -336,9 +329,7 @@ def _write_lists(path: Path, stored: VectorType, codes: Array, others: Mapping[s
         write(table, temporary)
 
 
-def measure_curve(
-    table: Table, selected: SelectedModel, seed: int
-) -> tuple[list[StoredScore], str]:
+def collect_curve(table: Table, selected: SelectedModel, seed: int) -> dict[str, Any]:
     """Measure bytes against quality for the page: raw vectors, PCA and the method of the model.
 
     Parameters
@@ -352,10 +343,9 @@ def measure_curve(
 
     Returns
     -------
-    rows : list of StoredScore
-        Empty if the features are no column of vectors, or if samples are too few.
-    how : str
-        How they were measured.
+    dict
+        With the keys "rows" and "how"; empty if the features are no column of vectors, or if
+        samples are too few.
     """
     import numpy as np
 
@@ -364,11 +354,11 @@ def measure_curve(
 
     y = table.labels
     if table.embedding is None or np.unique(y, return_counts=True)[1].max() < _N_FOLDS:
-        return [], ""
+        return {}
     drawn = stratified_order(y, 1, np.random.default_rng(seed))[:_MAX_SAMPLES]
     groups = None if table.groups is None else table.groups[drawn]
     if groups is not None and len(np.unique(groups)) < _N_FOLDS:
-        return [], ""
+        return {}
     train, test = (
         drawn[part] for part in next(iter(stratified_folds(y[drawn], _N_FOLDS, seed, groups)))
     )
@@ -385,4 +375,4 @@ def measure_curve(
         f"Fitted to {len(train):,} samples, which are the database; {len(test):,} others are the "
         "queries. Both are stored in the type"
     )
-    return rows, how
+    return {"rows": [*map(asdict, rows)], "how": how}

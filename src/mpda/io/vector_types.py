@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Array, ArrayLike, Floats
+from mpda._lib.array_types import Array, ArrayLike
 from mpda._lib.atomic_write import write_atomically
 
 # Bits of a number.
@@ -112,7 +112,7 @@ class VectorType:
                 )
         return Z.astype(self.name)
 
-    def decode(self, codes: ArrayLike) -> Floats:
+    def decode(self, codes: ArrayLike) -> Array:
         """Return stored vectors as numbers.
 
         Parameters

@@ -114,7 +114,7 @@ class BytesDisplay(Display):
         for kind in kinds:
             line = _TYPE_LINES[kind]
             fill = "0.4" if kind == "float32" else "white"
-            look = {"color": "0.4", "marker": "o", "markerfacecolor": fill}
+            look: dict[str, Any] = {"color": "0.4", "marker": "o", "markerfacecolor": fill}
             handles.append(Line2D([], [], linestyle=line, label=kind, **look))
         axis.legend(handles=handles, frameon=False, fontsize=8, **OUTSIDE)
 
