@@ -45,7 +45,8 @@ from retrieval_maps import REFINED, SETS, draw_problem
 NUMBERS = (8, 16, 32, 64, 128)
 # Nested maps cost one fit for all numbers; with one bit a number more of them are of use.
 NESTED_NUMBERS = (*NUMBERS, 256)
-QUANTISED = "product quantisation"
+QUANTISED, QUANTISED_BYTES = "product quantisation", (8, 16, 32, 64)
+CODES = "uint8"
 CLASS = "MPDA refined, whole classes"
 METHODS: dict[str, tuple[str | Contender, Sequence[int]]] = {
     "raw": ("raw", (0,)),
@@ -74,7 +75,11 @@ Database and queries are stored in the same type; only with product quantisation
 they are. int8 has one scale for all numbers, the largest magnitude of the database by 127. Methods
 have their default parameters; "whole classes" is the refinement with the objective "class" and the
 penalty 0.02. LDA has at most as many numbers as classes less one. Product quantisation is
-`ProductQuantizer` of faiss with one byte for each part of a vector.
+`ProductQuantizer` of faiss with one byte for each part of a vector. Of equal distances a random
+order decides.
+
+Codes of few bytes are the centres of groups of vectors, so product quantisation may find more of a
+class than the raw vectors do. Quantising mapped vectors was not measured.
 
 Eigenvector maps (PCA, LDA, MPDA) are nested: the first k numbers of a larger map are the map to k
 numbers. Refined maps are not.
@@ -83,15 +88,13 @@ numbers. Refined maps are not.
 """
 
 
-def measure(samples: Split, name: str) -> Iterator[StoredScore]:
-    """Yield the rows of a method."""
+def measure(samples: Split, name: str, types: Sequence[str]) -> Iterator[StoredScore]:
+    """Yield the rows of a method in some types."""
     if name == QUANTISED:
         yield from quantise(samples)
         return
     entry, numbers = METHODS[name]
-    yield from measure_stored_vectors(
-        samples, [entry], numbers, VECTOR_TYPES, cosine=True, cuts=True
-    )
+    yield from measure_stored_vectors(samples, [entry], numbers, types, cosine=True, cuts=True)
 
 
 def quantise(samples: Split) -> Iterator[StoredScore]:
@@ -104,19 +107,21 @@ def quantise(samples: Split) -> Iterator[StoredScore]:
         np.ascontiguousarray(part, dtype=np.float32) for part in (samples.X, samples.X_test)
     )
     Z, Z_test = normalize(Z), normalize(Z_test)
-    for n_bytes in NUMBERS:
+    # Vectors of one code are equally far: those of a class must not stand together.
+    order = np.random.default_rng(0).permutation(len(Z))
+    for n_bytes in QUANTISED_BYTES:
         if d % n_bytes:
             continue  # parts must be of equal length
         quantiser = make(d, n_bytes, 8)
         quantiser.train(Z)
-        decoded = quantiser.decode(quantiser.compute_codes(Z))
-        labels = samples.y, Z_test, samples.y_test
+        decoded = quantiser.decode(quantiser.compute_codes(Z))[order]
+        labels = samples.y[order], Z_test, samples.y_test
         means = score_queries(normalize(decoded), *labels, ("recall_at_1", "map_at_r")).means
-        yield StoredScore(QUANTISED, d, "uint8", n_bytes, means["recall_at_1"], means["map_at_r"])
+        yield StoredScore(QUANTISED, d, CODES, n_bytes, means["recall_at_1"], means["map_at_r"])
 
 
-def run(arguments: argparse.Namespace, done: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the methods that are not done, all rows of a method together."""
+def run(arguments: argparse.Namespace, done: set[tuple[str, str, str]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of the methods and types that are not done, those of a method together."""
     names, measured = [*METHODS], provenance()
     try:
         import faiss
@@ -126,29 +131,36 @@ def run(arguments: argparse.Namespace, done: set[tuple[str, str]]) -> Iterator[d
         names.append(QUANTISED)
         measured += f", faiss {faiss.__version__}"
     for data in arguments.sets:
-        missing = [name for name in names if (data, name) not in done]
+        missing = {
+            name: types
+            for name in names
+            if (types := [kind for kind in list_types(name) if (data, name, kind) not in done])
+        }
         if not missing:
             continue
         problem = draw_problem("seen", data, 0, None, arguments.data)
         assert problem.queries is not None
         assert problem.query_labels is not None
         samples = Split(problem.X, problem.y, problem.queries, problem.query_labels)
-        for name in missing:
+        for name, types in missing.items():
             begin = time.perf_counter()
-            rows = [asdict(row) for row in measure(samples, name)]
-            seconds = round(time.perf_counter() - begin, 1)
-            print(data, name, f"{seconds} s", file=sys.stderr)
+            rows = [asdict(row) for row in measure(samples, name, types)]
+            seconds = time.perf_counter() - begin
+            print(data, name, f"{seconds:.0f} s", file=sys.stderr)
             size = {"database": len(samples.y), "queries": len(samples.y_test)}
-            yield from (
-                {"data": data, **row, **size, "seconds": seconds, "measured": measured}
-                for row in rows
-            )
+            yield from ({"data": data, **row, **size, "measured": measured} for row in rows)
+
+
+def list_types(name: str) -> Sequence[str]:
+    return (CODES,) if name == QUANTISED else VECTOR_TYPES
 
 
 def format_page(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the page with the tables of all data sets."""
+    names, kinds = [*METHODS, QUANTISED], [*VECTOR_TYPES, CODES]
+    rows = sorted(rows, key=lambda row: (names.index(row["method"]), kinds.index(row["type"])))
     parts = [INTRODUCTION.strip()]
-    for data in dict.fromkeys(row["data"] for row in rows):
+    for data in sorted({row["data"] for row in rows}):
         found = [row for row in rows if row["data"] == data]
         n, m = found[0]["database"], found[0]["queries"]
         parts.append(f"## {EMBEDDING_SETS[data].title}")
@@ -221,17 +233,17 @@ def format_cuts(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def draw_curves(rows: Sequence[Mapping[str, Any]]) -> bytes:
     """Return the curves of all data sets, float32 and int8, as PNG."""
-    sets = list(dict.fromkeys(row["data"] for row in rows))
+    sets = sorted({row["data"] for row in rows})
     figure = new_figure(10.0, 3.6 * len(sets))
     axes = figure.subplots(len(sets), 2, squeeze=False)
     fields = StoredScore.__dataclass_fields__
     for data, pair in zip(sets, axes, strict=True):
         drawn = [
-            StoredScore(**{name: row[name] for name in fields})
+            StoredScore(**{field: row[field] for field in fields})
+            for name in DRAWN
             for row in rows
-            if row["data"] == data
-            and row["method"] in DRAWN
-            and row["type"] in ("float32", "int8", "uint8")
+            if (row["data"], row["method"]) == (data, name)
+            and row["type"] in ("float32", "int8", CODES)
             and row["cut_from"] is None
         ]
         BytesDisplay(drawn).plot(pair, title=EMBEDDING_SETS[data].title)
@@ -248,7 +260,7 @@ def main() -> None:
     if out.exists():
         rows = [json.loads(line) for line in out.read_text().splitlines()]
     try:
-        for row in run(arguments, {(row["data"], row["method"]) for row in rows}):
+        for row in run(arguments, {(row["data"], row["method"], row["type"]) for row in rows}):
             rows.append(row)
             with out.open("a") as file:
                 file.write(json.dumps(row) + "\n")
