@@ -176,8 +176,9 @@ def test_raw_vectors_are_measured_as_they_are_stored(digits, cosine):
     ]
     for row in rows:
         expected = measure_slowly(digits, row.type, cosine=cosine)
-        # Rounding in single precision may swap neighbours whose distances are nearly equal.
-        assert (row.recall_at_1, row.map_at_r) == pytest.approx(expected, abs=0.01)
+        # Equal distances have another order; bits have many.
+        tolerance = 0.03 if row.type == "bits" else 0.01
+        assert (row.recall_at_1, row.map_at_r) == pytest.approx(expected, abs=tolerance)
     assert rows[-1].recall_at_1 < rows[0].recall_at_1 - 0.02  # signs of pixels say little
 
 
