@@ -190,21 +190,21 @@ def test_lines_name_type_numbers_bytes_and_the_loss():
 
 
 def test_fit_selects_numbers_and_type_and_the_model_remembers(table, capsys):
-    assert call(*FIT, "--folds", "2", "--bytes", "8", "--results", "r.json") == 0
+    assert call(*FIT, "--folds", "2", "--bytes", "5", "--results", "r.json") == 0
     out = capsys.readouterr().out
-    assert "Stored as int8 x 8, 8 bytes in place of 256 (1-NN error " in out
+    assert "Stored as int8 x 5, 5 bytes in place of 256 (1-NN error " in out
     assert "int8 in place of float32 changes the error by " in out
     model, saved = load("digits.mpda"), read_header("digits.mpda")["notes"]["vectors"]
     Z = model[:-1].transform(np.stack(table["embedding"].to_numpy()))
-    assert Z.shape == (500, 8)
+    assert Z.shape == (500, 5)
     assert {key: saved[key] for key in ("type", "numbers", "bytes")} == {
-        **{"type": "int8", "numbers": 8, "bytes": 8}
+        **{"type": "int8", "numbers": 5, "bytes": 5}
     }
     assert saved["scale"] == pytest.approx(np.abs(Z).max() / 127)
     assert saved["unit_scale"] == pytest.approx(np.abs(normalize(Z)).max() / 127)
     storage = json.loads(Path("r.json").read_text())["storage"]
     assert storage["vectors"] == saved
-    assert storage["budget"] == 8
+    assert storage["budget"] == 5
     assert storage["candidates"][0]["type"] == "int8"
 
 
