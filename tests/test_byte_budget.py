@@ -177,13 +177,16 @@ def test_too_few_samples_are_refused(digits):
 def test_lines_name_type_numbers_bytes_and_the_loss():
     best = StorageCandidate("int8", 64, 64, 0.95, 0.8, 0.9515)
     other = StorageCandidate("float16", 32, 64, 0.94, 0.7, 0.94)
-    lines = describe_storage(StorageChoice(64, (best, other), 3), 384)
+    third, fourth = replace(other, type="float32", numbers=16), replace(other, type="bits")
+    lines = describe_storage(StorageChoice(64, (best, other, third, fourth), 3), 384)
     assert lines == [
-        "Stored as int8 x 64, 64 bytes in place of 1,536 (1-NN error 5.0 %; float16 x 32: 6.0 %).",
-        "int8 in place of float32 changes the error by +0.15 points with 64 numbers, on samples "
-        "held out of 3 folds.",
+        "64 bytes instead of 1,536, 1-NN error of int8 x 64: 5.0 % (float16 x 32: 6.0 %, "
+        "float32 x 16: 6.0 %).",
+        "int8 instead of float32: error +0.15 points with 64 numbers, on samples held out of 3 "
+        "folds.",
     ]
-    assert len(describe_storage(StorageChoice(64, (other,), 3), 384)) == 1
+    alone = describe_storage(StorageChoice(64, (other,), 3), 384)
+    assert alone == ["64 bytes instead of 1,536, 1-NN error of float16 x 32: 6.0 %."]
 
 
 # mpda fit --bytes
@@ -192,8 +195,8 @@ def test_lines_name_type_numbers_bytes_and_the_loss():
 def test_fit_selects_numbers_and_type_and_the_model_remembers(table, capsys):
     assert call(*FIT, "--folds", "2", "--bytes", "5", "--results", "r.json") == 0
     out = capsys.readouterr().out
-    assert "Stored as int8 x 5, 5 bytes in place of 256 (1-NN error " in out
-    assert "int8 in place of float32 changes the error by " in out
+    assert "5 bytes instead of 256, 1-NN error of int8 x 5: " in out
+    assert "int8 instead of float32: error " in out
     model, saved = load("digits.mpda"), read_header("digits.mpda")["notes"]["vectors"]
     Z = model[:-1].transform(np.stack(table["embedding"].to_numpy()))
     assert Z.shape == (500, 5)
@@ -370,7 +373,7 @@ def test_page_begins_with_the_curve(table):
     assert page.index('id="summary"') < page.index('id="bytes"') < page.index('class="next"')
     assert page.count('id="bytes"') == 1
     assert "bytes of a vector" in page
-    assert "Stored as int8 x 8, 8 bytes" in page
+    assert "8 bytes instead of 256, 1-NN error of int8 x 8: " in page
     assert next(iter(make_displays(read_results("r.json")))) == "bytes"
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
     from mpda._lib.array_types import Array, Floats
-    from mpda.assessment import AssessmentProtocol, Contender, StorageChoice
+    from mpda.assessment import AssessmentProtocol, Contender, StorageCandidate, StorageChoice
     from mpda.assessment.model_choice import SelectedModel
     from mpda.cli.tables.reading import Table
     from mpda.io import VectorType
@@ -114,26 +114,23 @@ def describe_storage(choice: StorageChoice, n_features: int) -> list[str]:
     """
     from mpda.io.error_text import count_noun
 
-    best, size = choice.chosen, count_noun(choice.chosen.bytes, "byte")
-    others = [
-        f"{entry.type} x {entry.numbers}: {_error(entry.recall_at_1)}"
-        for entry in choice.candidates[1:]
-    ]
-    tried = "; ".join([f"1-NN error {_error(best.recall_at_1)}", *others])
-    lines = [
-        f"Stored as {best.type} x {best.numbers}, {size} in place of {_SINGLE * n_features:,} "
-        f"({tried})."
-    ]
+    best, *others = choice.candidates
+    size = count_noun(best.bytes, "byte")
+    text = f"{size} instead of {_SINGLE * n_features:,}, 1-NN error of {_describe_candidate(best)}"
+    # Two others, so that the line fits on a terminal.
+    tried = ", ".join(map(_describe_candidate, others[:2]))
+    lines = [f"{text} ({tried})." if others else f"{text}."]
     if (int8 := choice.find("int8")) is not None:
         lines.append(
-            f"int8 in place of float32 changes the error by {int8.loss:+.2f} points with "
+            f"int8 instead of float32: error {int8.loss:+.2f} points with "
             f"{count_noun(int8.numbers, 'number')}, on samples held out of {choice.n_folds} folds."
         )
     return lines
 
 
-def _error(recall: float) -> str:
-    return f"{100.0 * (1.0 - recall):.1f} %"
+def _describe_candidate(entry: StorageCandidate) -> str:
+    error = 100.0 * (1.0 - entry.recall_at_1)
+    return f"{entry.type} x {entry.numbers}: {error:.1f} %"
 
 
 def collect_storage(choice: StorageChoice | None, stored: Mapping[str, Any]) -> dict[str, Any]:
