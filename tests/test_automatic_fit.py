@@ -230,7 +230,7 @@ def test_fit_without_an_error_says_so(iris, capsys):
     words = ("iris.csv", "--label", "target", "--folds", "0", "--method", "lda")
     lines, _ = read_answer(capsys, *words)
     assert lines[0] == "No error was measured (--folds 0), so that nothing shows whether LDA helps."
-    assert any(line.startswith("Kept: LDA: 4 features to 2 components, ") for line in lines)
+    assert any(line.startswith("Kept: LDA: 4 features to 1 component, ") for line in lines)
 
 
 def test_long_parts_are_left_out_before_the_answer_grows():

@@ -34,6 +34,7 @@ RUNNABLE = {
     "guide/units.md": [],
     "guide/parameters.md": [],
     "guide/deploying.md": ["onnx", "onnxruntime", "skops"],
+    "guide/cost.md": [],
     "guide/merging.md": [],
     "guide/vector-search.md": ["faiss"],
     "guide/report.md": ["matplotlib"],

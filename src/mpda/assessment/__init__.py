@@ -9,6 +9,7 @@ them into means, intervals and significance. `select_model` fits the model to ke
 
 from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.balanced_error import balanced_errors, find_better_balanced
+from mpda.assessment.byte_budget import StorageCandidate, StorageChoice, choose_storage
 from mpda.assessment.contender import AUTOMATIC, BASELINE, Contender, make_contender
 from mpda.assessment.data_split import Split, default_pca_energy
 from mpda.assessment.error_statistics import (
@@ -30,6 +31,7 @@ from mpda.assessment.model_choice import SelectedModel, select_model, time_selec
 from mpda.assessment.nested_cv import Assessment, assess_methods
 from mpda.assessment.outer_fold import FoldResult
 from mpda.assessment.significance import RankComparison, compare_ranks
+from mpda.assessment.stored_vectors import StoredScore, measure_stored_vectors, score_stored
 from mpda.assessment.text_table import format_error_table
 from mpda.model_selection.retrieval import (
     RetrievalScores,
@@ -56,8 +58,12 @@ __all__ = [
     "RetrievalScores",
     "SelectedModel",
     "Split",
+    "StorageCandidate",
+    "StorageChoice",
+    "StoredScore",
     "assess_methods",
     "balanced_errors",
+    "choose_storage",
     "classify_samples",
     "compare_errors",
     "compare_methods",
@@ -74,11 +80,13 @@ __all__ = [
     "format_error_table",
     "make_contender",
     "map_at_r",
+    "measure_stored_vectors",
     "name_deciding_test",
     "precision_at_k",
     "r_precision",
     "recall_at_k",
     "score_queries",
+    "score_stored",
     "select_model",
     "time_selection",
 ]

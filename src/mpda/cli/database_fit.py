@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mpda.cli import fit_steps, messages, options
+from mpda.cli import fit_steps, messages, options, stored_vectors
 from mpda.cli.options import ComponentRule, FeatureOptions, MeasurementOptions
 from mpda.cli.table_source import TableSource, check_classes, read_samples
 from mpda.cli.terminal import Progress, Terminal, stop
@@ -184,6 +184,7 @@ def fit_with_database(
     saved: dict[str, Any] = {"label": table.label, "method": METHOD, "command": terminal.command}
     saved |= {"n_samples": table.n_samples, "n_database": n_rows, "feature_range": limits.tolist()}
     saved |= {} if table.embedding is None else {"embedding": table.embedding}
+    saved["vectors"] = stored_vectors.note_vectors(model, table, None)
     save(model, out, notes=to_json_types(saved))
     results = {"data": table.name, "n_samples": table.n_samples, "database": fit.database.name}
     results |= {"n_database": n_rows, "method": METHOD, "n_components": n_components}

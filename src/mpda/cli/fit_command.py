@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import fit_steps, messages, model_results, new_samples, options
+from mpda.cli import (
+    fit_steps,
+    messages,
+    model_results,
+    new_samples,
+    options,
+    stored_vectors,
+)
 from mpda.cli.answer import make_answer
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.database_fit import METHOD, DatabaseFit, fit_with_database
@@ -51,6 +58,7 @@ def fit(
     database: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     method: Annotated[str | None, typer.Option(autocompletion=options.list_method_names)] = None,
     parameter: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")] = None,
+    budget: Annotated[int | None, typer.Option("--bytes", min=1, metavar="N")] = None,
     out: Path | None = None,
     keep_samples: bool = True,
     score: options.ScoreName = options.ScoreName.ACCURACY,
@@ -88,6 +96,10 @@ def fit(
         within-class-whitening with --database, and mpda with --scheduler.
     parameter : list of str, default=None
         Parameter of the method; can be repeated.
+    budget : int, default=None
+        Bytes of a mapped vector, for example 64: cross-validation selects the type of its numbers
+        (float32, float16, int8, or one bit) and with it the number of components. mpda transform
+        then writes this type. Replaces --components.
     out : Path, default=None
         Model file to write. Default: the name of DATA with .mpda.
     keep_samples : bool, default=True
@@ -120,6 +132,7 @@ def fit(
         stop("mpda: --folds 1 leaves no samples to train on; use 0, or 2 and more.", 2)
     if text is not None and text == source.label:
         stop("mpda: --text names the column of --label, which the report shows anyway.", 2)
+    stored_vectors.check_budget(budget, measurement)
     protocol = measurement.make_protocol(features.scaled)
     is_balanced = score == options.ScoreName.BALANCED
     if is_balanced:
@@ -137,7 +150,8 @@ def fit(
     inputs = [path for path in (test, database) if path is not None]
     check_outputs(inputs, out, files.report, files.results)
     if database is not None:
-        values = {"--test": test, "--image": image, "--text": text, "--score": is_balanced}
+        values: dict[str, Any] = {"--test": test, "--image": image, "--text": text}
+        values |= {"--score": is_balanced, "--bytes": budget}
         database_fit = DatabaseFit(database, features, measurement, contender)
         database_fit.check(source.data, [*_write_options(values), *options.list_words(files)])
         fit_with_database(terminal, source, database_fit, out, keep_samples=keep_samples)
@@ -175,8 +189,13 @@ def fit(
     others = [make_contender(name, search=False) for name in names]
     compared = [*others, contender] if n_folds else []
     measured = Assessment([], {})
-    with terminal.progress(1.0 + n_folds, f"fitting {contender.name}") as progress:
+    storage = None
+    n_steps = 1.0 + n_folds + (budget is not None)
+    with terminal.progress(n_steps, f"fitting {contender.name}") as progress:
         protocol = fit_steps.spend_budget(table, [contender], protocol, measurement)
+        if budget is not None:
+            storage = stored_vectors.choose_storage(table, contender, protocol, budget, progress)
+            protocol = replace(protocol, n_components=storage.chosen.numbers)
         # The fit comes first: if it fails, the user learns that before the measurement.
         selected = fit_steps.fit_model(
             table, contender, protocol, progress, keep_samples=keep_samples
@@ -202,9 +221,13 @@ def fit(
     )
     saved |= {"label": table.label, "n_samples": table.n_samples, "method": model.map_name}
     saved |= {} if table.embedding is None else {"embedding": table.embedding}
+    chosen_type = None if storage is None else storage.chosen.type
+    saved["vectors"] = stored_vectors.note_vectors(selected.model, table, chosen_type)
     outcome = []
+    if storage is not None:
+        outcome = stored_vectors.describe_storage(storage, table.n_features)
     if test_table is not None and tested is not None:
-        outcome = [f"{test_table.name}: {tested[0]}"]
+        outcome = [*outcome, f"{test_table.name}: {tested[0]}"]
         notes += [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
         notes += new_samples.describe_shared_groups(test_table, table, measurement.groups)
         notes += [*new_samples.describe_far_values(test_table, saved), *tested[1]]
@@ -220,6 +243,7 @@ def fit(
         summary = [*verdict, *chosen, *outcome]
         asked = replace(asked, components=None) if n_folds else replace(asked, folds=None)
         values = {"--score": score if is_balanced else None, "--test": test, "--image": image}
+        values |= {"--bytes": budget}
         words = options.list_words(source, features, asked)
         words += _write_options({**values, "--text": text})
         words += [] if keep_samples else ["--no-keep-samples"]
@@ -231,6 +255,10 @@ def fit(
         }
         title = f"{table.name}: {model.map_name}"
         collected = model.collect(title, terminal.command, summary, notes, commands)
+        collected["storage"] = stored_vectors.collect_storage(storage, saved["vectors"])
+        if files != ResultFiles():
+            curve = stored_vectors.collect_curve(table, selected, measurement.seed)
+            collected["storage"] |= curve
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
     if details:

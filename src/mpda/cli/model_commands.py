@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mpda._lib.atomic_write import check_new_folder
-from mpda.cli import messages, new_samples, options
+from mpda.cli import messages, new_samples, options, stored_vectors
 from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
 from mpda.cli.options import ResultFiles
 from mpda.cli.table_source import (
@@ -46,6 +46,7 @@ def transform(
     model: Path,
     source: TableSource,
     normalize: Annotated[bool, typer.Option("--normalize")] = False,
+    kind: Annotated[stored_vectors.StoredType | None, typer.Option("--type")] = None,
     out: Path | None = None,
 ) -> None:
     """Map the samples of a table by a model. Columns that are not features are copied.
@@ -60,6 +61,11 @@ def transform(
         The samples.
     normalize : bool, default=False
         Scale mapped samples to length 1, for a search by cosine similarity.
+    kind : StoredType, default=None
+        Type in which vectors are stored. int8: one scale for all numbers, from the samples of the
+        fit. bits: the signs. Parquet and Arrow files get one column of vectors with the type and
+        scale in their metadata, .npy files get a file *-type.json next to them. Default: the type
+        that fit --bytes selected, otherwise the precision of the map.
     out : Path, default=None
         Table to write: CSV, TSV, Parquet, Arrow or .npy. Default: CSV on standard output.
     """
@@ -75,15 +81,23 @@ def transform(
     mapping = remove_neighbors(pipeline)
     Z = np.asarray(mapping.transform(table.samples))
     Z = preprocessing.normalize(Z) if normalize else Z
-    write_table(out, Z, mapping.get_feature_names_out().tolist(), _list_other_columns(table))
+    names, others = mapping.get_feature_names_out().tolist(), _list_other_columns(table)
     numbers = {"data": table.name, "n_samples": len(Z), "n_components": Z.shape[1]}
     notes = [f"{messages.describe_table(table)} to {count_noun(Z.shape[1], 'component')}"]
+    stored = stored_vectors.find_type(kind, saved, Z.shape[1], normalize=normalize, model=model)
+    if stored is None:
+        write_table(out, Z, names, others)
+        files = [] if out is None else [out]
+    else:
+        files = stored_vectors.write_vectors(out, stored, Z, names, others)
+        numbers["vectors"] = stored.to_dict()
+        notes[0] += f", {stored_vectors.describe_type(stored)}"
     notes += table.describe_skipped()
     notes += new_samples.describe_far_values(table, saved)
     notes += new_samples.describe_unknown_values(table, pipeline)
     notes += new_samples.describe_unknown_labels(table, saved, pipeline)
     numbers["notes"] = notes[1:]
-    terminal.finish(numbers, [], notes, [] if out is None else [out])
+    terminal.finish(numbers, [], notes, files)
 
 
 def predict(
@@ -229,6 +243,7 @@ def export(
     faiss: Path | None = None,
     normalize: Annotated[bool, typer.Option("--normalize")] = False,
     matrix: Path | None = None,
+    scales: Path | None = None,
     sentence_transformers: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
 ) -> None:
     """Write a model for use without this package.
@@ -255,17 +270,21 @@ def export(
         Scale mapped samples to length 1, for a search by cosine similarity.
     matrix : Path, default=None
         File to write with the matrix, .npy; the mean is written next to it.
+    scales : Path, default=None
+        JSON file to write with the scale of int8 vectors.
     sentence_transformers : Path, default=None
         Folder to create with the map as modules of sentence-transformers.
     """
-    if not any((onnx, numpy, faiss, matrix, sentence_transformers)):
-        choices = "--onnx FILE, --numpy FILE.npz, --faiss FILE, --matrix FILE.npy or "
+    if not any((onnx, numpy, faiss, matrix, scales, sentence_transformers)):
+        choices = (
+            "--onnx FILE, --numpy FILE.npz, --faiss FILE, --matrix FILE.npy, --scales FILE or "
+        )
         stop(f"mpda: export needs {choices}--sentence-transformers FOLDER.", 2)
     if neighbors and onnx is None and numpy is None:
         stop("mpda: --neighbors needs --onnx or --numpy.", 2)
     if normalize and matrix is not None:
         stop("mpda: --normalize is not for --matrix, which cannot do it: use --numpy.", 2)
-    check_outputs([model], onnx, numpy, faiss, matrix)
+    check_outputs([model], onnx, numpy, faiss, matrix, scales)
     if sentence_transformers is not None:
         check_new_folder(sentence_transformers)
     from mpda import io
@@ -273,6 +292,11 @@ def export(
     from mpda.io.exported_classifier import check_single_range
 
     pipeline, saved = _load(model)
+    n_components = len(remove_neighbors(pipeline).get_feature_names_out())
+    int8 = None
+    if scales is not None:
+        find = stored_vectors.find_type
+        int8 = find("int8", saved, n_components, normalize=normalize, model=model)
     pipeline = _append_normalizer(pipeline) if normalize else pipeline
     files = []
     if onnx is not None:
@@ -282,6 +306,8 @@ def export(
     files += [] if numpy is None else [io.export_numpy(pipeline, numpy, neighbors=neighbors)]
     files += [] if faiss is None else [io.export_faiss(pipeline, faiss)]
     files += [] if matrix is None else io.export_matrix(pipeline, matrix)
+    if scales is not None and int8 is not None:
+        files.append(io.write_vector_type(int8, scales))
     if sentence_transformers is not None:
         files.append(io.export_sentence_transformers(pipeline, sentence_transformers))
     notes = []

@@ -99,6 +99,29 @@ def curves_table(curves: Sequence[Entry]) -> str:
     return _table("Error in % by number of components", ["components", *methods], body)
 
 
+def storage_table(rows: Sequence[Entry]) -> str:
+    """Return the values of the curves of bytes against quality.
+
+    Parameters
+    ----------
+    rows : sequence of dict
+        "rows" of the section "storage".
+
+    Returns
+    -------
+    str
+        HTML, one row for each map, type and number of components.
+    """
+    body = []
+    for row in rows:
+        cut = "" if row.get("cut_from") is None else f", cut from {row['cut_from']}"
+        cells = [row["type"], f"{row['numbers']:,}", f"{row['bytes']:,}"]
+        cells += [_format(100.0 * row[name], ".1f") for name in ("recall_at_1", "map_at_r")]
+        body.append(_row(escape(row["method"] + cut), [_cell(escape(text)) for text in cells]))
+    header = ["vectors", "type", "numbers", "bytes", "nearest right in %", "MAP@R in %"]
+    return _table("Quality by bytes of a vector", header, body)
+
+
 def patches_table(classes: Sequence[Entry]) -> str:
     """Return the numbers, sizes and linearities of the patches of each class.
 

@@ -19,13 +19,15 @@ from mpda.report.html_tables import command_block, mark_options
 _REFERENCES = {BASELINE: "error of 1-NN on all features", "LDA": "error of LDA"}
 
 
-def make_summary(results: dict[str, Any]) -> str:
+def make_summary(results: dict[str, Any], figure: str = "") -> str:
     """Return the verdict, the key numbers, the next commands and the other sentences.
 
     Parameters
     ----------
     results : dict
         Checked results.
+    figure : str, default=""
+        HTML of a figure that stands below the numbers, on the first screen.
 
     Returns
     -------
@@ -38,6 +40,7 @@ def make_summary(results: dict[str, Any]) -> str:
     # The number of components stands next to the error that they give.
     cards = [*errors[:1], *_make_size_card(results), *errors[1:]]
     html += f'<dl class="keys">{"".join(cards)}</dl>' if cards else ""
+    html += figure
     advice = [line for line in sentences if line.startswith("Next: ")]
     commands = results.get("next") or []
     if advice or commands:

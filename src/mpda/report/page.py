@@ -33,8 +33,8 @@ def render(results: dict[str, Any]) -> str:
     results : dict
         "format" is "mpda results", "version" is 1, and "provenance" holds the command, the time and
         the versions of packages. Optional entries are "title", "summary", "data", "comparison",
-        "model", "embedding", "partition" and "confusion", as `mpda.report.collect` makes them, and
-        "next", a list of commands with their purposes.
+        "model", "embedding", "partition", "confusion" and "storage", as `mpda.report.collect`
+        makes them, and "next", a list of commands with their purposes.
 
     Returns
     -------
@@ -48,7 +48,7 @@ def render(results: dict[str, Any]) -> str:
     """
     from mpda.plotting.styles import COLORS, DARK_COLORS
     from mpda.report.key_numbers import make_summary
-    from mpda.report.page_sections import make_sections
+    from mpda.report.page_sections import make_first_figure, make_sections
 
     results = check_results(results)
     with refuse_corrupt_results():
@@ -60,7 +60,7 @@ def render(results: dict[str, Any]) -> str:
             title=escape(results.get("title") or "mpda"),
             facts=_describe_data(results.get("data", {})),
             links="".join(f'<a href="#{s.anchor}">{escape(s.name)}</a>' for s in sections),
-            summary=make_summary(results),
+            summary=make_summary(results, make_first_figure(results)),
             sections="".join(map(_wrap_section, sections)),
             style=_read_asset("page.css"),
             script="".join(map(_read_asset, _SCRIPTS)),

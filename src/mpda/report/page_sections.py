@@ -87,6 +87,37 @@ def make_sections(results: Results) -> list[Section]:
     return [make(results, displays) for make, has_results in makers.items() if has_results]
 
 
+def make_first_figure(results: Results) -> str:
+    """Return the curve of bytes against quality, which stands in the summary.
+
+    Parameters
+    ----------
+    results : dict
+        Checked results.
+
+    Returns
+    -------
+    str
+        HTML; empty if the features are no vectors.
+    """
+    storage = results.get("storage", {})
+    if not storage.get("rows"):
+        return ""
+    figure = _draw_svg(
+        make_displays(results), "bytes", "Recall at 1 and MAP@R by bytes", "figure wide"
+    )
+    text = (
+        "What a vector costs, and how well it finds its class. Left is cheaper, higher is better."
+    )
+    note = (
+        "MAP@R: share of the class of a query among its nearest vectors, as many as the class has; "
+        "one that comes earlier counts more."
+    )
+    values = html_tables.storage_table(storage["rows"])
+    html = f"<details><summary>Values</summary>{values}</details>{_caption(storage)}"
+    return f'<div id="bytes">{_lead(text)}{figure}<p class="how">{note}</p>{html}</div>'
+
+
 def _make_embedding(results: Results, displays: Displays) -> Section:
     """Show the samples in two or three components."""
     embedding = results["embedding"]
