@@ -22,7 +22,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,13 @@ from scipy.linalg import eigh
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 from mpda import MPDA, NeighborhoodRefinement, WithinClassWhitening
 from mpda.assessment import score_queries
+from mpda.assessment.data_split import PCA_ENERGY
 from mpda.discriminant.fit import reduced_eigenproblem
 from mpda.exceptions import DatasetError, FeatureScaleWarning, SmallClassWarning
 from mpda.experiments.embeddings import load_embeddings
@@ -55,6 +57,8 @@ TRAIN: dict[str, tuple[int | None, ...]] = {"unseen": (5000,), "seen": (2500, 50
 KEY = ("study", "data", "draw", "train", "method", "numbers")
 MEASURES = ("recall_at_1", "map_at_r", "recall_at_10")
 UNLABELED = -1
+# Labelled rows that choose settings: the searches take minutes with as many.
+LARGEST_VALIDATION = 5000
 # Shrinkage of the within-class scatter of WithinClassWhitening, for the tangent form as well.
 SHRINKAGE = 0.5
 
@@ -93,8 +97,16 @@ class Problem:
         """Division of the labelled rows for the choice of settings.
 
         A fifth of the rows of each class are queries or, for unseen classes, a quarter of the
-        classes are searched among themselves.
+        classes are searched among themselves. Of more rows than LARGEST_VALIDATION a draw is taken.
         """
+        if len(self.y) > LARGEST_VALIDATION:
+            kept, _ = train_test_split(
+                np.arange(len(self.y)),
+                train_size=LARGEST_VALIDATION,
+                stratify=self.y,
+                random_state=self.seed,
+            )
+            return replace(self, X=self.X[kept], y=self.y[kept]).validation
         if self.unseen:
             n_folds = min(4, len(np.unique(self.y)) // 2)
             train, test = next(
@@ -228,8 +240,12 @@ def fit_tangent_whitening(problem: Problem, r: int | None, options: HeadOptions)
 def fit_refined(
     problem: Problem, r: int | None, options: HeadOptions, settings: Mapping[str, Any]
 ) -> FittedMap:
-    model = NeighborhoodRefinement(MPDA(), n_components=r, **settings).fit(problem.X, problem.y)
-    return FittedMap(model.transform, cosine=model.radius is not None)
+    model = NeighborhoodRefinement(MPDA(), n_components=r, **settings)
+    n, d = problem.X.shape
+    # Fewer samples than features: PCA comes first, as in `mpda reproduce embeddings`.
+    steps = [PCA(PCA_ENERGY, svd_solver="full")] if n < d else []
+    fitted = make_pipeline(*steps, model).fit(problem.X, problem.y)
+    return FittedMap(fitted.transform, cosine=model.radius is not None)
 
 
 def fit_searched(problem: Problem, r: int | None, options: HeadOptions) -> FittedMap:
@@ -334,9 +350,8 @@ def measure(
     }
     if fitted.settings is not None:
         row |= {"search_seconds": round(fitted.search_seconds, 2), "settings": fitted.settings}
-    kinds = {"float32": False} if problem.unseen else {"float32": False, "int8": True}
-    for kind, as_int8 in kinds.items():
-        scores = score_map(problem, fitted, as_int8)
+    for kind in ("float32", "int8"):
+        scores = score_map(problem, fitted, kind == "int8")
         row[kind] = {name: round(value, 5) for name, value in scores.items()}
     return row
 
