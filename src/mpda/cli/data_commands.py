@@ -86,7 +86,7 @@ def compare(
     excluded = (assessment.BASELINE, assessment.CLASSIFIER, *measured.failed)
     candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
     if not candidates:
-        reason = messages.make_sentence(notes[-1] if notes else "no map was compared")
+        reason = messages.make_sentence(notes[-1] if measured.failed else "no map was compared")
         raise TableError(f"No method has a result. {reason}")
     rows = measured.rows
     recommended = recommend_method(rows, list(candidates))
