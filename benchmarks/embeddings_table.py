@@ -32,7 +32,7 @@ from sklearn.preprocessing import normalize
 
 from embeddings_page import HEADS, METHODS, OURS, RAW, format_page, is_complete
 from mpda.assessment import score_queries
-from mpda.assessment.label_classifier import CLASSIFIER, fit_label_classifier
+from mpda.assessment.label_classifier import CLASSIFIER
 from mpda.exceptions import DatasetError, FeatureScaleWarning, SmallClassWarning
 from mpda.experiments.embeddings import EMBEDDING_SETS, load_embeddings
 from protocol import data_argument, provenance
@@ -43,6 +43,7 @@ from retrieval_maps import (
     FittedMap,
     HeadOptions,
     Problem,
+    count_rows,
     draw_problem,
     fit_head,
     fit_lda,
@@ -51,6 +52,7 @@ from retrieval_maps import (
     fit_whitening,
     keep_all,
     measure,
+    measure_classifier,
     read_rows,
     score_map,
 )
@@ -146,30 +148,6 @@ def measure_codes(task: Task) -> Row:
     return {"outputs": m, **count_rows(problem), "seconds": round(seconds, 2), "codes": scores}
 
 
-def measure_classifier(task: Task) -> Row:
-    """Measure logistic regression on all numbers, which has an error and no neighbours."""
-    problem = task.problem
-    assert problem.queries is not None
-    assert problem.query_labels is not None
-    begin = time.perf_counter()
-    model = fit_label_classifier(problem.X, problem.y, seed=task.draw)
-    seconds = time.perf_counter() - begin
-    error = 1.0 - model.score(problem.queries, problem.query_labels)
-    return {
-        "outputs": problem.X.shape[1],
-        **count_rows(problem),
-        "seconds": round(seconds, 2),  # with the choice of the penalty
-        "settings": {"C": model[-1].C},
-        "error": round(float(error), 5),
-    }
-
-
-def count_rows(problem: Problem) -> dict[str, int]:
-    """Return the sizes that rows of `retrieval_maps.measure` have."""
-    n_queries = 0 if problem.queries is None else len(problem.queries)
-    return {"labelled": len(problem.y), "gallery": len(problem.gallery), "queries": n_queries}
-
-
 @lru_cache(maxsize=2)
 def score_choices(
     study: str, data: str, draw: int, directory: Path, r: int
@@ -218,7 +196,7 @@ MEASURE: dict[str, dict[str, Callable[[Task], Row]]] = {
         "PCA": partial(measure_map, fit=partial(fit_pca, labelled=True)),
         "LDA": partial(measure_map, fit=fit_best_lda),
         "PQ": measure_codes,
-        CLASSIFIER: measure_classifier,
+        CLASSIFIER: lambda task: measure_classifier(task.problem),
         **_HEADS,
         OURS["seen"][0]: partial(measure_ours, measure_name="map_at_r"),
         OURS["seen"][1]: partial(measure_ours, measure_name="recall_at_1"),

@@ -39,6 +39,7 @@ from sklearn.preprocessing import normalize
 from mpda import MPDA, NeighborhoodRefinement, WithinClassWhitening
 from mpda.assessment import score_queries
 from mpda.assessment.data_split import PCA_ENERGY
+from mpda.assessment.label_classifier import CLASSIFIER, fit_label_classifier
 from mpda.discriminant.fit import reduced_eigenproblem
 from mpda.exceptions import DatasetError, FeatureScaleWarning, SmallClassWarning
 from mpda.experiments.embeddings import load_embeddings
@@ -306,8 +307,8 @@ REFINED: dict[str, dict[str, Any]] = {
 LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 LOSSES = ("SupCon", "ProxyAnchor", "multi-similarity", "normalised softmax")
 ALL = (32, 64, 128, None)
-# Methods with the numbers of outputs that they are fitted with.
-METHODS: dict[str, dict[str, tuple[Fit, Sequence[int | None]]]] = {
+# Methods with the numbers of outputs that they are fitted with; the classifier has no map.
+METHODS: dict[str, dict[str, tuple[Fit | None, Sequence[int | None]]]] = {
     "unseen": {
         "raw": (keep_all, (None,)),
         "PCA of the database": (partial(fit_pca, labelled=False), ALL),
@@ -322,6 +323,7 @@ METHODS: dict[str, dict[str, tuple[Fit, Sequence[int | None]]]] = {
     },
     "seen": {
         "raw": (keep_all, (None,)),
+        CLASSIFIER: (None, (None,)),
         **{
             name: (partial(fit_refined, settings=settings), (16, 32, 64))
             for name, settings in REFINED.items()
@@ -343,9 +345,7 @@ def measure(
         return None
     row: dict[str, Any] = {
         "outputs": fitted.transform(problem.gallery[:1]).shape[1],
-        "labelled": len(problem.y),
-        "gallery": len(problem.gallery),
-        "queries": 0 if problem.queries is None else len(problem.queries),
+        **count_rows(problem),
         "seconds": round(seconds - fitted.search_seconds, 2),
     }
     if fitted.settings is not None:
@@ -354,6 +354,29 @@ def measure(
         scores = score_map(problem, fitted, kind == "int8")
         row[kind] = {name: round(value, 5) for name, value in scores.items()}
     return row
+
+
+def measure_classifier(problem: Problem) -> dict[str, Any]:
+    """Return the error of logistic regression on all numbers, which has no neighbours."""
+    assert problem.queries is not None
+    assert problem.query_labels is not None
+    begin = time.perf_counter()
+    model = fit_label_classifier(problem.X, problem.y, seed=problem.seed)
+    seconds = time.perf_counter() - begin
+    error = 1.0 - model.score(problem.queries, problem.query_labels)
+    return {
+        "outputs": problem.X.shape[1],
+        **count_rows(problem),
+        "seconds": round(seconds, 2),  # with the choice of the penalty
+        "settings": {"C": model[-1].C},
+        "error": round(float(error), 5),
+    }
+
+
+def count_rows(problem: Problem) -> dict[str, int]:
+    """Return the sizes of a problem."""
+    n_queries = 0 if problem.queries is None else len(problem.queries)
+    return {"labelled": len(problem.y), "gallery": len(problem.gallery), "queries": n_queries}
 
 
 def run(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
@@ -385,7 +408,10 @@ def run(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[d
                         continue
                     if problem is None:
                         problem = draw_problem(study, data, draw, n, arguments.data)
-                    row = measure(problem, fit, r, options)
+                    if fit is None:
+                        row: dict[str, Any] | None = measure_classifier(problem)
+                    else:
+                        row = measure(problem, fit, r, options)
                     if row is not None:
                         yield {**dict(zip(KEY, key, strict=True)), **row, "measured": measured}
 
@@ -440,7 +466,7 @@ def main() -> None:
                 rows[tuple(row[name] for name in KEY)] = row
                 with arguments.out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
-                print(*(row[name] for name in (*KEY, "float32", "seconds")), file=sys.stderr)
+                print(*(row.get(name) for name in (*KEY, "float32", "seconds")), file=sys.stderr)
         except DatasetError as error:
             sys.exit(str(error))
         except ImportError as error:

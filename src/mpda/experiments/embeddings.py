@@ -297,7 +297,7 @@ def run_embeddings(options: ExperimentOptions) -> ExperimentResult:
     )
     tables = [error_table(rows, name) for name in available]
     if CLASSIFIER in methods:
-        tables.insert(0, f"{CLASSIFIER}: {CLASSIFIER_NOTE}. {MAP_ADVANTAGE}")
+        tables.append(f"{CLASSIFIER.capitalize()}: {CLASSIFIER_NOTE}. {MAP_ADVANTAGE}")
     run = ExperimentResult(failed=[*missing, *failures], rows=rows)
     result = experiment.write_result(options, "embeddings", "\n\n".join(tables), run)
     return replace(result, rows=())  # the page of the paper's experiments cannot draw these rows
