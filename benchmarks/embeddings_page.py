@@ -166,7 +166,7 @@ def _format_goals(rows: Sequence[Row]) -> Iterator[str]:
         lines.append(f"{line}.")
     yield "\n".join(lines)
     for study, methods in OURS.items():
-        lines = [
+        table = [
             [
                 EMBEDDING_SETS[goal.data].title,
                 goal.describe(),
@@ -176,7 +176,7 @@ def _format_goals(rows: Sequence[Row]) -> Iterator[str]:
             if goal.study == study
         ]
         yield f"### {_TITLES[study]}"
-        yield format_markdown(["data", "goal", *methods], lines)
+        yield format_markdown(["data", "goal", *methods], table)
 
 
 @dataclass(frozen=True)

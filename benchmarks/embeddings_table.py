@@ -131,13 +131,14 @@ def measure_codes(task: Task) -> Row:
 
     faiss.omp_set_num_threads(1)
     problem, m = task.problem, task.numbers
+    assert m is not None
     assert problem.queries is not None
     rows, gallery, queries = (
         np.ascontiguousarray(normalize(X), dtype=np.float32)
         for X in (problem.rows, problem.gallery, problem.queries)
     )
     begin = time.perf_counter()
-    quantizer = faiss.ProductQuantizer(rows.shape[1], m, 8)
+    quantizer: Any = faiss.ProductQuantizer(rows.shape[1], m, 8)
     quantizer.cp.min_points_per_centroid = 1  # otherwise faiss prints a warning for each part
     quantizer.train(rows)
     seconds = time.perf_counter() - begin

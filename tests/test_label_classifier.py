@@ -95,6 +95,24 @@ def test_choice_and_fit_do_not_depend_on_test_samples(wine):
     assert before["wrong"] != after["wrong"]
 
 
+def test_groups_and_score_of_the_protocol_select_the_penalty(wine, monkeypatch):
+    calls = []
+
+    def record(X, y, **options):
+        calls.append(options)
+        return fit_label_classifier(X, y, **options)
+
+    monkeypatch.setattr("mpda.assessment.nested_cv.fit_label_classifier", record)
+    groups = np.arange(178) // 2
+    protocol = AssessmentProtocol(2, seed=5, scoring="balanced_accuracy")
+    contender = make_contender(CLASSIFIER, search=False)
+    rows = assess_methods(*wine, [contender], protocol, groups=groups).rows
+    for row, options in zip(rows, calls, strict=True):
+        assert options["seed"] == 5
+        assert options["scoring"] == "balanced_accuracy"
+        assert set(options["groups"]) == set(groups) - set(groups[row["tested"]])
+
+
 def test_fits_are_equal_for_equal_samples():
     X, y = make_classes()
     first, second = (fit_label_classifier(X, y, seed=3) for _ in range(2))
