@@ -22,7 +22,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,14 @@ from scipy.linalg import eigh
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 from mpda import MPDA, NeighborhoodRefinement, WithinClassWhitening
 from mpda.assessment import score_queries
+from mpda.assessment.data_split import PCA_ENERGY
+from mpda.assessment.label_classifier import CLASSIFIER, fit_label_classifier
 from mpda.discriminant.fit import reduced_eigenproblem
 from mpda.exceptions import DatasetError, FeatureScaleWarning, SmallClassWarning
 from mpda.experiments.embeddings import load_embeddings
@@ -55,6 +58,8 @@ TRAIN: dict[str, tuple[int | None, ...]] = {"unseen": (5000,), "seen": (2500, 50
 KEY = ("study", "data", "draw", "train", "method", "numbers")
 MEASURES = ("recall_at_1", "map_at_r", "recall_at_10")
 UNLABELED = -1
+# Labelled rows that choose settings: the searches take minutes with as many.
+LARGEST_VALIDATION = 5000
 # Shrinkage of the within-class scatter of WithinClassWhitening, for the tangent form as well.
 SHRINKAGE = 0.5
 
@@ -93,8 +98,16 @@ class Problem:
         """Division of the labelled rows for the choice of settings.
 
         A fifth of the rows of each class are queries or, for unseen classes, a quarter of the
-        classes are searched among themselves.
+        classes are searched among themselves. Of more rows than LARGEST_VALIDATION a draw is taken.
         """
+        if len(self.y) > LARGEST_VALIDATION:
+            kept, _ = train_test_split(
+                np.arange(len(self.y)),
+                train_size=LARGEST_VALIDATION,
+                stratify=self.y,
+                random_state=self.seed,
+            )
+            return replace(self, X=self.X[kept], y=self.y[kept]).validation
         if self.unseen:
             n_folds = min(4, len(np.unique(self.y)) // 2)
             train, test = next(
@@ -228,8 +241,12 @@ def fit_tangent_whitening(problem: Problem, r: int | None, options: HeadOptions)
 def fit_refined(
     problem: Problem, r: int | None, options: HeadOptions, settings: Mapping[str, Any]
 ) -> FittedMap:
-    model = NeighborhoodRefinement(MPDA(), n_components=r, **settings).fit(problem.X, problem.y)
-    return FittedMap(model.transform, cosine=model.radius is not None)
+    model = NeighborhoodRefinement(MPDA(), n_components=r, **settings)
+    n, d = problem.X.shape
+    # Fewer samples than features: PCA comes first, as in `mpda reproduce embeddings`.
+    steps = [PCA(PCA_ENERGY, svd_solver="full")] if n < d else []
+    fitted = make_pipeline(*steps, model).fit(problem.X, problem.y)
+    return FittedMap(fitted.transform, cosine=model.radius is not None)
 
 
 def fit_searched(problem: Problem, r: int | None, options: HeadOptions) -> FittedMap:
@@ -290,8 +307,8 @@ REFINED: dict[str, dict[str, Any]] = {
 LEARNING_RATES = (1e-3, 3e-3, 1e-2)
 LOSSES = ("SupCon", "ProxyAnchor", "multi-similarity", "normalised softmax")
 ALL = (32, 64, 128, None)
-# Methods with the numbers of outputs that they are fitted with.
-METHODS: dict[str, dict[str, tuple[Fit, Sequence[int | None]]]] = {
+# Methods with the numbers of outputs that they are fitted with; the classifier has no map.
+METHODS: dict[str, dict[str, tuple[Fit | None, Sequence[int | None]]]] = {
     "unseen": {
         "raw": (keep_all, (None,)),
         "PCA of the database": (partial(fit_pca, labelled=False), ALL),
@@ -306,6 +323,7 @@ METHODS: dict[str, dict[str, tuple[Fit, Sequence[int | None]]]] = {
     },
     "seen": {
         "raw": (keep_all, (None,)),
+        CLASSIFIER: (None, (None,)),
         **{
             name: (partial(fit_refined, settings=settings), (16, 32, 64))
             for name, settings in REFINED.items()
@@ -327,18 +345,38 @@ def measure(
         return None
     row: dict[str, Any] = {
         "outputs": fitted.transform(problem.gallery[:1]).shape[1],
-        "labelled": len(problem.y),
-        "gallery": len(problem.gallery),
-        "queries": 0 if problem.queries is None else len(problem.queries),
+        **count_rows(problem),
         "seconds": round(seconds - fitted.search_seconds, 2),
     }
     if fitted.settings is not None:
         row |= {"search_seconds": round(fitted.search_seconds, 2), "settings": fitted.settings}
-    kinds = {"float32": False} if problem.unseen else {"float32": False, "int8": True}
-    for kind, as_int8 in kinds.items():
-        scores = score_map(problem, fitted, as_int8)
+    for kind in ("float32", "int8"):
+        scores = score_map(problem, fitted, kind == "int8")
         row[kind] = {name: round(value, 5) for name, value in scores.items()}
     return row
+
+
+def measure_classifier(problem: Problem) -> dict[str, Any]:
+    """Return the error of logistic regression on all numbers, which has no neighbours."""
+    assert problem.queries is not None
+    assert problem.query_labels is not None
+    begin = time.perf_counter()
+    model = fit_label_classifier(problem.X, problem.y, seed=problem.seed)
+    seconds = time.perf_counter() - begin
+    error = 1.0 - model.score(problem.queries, problem.query_labels)
+    return {
+        "outputs": problem.X.shape[1],
+        **count_rows(problem),
+        "seconds": round(seconds, 2),  # with the choice of the penalty
+        "settings": {"C": model[-1].C},
+        "error": round(float(error), 5),
+    }
+
+
+def count_rows(problem: Problem) -> dict[str, int]:
+    """Return the sizes of a problem."""
+    n_queries = 0 if problem.queries is None else len(problem.queries)
+    return {"labelled": len(problem.y), "gallery": len(problem.gallery), "queries": n_queries}
 
 
 def run(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
@@ -370,7 +408,10 @@ def run(arguments: argparse.Namespace, done: set[tuple[Any, ...]]) -> Iterator[d
                         continue
                     if problem is None:
                         problem = draw_problem(study, data, draw, n, arguments.data)
-                    row = measure(problem, fit, r, options)
+                    if fit is None:
+                        row: dict[str, Any] | None = measure_classifier(problem)
+                    else:
+                        row = measure(problem, fit, r, options)
                     if row is not None:
                         yield {**dict(zip(KEY, key, strict=True)), **row, "measured": measured}
 
@@ -425,7 +466,7 @@ def main() -> None:
                 rows[tuple(row[name] for name in KEY)] = row
                 with arguments.out.open("a") as file:
                     file.write(json.dumps(row) + "\n")
-                print(*(row[name] for name in (*KEY, "float32", "seconds")), file=sys.stderr)
+                print(*(row.get(name) for name in (*KEY, "float32", "seconds")), file=sys.stderr)
         except DatasetError as error:
             sys.exit(str(error))
         except ImportError as error:

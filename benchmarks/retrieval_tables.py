@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda.assessment.label_classifier import CLASSIFIER, CLASSIFIER_NOTE, MAP_ADVANTAGE
 from mpda.experiments.embeddings import EMBEDDING_SETS
 from mpda.experiments.error_tables import format_markdown
 
@@ -40,6 +41,10 @@ of the Euclidean geometry. int8 is one byte a number, with one scale for all num
 those of a fit, in brackets those of the search for its settings; other work ran beside most fits.
 Settings are objective, numbers of candidates and penalty, or learning rate, number of epochs, and
 the numbers of epochs that were tried.
+"""
+CLASSIFIED = f"""
+{CLASSIFIER.capitalize()}: {CLASSIFIER_NOTE}; its setting is the penalty, by cross-validation, and
+it has no measures of retrieval. {MAP_ADVANTAGE}
 """
 
 Row = Mapping[str, Any]
@@ -103,6 +108,7 @@ def format_seen(cells: Cells, methods: Sequence[str]) -> Iterator[str]:
         header.append(kind + TITLES[measure] + " in %" * (measure == "error"))
     yield "## Classes with labels"
     yield SEEN
+    yield CLASSIFIED
     for data in _find_sets(cells):
         lines = []
         found = [key for key in cells if key[:2] == data]
@@ -135,12 +141,19 @@ def _sort_numbers(number: int | str) -> float:
 
 
 def _read_score(row: Row, measure: str, kind: str = "float32") -> float:
+    if "error" in row:
+        return float(row["error"])
     scores = row[kind]
     return float(1.0 - scores["recall_at_1"] if measure == "error" else scores[measure])
 
 
 def _format_scores(rows: Sequence[Row], measure: str, kind: str) -> str:
-    """Return the mean and the range of a measure; the error is in per cent."""
+    """Return the mean and the range of a measure; the error is in per cent.
+
+    A classifier has an error, of vectors as they are, and no other measure.
+    """
+    if any("error" in row for row in rows) and (measure, kind) != ("error", "float32"):
+        return "\N{EN DASH}"
     factor, digits = (100.0, 1) if measure == "error" else (1.0, 3)
     return _format_mean([factor * _read_score(row, measure, kind) for row in rows], digits)
 

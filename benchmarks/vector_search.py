@@ -22,7 +22,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from mpda import MPDA, NeighborhoodRefinement
-from mpda.assessment import Split
+from mpda.assessment import (
+    CLASSIFIER,
+    CLASSIFIER_NOTE,
+    MAP_ADVANTAGE,
+    Split,
+    fit_label_classifier,
+)
 from mpda.assessment.significance import adjust_by_holm, mcnemar_test
 from mpda.exceptions import DatasetError
 from mpda.experiments.embeddings import split_embeddings
@@ -50,7 +56,7 @@ questions are the queries. Of the ten nearest items of a query:
 
 "raw" has all numbers of the embedding, which has length 1. "truncation" is its first numbers.
 "refined" is `NeighborhoodRefinement(MPDA())`. Vectors compared by cosine similarity are scaled to
-length 1 after the map.
+length 1 after the map. {classifier}
 """
 
 
@@ -116,6 +122,15 @@ def format_rows(neighbors: dict[tuple[str, int, str], Array], samples: Split) ->
     return lines
 
 
+def format_classifier(samples: Split) -> str:
+    """Return the line of the classifier, which has an error and no items."""
+    model = fit_label_classifier(samples.X.astype(np.float32), samples.y)
+    error = 100.0 * (1.0 - model.score(samples.X_test.astype(np.float32), samples.y_test))
+    d, dash = samples.X.shape[1], "\N{EN DASH}"
+    cells = [CLASSIFIER, str(d), str(4 * d), dash, f"{error:.1f}", *[dash] * 4]
+    return f"| {' | '.join(cells)} |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     data_argument(parser)
@@ -130,10 +145,13 @@ def main() -> None:
     for key, index in build_indexes(samples).items():
         index.add(items)
         neighbors[key] = index.search(queries, K)[1]
-    lines = format_rows(neighbors, samples)
+    lines = [*format_rows(neighbors, samples), format_classifier(samples)]
     n_items, n_features = items.shape
     counts = {"n_items": n_items, "n_features": n_features, "n_queries": len(queries)}
-    text = EXPLANATION.format(n_classes=len(np.unique(samples.y)), **counts).lstrip()
+    classifier = f"{CLASSIFIER.capitalize()}: {CLASSIFIER_NOTE}; its error is that of its labels."
+    classifier += f" {MAP_ADVANTAGE}"
+    n_classes = len(np.unique(samples.y))
+    text = EXPLANATION.format(n_classes=n_classes, classifier=classifier, **counts).lstrip()
     command = "python benchmarks/vector_search.py --data DIR"
     versions = f"{provenance()}, faiss {faiss.__version__}"
     text = "\n".join([text, *lines, "", f"Made by `{command}`; {versions}.", ""])

@@ -336,3 +336,100 @@ def test_the_page_of_the_refinement_has_the_numbers_of_the_rows():
     for name, line in features.items():
         printed = [float(cell.strip("*")) for cell in list(line.values())[1:]]
         assert printed == pytest.approx(errors["cifar10", name]["1-NN Euclidean"], abs=0.06)
+
+
+EVIDENCE = ROOT / "docs" / "evidence"
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """Let a test import the modules of the folder of benchmarks."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+
+
+def read_evidence(*names):
+    """Return the rows of studies by their key; of equal keys the last row counts."""
+    rows = {}
+    for name in names:
+        for line in (EVIDENCE / f"{name}.jsonl").read_text().splitlines():
+            row = json.loads(line)
+            key = ("study", "data", "draw", "train", "method", "numbers")
+            rows[tuple(row[part] for part in key)] = row
+    return rows
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_the_page_of_embeddings_is_that_of_the_rows():
+    from embeddings_page import format_page
+
+    rows = read_evidence("retrieval-maps", "embeddings")
+    assert format_page(rows) == (EVIDENCE / "embeddings.md").read_text()
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_goals_of_embeddings_are_judged_by_the_rows():
+    from embeddings_page import format_page
+
+    def row(study, method, draw, numbers, error, precision):
+        scores = {"recall_at_1": 1.0 - error, "map_at_r": precision}
+        sizes = {"labelled": 9, "gallery": 9, "queries": 9, "outputs": numbers, "seconds": 1.0}
+        train = "all" if study == "seen" else 5000
+        key = {"study": study, "data": "clinc150", "draw": draw, "train": train}
+        key |= {"method": method, "numbers": "all" if method == "raw" else numbers}
+        return {**key, **sizes, "float32": scores, "int8": scores, "measured": "by hand"}
+
+    def page(*found):
+        return format_page(dict(enumerate(found)))
+
+    raw = row("seen", "raw", 0, 384, 0.1, 0.5)
+    ours = "ours, refined, best MAP@R"
+    good = page(raw, row("seen", ours, 0, 64, 0.044, 0.75))
+    assert "| CLINC150 (MiniLM) | 1-NN error at most 0.45 times raw | 0.440: reached |" in good
+    assert "| CLINC150 (MiniLM) | MAP@R at least 1.4 times raw | 1.500: reached |" in good
+    assert f"{ours}: 2 of 8 goals are reached, 0 missed, 6 not measured yet." in good
+    bad = page(raw, row("seen", ours, 0, 64, 0.046, 0.69))
+    assert "| 0.460: **missed** | not measured |" in bad
+    assert "| 1.380: **missed** | not measured |" in bad
+    # Ratios are those of equal draws, and an incomplete mean says so.
+    raws = [row("unseen", "raw", draw, 384, 0.1 * (draw + 1), 0.5) for draw in range(3)]
+    some = [row("unseen", "whitening", draw, 64, 0.1, 0.6) for draw in range(2)]
+    assert "| 0.750 (0.50 to 1.00), 2 of 3 draws: reached |" in page(*raws, *some)
+    assert "| 1.200 (1.20 to 1.20): reached |" in page(*raws[:2], *some)
+    # A row without one byte a number does not count.
+    old = {name: value for name, value in some[0].items() if name != "int8"}
+    assert "whitening (32 and 64 numbers)" in page(raws[0], old)
+
+
+@pytest.mark.usefixtures("benchmarks")
+def test_a_classifier_has_an_error_and_dashes_in_tables_of_maps():
+    from embeddings_page import format_page
+    from retrieval_tables import format_page as format_maps
+
+    rows, maps = read_evidence("retrieval-maps", "embeddings"), read_evidence("retrieval-maps")
+    methods = {study: [] for study in ("seen", "unseen")}
+    for row in maps.values():
+        methods[row["study"]].append(row["method"])
+    key = ("seen", "clinc150", 0, "all", "logistic regression", "all")
+    error = 100.0 * rows[key]["error"]
+    dash = "\N{EN DASH}"
+    start = f"| logistic regression | 384 | 1 | {error:.1f} | {dash} | {dash} | 1,536 | {dash} |"
+    assert start in format_page(rows)
+    error = 100.0 * maps[key]["error"]
+    line = f"| logistic regression | 384 | 1 | {dash} | {error:.1f} | {dash} |"
+    assert line in format_maps(list(maps.values()), methods)
+
+
+def test_guide_to_vector_search_has_the_errors_of_the_classifier():
+    rows = read_evidence("embeddings")
+    errors = [
+        100.0 * rows["seen", data, 0, "all", "logistic regression", "all"]["error"]
+        for data in ("banking77_minilm", "clinc150", "banking77")
+    ]
+    text = (ROOT / "docs" / "guide" / "vector-search.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("| logistic regression")]
+    numbers = [float(n) for line in lines for n in re.findall(r"([\d.]+) %", line)]
+    assert numbers == pytest.approx(errors, abs=0.06)
+    assert (
+        f"{errors[1]:.1f} % (CLINC150) and {errors[0]:.1f} % (Banking77)"
+        in (ROOT / "docs" / "guide" / "comparison.md").read_text()
+    )

@@ -27,6 +27,12 @@ from mpda.assessment.error_statistics import (
     name_deciding_test,
 )
 from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
+from mpda.assessment.label_classifier import (
+    CLASSIFIER,
+    CLASSIFIER_NOTE,
+    MAP_ADVANTAGE,
+    fit_label_classifier,
+)
 from mpda.assessment.model_choice import SelectedModel, select_model, time_selection
 from mpda.assessment.nested_cv import Assessment, assess_methods
 from mpda.assessment.outer_fold import FoldResult
@@ -45,6 +51,9 @@ from mpda.model_selection.retrieval import (
 __all__ = [
     "AUTOMATIC",
     "BASELINE",
+    "CLASSIFIER",
+    "CLASSIFIER_NOTE",
+    "MAP_ADVANTAGE",
     "Assessment",
     "AssessmentProtocol",
     "Classification",
@@ -77,6 +86,7 @@ __all__ = [
     "find_best_unpaired",
     "find_better_balanced",
     "find_better_than_guess",
+    "fit_label_classifier",
     "format_error_table",
     "make_contender",
     "map_at_r",

@@ -1,7 +1,8 @@
 """Contenders: methods as they enter a comparison.
 
 A contender is a method of `mpda.estimators.methods` with its fixed parameters and the grid that
-cross-validation searches. Plain 1-NN on the features is the contender without a method.
+cross-validation searches. Plain 1-NN on the features is the contender without a method, and so is
+the classifier to which maps are compared (`label_classifier`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +14,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from mpda._lib.array_types import Labels
+from mpda.assessment.label_classifier import CLASSIFIER
 from mpda.estimators.methods import START_PREFIX, Method, method
 
 Step = tuple[str, Any]  # name and transformer
@@ -36,7 +38,7 @@ class Contender:
     name : str
         Name in tables.
     method : Method or None, default=None
-        None stands for 1-NN on the features, without any map.
+        None stands for 1-NN on the features, without any map, or for the classifier.
     fixed : mapping of str to value
         Parameters that every fit has.
     grid : mapping of str to tuple
@@ -68,6 +70,11 @@ class Contender:
     note: str = ""
     choices: tuple["Contender", ...] = ()
     n_neighbors: int = 1
+
+    @property
+    def is_classifier(self) -> bool:
+        """True for the classifier, which has no map."""
+        return self.name == CLASSIFIER
 
     def count_components(self, n_features: int, y: Labels) -> int:
         """Return the largest number of components that a fit to such samples can have.
@@ -133,8 +140,8 @@ def make_contender(name: str, *, search: bool, euclidean: bool = False) -> Conte
     Parameters
     ----------
     name : str
-        Name of a method, ``"1-NN"``, or ``"auto"`` for the choice among PCA, shrinkage LDA, LFDA
-        and MPDA, each refined or not.
+        Name of a method, ``"1-NN"``, ``"logistic regression"``, or ``"auto"`` for the choice among
+        PCA, shrinkage LDA, LFDA and MPDA, each refined or not.
     search : bool
         True opens the parameter grid of the method. Otherwise only the number of components is
         chosen by cross-validation.
@@ -147,7 +154,7 @@ def make_contender(name: str, *, search: bool, euclidean: bool = False) -> Conte
     Contender
         Ready for `assess_methods` and `select_model`.
     """
-    if name == BASELINE:
+    if name in (BASELINE, CLASSIFIER):
         return Contender(name)
     if name == AUTOMATIC:
         choices = [make_contender(c, search=search, euclidean=euclidean) for c in _CHOICES]

@@ -20,6 +20,7 @@ from scipy.special import stdtrit
 
 from mpda._lib.array_types import Bools, Floats, Ints
 from mpda.assessment import significance
+from mpda.assessment.label_classifier import CLASSIFIER
 
 Key = tuple[str, str]  # problem, method
 
@@ -195,8 +196,10 @@ def find_best_methods(
     Returns
     -------
     set of str
-        Method of the lowest mean error, and all whose difference from it is not significant.
+        Method of the lowest mean error, and all whose difference from it is not significant. The
+        classifier is none of them (`leave_out_classifier`).
     """
+    estimates = leave_out_classifier(estimates)
     if not estimates:
         return set()
     best = _find_lowest(estimates)
@@ -207,6 +210,25 @@ def find_best_methods(
         for name in estimates
         if name != best and comparisons[best, name].p_adjusted > significance.LEVEL
     }
+
+
+def leave_out_classifier(estimates: Mapping[str, ErrorEstimate]) -> dict[str, ErrorEstimate]:
+    """Leave out the classifier, a reference that has no map.
+
+    Conclusions about maps, and the p-values that they are adjusted for, do not depend on whether
+    the reference was measured.
+
+    Parameters
+    ----------
+    estimates : mapping of str to ErrorEstimate
+        Errors by method, on the same problem.
+
+    Returns
+    -------
+    dict of str to ErrorEstimate
+        Errors of 1-NN, with a map or without.
+    """
+    return {name: estimate for name, estimate in estimates.items() if name != CLASSIFIER}
 
 
 def _find_lowest(estimates: Mapping[str, ErrorEstimate]) -> str:
@@ -227,6 +249,7 @@ def find_better_than_guess(estimates: Mapping[str, ErrorEstimate]) -> set[str] |
     set of str or None
         Names of the methods. None where predictions are not known.
     """
+    estimates = leave_out_classifier(estimates)
     p_values, is_lower = [], []
     for estimate in estimates.values():
         wrong, guess_wrong = estimate.wrong, estimate.guess_wrong
@@ -375,6 +398,7 @@ def compare_methods(
     dict of (str, str) to ErrorComparison
         By the names of the first and the second method, in both orders.
     """
+    estimates = leave_out_classifier(estimates)
     pairs: dict[tuple[str, str], None] = {}
     for first in [*methods, _find_lowest(estimates)]:
         for second in estimates:

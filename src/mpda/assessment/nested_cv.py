@@ -18,8 +18,10 @@ from sklearn.utils import _safe_indexing
 from mpda._lib.array_types import Ints, Labels
 from mpda.assessment import data_split
 from mpda.assessment.assessment_protocol import AssessmentProtocol
+from mpda.assessment.column_transformer import make_column_steps
 from mpda.assessment.contender import SPARSE_COUNTS, Contender
 from mpda.assessment.data_split import Split
+from mpda.assessment.label_classifier import fit_label_classifier
 from mpda.assessment.model_choice import (
     ignore_fit_warnings,
     rank_contenders,
@@ -151,6 +153,8 @@ def _assess_fold(
 
 def _measure_split(split: Split, contender: Contender, protocol: AssessmentProtocol) -> FoldResult:
     """Return errors for all numbers of components, and predictions for the chosen one."""
+    if contender.is_classifier:
+        return _measure_classifier(split, protocol)
     steps = protocol.prepare(contender, split).make_steps()
     if contender.method is None:  # PCA belongs to the methods
         steps = [step for step in steps if step[0] != "pca"]
@@ -195,3 +199,28 @@ def _draw_tests(y: Labels, test: Ints, protocol: AssessmentProtocol) -> Ints:
         return test
     order = stratified_order(y[test], 1, np.random.default_rng(protocol.seed))
     return np.sort(test[order[: protocol.max_tests]])
+
+
+def _measure_classifier(split: Split, protocol: AssessmentProtocol) -> FoldResult:
+    """Return the error of the classifier on all numbers, which are its only number of components.
+
+    The time of its fit has the choice of the penalty in it.
+    """
+    groups, split = split.groups, data_split.preprocess(split, make_column_steps(protocol.columns))
+    start = time.perf_counter()
+    model = fit_label_classifier(
+        split.X, split.y, groups=groups, seed=protocol.seed, scoring=protocol.scoring
+    )
+    seconds = time.perf_counter() - start
+    predicted = model.predict(split.X_test)
+    wrong, d = predicted != split.y_test, split.X.shape[1]
+    return FoldResult(
+        parameters={"C": model[-1].C},
+        dimensions=[d],
+        wrong=[int(np.count_nonzero(wrong))],
+        n_test=len(wrong),
+        cv_dimension=d,
+        predicted=predicted,
+        misclassified=wrong,
+        fit_seconds=seconds,
+    )

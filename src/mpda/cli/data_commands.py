@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mpda._lib.array_types import Floats
     from mpda.cli.tables.reading import Table
 
-_DEFAULT_METHODS = ("1-nn", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
+_DEFAULT_METHODS = ("1-nn", "logistic-regression", "pca", "lda", "shrinkage-lda", "lfda", "mpda")
 
 
 def compare(
@@ -49,28 +49,30 @@ def compare(
     measurement : MeasurementOptions
         Number of components, folds.
     methods : list of str, default=None
-        Methods, separated by commas or spaces, or all. Default: 1-nn, pca, lda, shrinkage-lda, lfda
-        and mpda.
+        Methods, separated by commas or spaces, or all. Default: 1-nn, logistic-regression, pca,
+        lda, shrinkage-lda, lfda and mpda. Tables of vectors always have logistic-regression.
     out : Path, default="comparison"
         Directory for results.json and report.html.
     """
     from mpda import assessment
     from mpda.estimators.methods import BY_NAME
-    from mpda.report.verdict import recommend_method
+    from mpda.report.verdict import describe_classifier, recommend_method
 
     if measurement.n_folds < 2:
         stop("mpda: a comparison needs --folds 2 or more.", 2)
-    names = [assessment.BASELINE, *BY_NAME, assessment.AUTOMATIC]
+    names = [assessment.BASELINE, assessment.CLASSIFIER, *BY_NAME, assessment.AUTOMATIC]
     if methods != ["all"]:
         names = options.parse_names(methods or _DEFAULT_METHODS, names, "--methods")
-    contenders = [
-        assessment.make_contender(n, search=measurement.search, euclidean=measurement.is_picture)
-        for n in names
-    ]
     files = ResultFiles(out / "results.json", out / "report.html")
     source.check(files.results, files.report)
     protocol = measurement.make_protocol(features.scaled)
     table = read_samples(source, terminal, features, measurement.groups)
+    if fit_steps.has_vectors(table):
+        names = list(dict.fromkeys([*names, assessment.CLASSIFIER]))
+    contenders = [
+        assessment.make_contender(n, search=measurement.search, euclidean=measurement.is_picture)
+        for n in names
+    ]
     n_folds, notes = check_classes(table, measurement.folds)
     terminal.print_notes(notes)
     n_printed = len(notes)
@@ -81,10 +83,10 @@ def compare(
         measured = fit_steps.measure_errors(table, contenders, protocol, measurement, progress)
     notes += fit_steps.describe_limits(table, measured.rows, protocol, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
-    excluded = (assessment.BASELINE, *measured.failed)
+    excluded = (assessment.BASELINE, assessment.CLASSIFIER, *measured.failed)
     candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
     if not candidates:
-        reason = messages.make_sentence(notes[-1] if notes else "only 1-NN was compared")
+        reason = messages.make_sentence(notes[-1] if measured.failed else "no map was compared")
         raise TableError(f"No method has a result. {reason}")
     rows = measured.rows
     recommended = recommend_method(rows, list(candidates))
@@ -121,7 +123,7 @@ def compare(
     lines = [
         *(messages.describe_table(table), ""),
         *(*messages.describe_comparison(rows, model.judged), ""),
-        *map(messages.wrap, [verdict, *model.preparation]),
+        *map(messages.wrap, [verdict, *describe_classifier(rows, best), *model.preparation]),
         *(messages.wrap(next_step), *lines),
     ]
     results, paths = model_results.select_for_json(collected), files.write(collected)

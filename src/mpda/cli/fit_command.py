@@ -117,7 +117,7 @@ def fit(
         Print how the errors were measured and compared, what was chosen, and all notes.
     """
     from mpda import save
-    from mpda.assessment import AUTOMATIC, BASELINE, Assessment, make_contender
+    from mpda.assessment import AUTOMATIC, BASELINE, CLASSIFIER, Assessment, make_contender
     from mpda.io.error_text import count_noun
     from mpda.report import to_json_types
 
@@ -186,6 +186,8 @@ def fit(
     if test is not None:  # before the fit: a mistake in it should not cost the time of a fit
         test_table = read_test_samples(replace(source, data=test), terminal, features, table)
     names = [name for name in (BASELINE, "LDA") if name != contender.name]
+    # On a table of features its fits would take longer than all the others (docs: comparison).
+    names += [CLASSIFIER] if fit_steps.has_vectors(table) else []
     others = [make_contender(name, search=False) for name in names]
     compared = [*others, contender] if n_folds else []
     measured = Assessment([], {})

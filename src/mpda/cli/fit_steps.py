@@ -58,6 +58,22 @@ def compute_feature_range(table: Table) -> list[list[float]]:
     return limits.tolist()
 
 
+def has_vectors(table: Table) -> bool:
+    """Return whether the features of a table are vectors, such as embeddings.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+
+    Returns
+    -------
+    bool
+        True for a column of vectors, and for an array, whose columns have no names.
+    """
+    return table.embedding is not None or table.features is None
+
+
 def measure_errors(
     table: Table,
     contenders: Sequence[Contender],

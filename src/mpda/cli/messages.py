@@ -219,13 +219,17 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
     str
         Sentences.
     """
+    from mpda.assessment import CLASSIFIER
+
     # Of a time budget, the folds that it left.
     n_folds = len({row["fold"] for row in rows})
     grouped = any("groups" in row for row in rows)
     test = "The t-test over groups" if grouped else "McNemar's test"
+    has_classifier = any(row["method"] == CLASSIFIER for row in rows)
+    other = f" ({CLASSIFIER}: that get another class)" if has_classifier else ""
     return (
-        "Error: share of samples whose nearest neighbour has another class, measured by nested "
-        f"cross-validation on {n_folds} folds: the samples that measure it took no part in "
+        f"Error: share of samples whose nearest neighbour has another class{other}, measured by "
+        f"nested cross-validation on {n_folds} folds: the samples that measure it took no part in "
         "fitting a method or in selecting its settings. ±: standard deviation over the folds. "
         f"{test} asks whether two methods err on equally many of these samples. It takes the fits "
         "as they are; fits to other samples vary, too."
@@ -372,11 +376,19 @@ def describe_comparison(rows: Sequence[FoldResult], methods: Sequence[str]) -> l
     list of str
         A table and an explanation of its numbers.
     """
-    from mpda.assessment import estimate_errors, format_error_table, name_deciding_test
+    from mpda.assessment import (
+        CLASSIFIER,
+        CLASSIFIER_NOTE,
+        estimate_errors,
+        format_error_table,
+        name_deciding_test,
+    )
 
     test = name_deciding_test(estimate_errors(rows, "cv").values())
-    star = f"* lowest error, or not significantly higher ({test})"
-    return [*format_error_table(rows, "error", methods), star, "", wrap(describe_folds(rows))]
+    legend = [f"* lowest error, or not significantly higher ({test})"]
+    if any(row["method"] == CLASSIFIER for row in rows):
+        legend.append(f"{CLASSIFIER}: {CLASSIFIER_NOTE}, and no *")
+    return [*format_error_table(rows, "error", methods), *legend, "", wrap(describe_folds(rows))]
 
 
 def describe_evaluation(evaluation: Evaluation) -> str:

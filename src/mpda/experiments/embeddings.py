@@ -2,9 +2,9 @@
 
 Sentence embeddings of Banking77 and CLINC150 (official splits, rows of length 1) and features of
 CIFAR-10 images (five random halves) are mapped to 8, 16, 32 and 64 numbers. The error is that of
-1-NN and 5-NN by Euclidean and by cosine distances, with MAP@R next to it. All methods have their
-defaults; the tuned ones select their parameters by cross-validation on the training part for each
-number of components.
+1-NN and 5-NN by Euclidean and by cosine distances, with MAP@R next to it, and that of logistic
+regression on all numbers, which has no map. All methods have their defaults; the tuned ones select
+their parameters by cross-validation on the training part for each number of components.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,16 @@ from sklearn.preprocessing import normalize
 
 from mpda._lib.array_types import Bools, Floats, Ints, Labels
 from mpda._lib.validation import check_option
-from mpda.assessment import Contender, Split, make_contender, score_queries
+from mpda.assessment import (
+    CLASSIFIER,
+    CLASSIFIER_NOTE,
+    MAP_ADVANTAGE,
+    Contender,
+    Split,
+    fit_label_classifier,
+    make_contender,
+    score_queries,
+)
 from mpda.assessment.data_split import make_preprocessing, preprocess
 from mpda.estimators.methods import BY_NAME
 from mpda.exceptions import DatasetError
@@ -51,6 +60,7 @@ EMBEDDING_CONTENDERS = MappingProxyType(
         TRUNCATION: Contender(
             TRUNCATION, component_counts=NUMBERS, note="is the first numbers of the embedding"
         ),
+        CLASSIFIER: Contender(CLASSIFIER, note=CLASSIFIER_NOTE),
         **{name: make_contender(name, search=False) for name in (*_NAMES, *_REFINED)},
         "MPDA refined Euclidean": Contender(
             "MPDA refined Euclidean", BY_NAME["MPDA refined"], fixed=EUCLIDEAN, published=False
@@ -177,8 +187,9 @@ def run_embedding_task(task: ContenderTask, directory: Path | None) -> Row:
     -------
     Row
         "errors" in per cent by neighbours and metric, with an entry for each number of components;
-        "map_at_r" by metric; "wrong_samples": which of the "n_test" test samples are wrong, by
-        neighbours and metric, and "tested_hash" of their indices; or "error" if the method failed.
+        "map_at_r" by metric, None for the classifier; "wrong_samples": which of the "n_test" test
+        samples are wrong, by neighbours and metric, and "tested_hash" of their indices; or "error"
+        if the method failed.
     """
     split = split_embeddings(task.dataset, directory, task.split)
     _, y, is_test = load_embeddings(task.dataset, directory)
@@ -190,6 +201,8 @@ def run_embedding_task(task: ContenderTask, directory: Path | None) -> Row:
 def _measure(task: ContenderTask, split: Split) -> Row:
     """Return lists with one entry for each number of components."""
     contender = task.contender
+    if contender.is_classifier:
+        return _measure_classifier(split, task.split)
     if contender.method is None:
         numbers = contender.component_counts or (split.X.shape[1],)
         maps = [(split.X[:, :r], split.X_test[:, :r]) for r in numbers]
@@ -210,6 +223,18 @@ def _measure(task: ContenderTask, split: Split) -> Row:
             errors[f"{k}-NN {metric}"] = [100.0 * float(np.mean(each)) for each in wrong]
             wrong_samples[f"{k}-NN {metric}"] = list(map(pack_wrong, wrong))
     return {"errors": errors, "map_at_r": map_at_r, "wrong_samples": wrong_samples}
+
+
+def _measure_classifier(split: Split, seed: int) -> Row:
+    """Return the error of the classifier on all numbers, the same in every column."""
+    model = fit_label_classifier(split.X, split.y, seed=seed)
+    wrong = model.predict(split.X_test) != split.y_test
+    kinds = [f"{k}-NN {metric}" for k in NEIGHBORS for metric in METRICS]
+    return {
+        "errors": {kind: [100.0 * float(np.mean(wrong))] * len(NUMBERS) for kind in kinds},
+        "map_at_r": None,
+        "wrong_samples": {kind: [pack_wrong(wrong)] * len(NUMBERS) for kind in kinds},
+    }
 
 
 def _fit(contender: Contender, split: Split, r: int, seed: int) -> tuple[Floats, Floats]:
@@ -271,6 +296,8 @@ def run_embeddings(options: ExperimentOptions) -> ExperimentResult:
         tasks, path, options.directory, options.jobs, options.progress, run=run_embedding_task
     )
     tables = [error_table(rows, name) for name in available]
+    if CLASSIFIER in methods:
+        tables.append(f"{CLASSIFIER.capitalize()}: {CLASSIFIER_NOTE}. {MAP_ADVANTAGE}")
     run = ExperimentResult(failed=[*missing, *failures], rows=rows)
     result = experiment.write_result(options, "embeddings", "\n\n".join(tables), run)
     return replace(result, rows=())  # the page of the paper's experiments cannot draw these rows
@@ -306,8 +333,12 @@ def error_table(rows: Sequence[Mapping[str, Any]], name: str) -> str:
     for metric in METRICS:
         lines = []
         for method in methods:
-            values = [row["map_at_r"][metric] for row in rows if row["method"] == method]
-            lines.append([method, *(f"{mean:.3f}" for mean in np.mean(values, axis=0))])
+            of_method = [row["map_at_r"] for row in rows if row["method"] == method]
+            if None in of_method:  # a classifier has no neighbours
+                lines.append([method, *("\N{EN DASH}" for _ in NUMBERS)])
+                continue
+            means = np.mean([values[metric] for values in of_method], axis=0)
+            lines.append([method, *(f"{mean:.3f}" for mean in means)])
         header = [f"MAP@R {metric}", *(f"{r} numbers" for r in NUMBERS)]
         parts.append(format_markdown(header, lines))
     return "\n\n".join(parts)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mpda.assessment import BASELINE, ErrorCurve
+from mpda.assessment import BASELINE, CLASSIFIER, ErrorCurve
 from mpda.plotting import CurveDisplay, EmbeddingDisplay
 from mpda.plotting.styles import LINES, make_styles, shorten
 
@@ -115,7 +115,7 @@ def describe_curves(display: CurveDisplay) -> Chart:
 def _describe_curve(curve: ErrorCurve) -> Chart:
     name = shorten(curve.name, _LABEL_LIMIT)
     if not curve.component_counts.size:
-        name = f"{name}, all features" if curve.name == BASELINE else name
+        name = f"{name}, all features" if curve.name in (BASELINE, CLASSIFIER) else name
         return {"name": name, "level": True, "x": [], "y": _round_values(curve.error[:1], 4)}
     chart = {"name": name, "x": curve.component_counts.tolist(), "y": _round_values(curve.error, 4)}
     if curve.low is not None and curve.high is not None:

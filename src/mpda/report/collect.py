@@ -15,7 +15,7 @@ import numpy as np
 from mpda import assessment
 from mpda._lib.array_types import Array, Floats, Ints, Labels
 from mpda._lib.provenance import machine, versions
-from mpda.assessment import BASELINE, name_deciding_test
+from mpda.assessment import BASELINE, CLASSIFIER, CLASSIFIER_NOTE, name_deciding_test
 from mpda.io.affine_maps import affine_map
 from mpda.plotting.component_plot import correlate_features
 from mpda.plotting.partition_plot import compute_principal_axes, compute_tangent_lines
@@ -130,11 +130,13 @@ def collect_comparison(
                 "best": name in best,
                 "seconds": costs.get((problem, name), (None, None))[0],
             }
+            if name == CLASSIFIER:
+                entry["note"] = CLASSIFIER_NOTE
             entries.append(entry)
-            if name == BASELINE:  # it has no components and is drawn as a level line
-                continue
-            if BASELINE in errors:
+            if BASELINE in errors and name != BASELINE:
                 entry["difference"] = estimate.mean - errors[BASELINE].mean
+            if name in (BASELINE, CLASSIFIER):  # no components: drawn as level lines
+                continue
             curve = dict(vars(curves[problem, name]))
             curve["dimensions"] = curve.pop("component_counts")  # the name in files of results
             mean = {"selected": entry["components"], "selected_error": estimate.mean}

@@ -12,13 +12,13 @@ import numpy as np
 
 from mpda import plotting
 from mpda._lib.array_types import Floats
-from mpda.assessment import BASELINE, ErrorCurve
+from mpda.assessment import BASELINE, CLASSIFIER, ErrorCurve
 from mpda.plotting.axes import Display
 from mpda.plotting.partition_plot import describe_partition
 from mpda.plotting.styles import display_name
 
 # Methods that curves are compared with. They are drawn as level lines if they have no curve.
-_REFERENCES = (BASELINE, "LDA")
+_REFERENCES = (BASELINE, "LDA", CLASSIFIER)
 # Components whose correlations are drawn: three rows of bars or of images.
 MAX_BAR_PANELS, _MAX_IMAGES = 6, 15
 # Entries that matplotlib would write into an SVG. The date would differ between equal figures.

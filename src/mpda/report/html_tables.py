@@ -46,6 +46,8 @@ def methods_table(problem: Entry, *, tested: bool) -> str:
             _cell(format_duration(row.get("seconds")) or _MISSING),
         ]
         head = escape(row["method"]) + _best_tag(row, rows, tested=tested)
+        if note := row.get("note"):
+            head += f' <span class="spread">{escape(note)}</span>'
         body.append(_row(head, cells, "best" if row.get("best") else ""))
     return _table(f"Error of each method on {problem['name']}", header, body, "methods")
 
@@ -279,7 +281,7 @@ def _best_tag(row: Entry, rows: Sequence[Entry], *, tested: bool) -> str:
     """Return a tag: "lowest" for the lowest error, "tied" if a test found it not higher."""
     if not row.get("best"):
         return ""
-    lowest = min(other["error"] for other in rows if other["error"] is not None)
+    lowest = min(other["error"] for other in rows if other.get("best"))
     if row["error"] == lowest:
         return ' <span class="tag">lowest</span>'
     return ' <span class="tag" title="not significantly higher">tied</span>' if tested else ""

@@ -10,13 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from mpda.assessment import BASELINE
+from mpda.assessment import BASELINE, CLASSIFIER
 from mpda.assessment.significance import error_interval
 from mpda.assessment.text_table import join_units
 from mpda.report.html_tables import command_block, mark_options
 
 # Methods whose error stands next to that of the main method, with their captions.
-_REFERENCES = {BASELINE: "error of 1-NN on all features", "LDA": "error of LDA"}
+_REFERENCES = {
+    BASELINE: "error of 1-NN on all features",
+    "LDA": "error of LDA",
+    CLASSIFIER: f"error of {CLASSIFIER}, without a map",
+}
 
 
 def make_summary(results: dict[str, Any], figure: str = "") -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from mpda.assessment import CLASSIFIER
 from mpda.plotting.axes import new_figure
 from mpda.report import html_tables
 from mpda.report.charts import describe_curves, describe_patches, describe_scatter
@@ -172,9 +173,12 @@ def _make_comparison(results: Results, displays: Displays) -> Section:
     problems = comparison["problems"]
     text = "Share of samples that get a wrong class; lower is better. ± is the standard deviation."
     tested = bool(comparison.get("test"))
-    note = "Bold: lowest error."
+    lowest = "lowest error"
+    if any(row["method"] == CLASSIFIER for problem in problems for row in problem["rows"]):
+        lowest += f" of the rows other than {CLASSIFIER}"
+    note = f"Bold: {lowest}."
     if tested:
-        note = f"Bold: lowest error, or not significantly higher ({escape(comparison['test'])})."
+        note = f"Bold: {lowest}, or not significantly higher ({escape(comparison['test'])})."
     if len(problems) == 1:
         table = html_tables.methods_table(problems[0], tested=tested)
         note += " Bars: mean and 95 % confidence interval."

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mpda import assessment
-from mpda.assessment import BASELINE, ErrorComparison, ErrorEstimate
+from mpda.assessment import (
+    BASELINE,
+    CLASSIFIER,
+    CLASSIFIER_NOTE,
+    MAP_ADVANTAGE,
+    ErrorComparison,
+    ErrorEstimate,
+)
 from mpda.assessment.significance import LEVEL
 
 Rows = Sequence[Mapping[str, Any]]
@@ -43,7 +50,7 @@ class ErrorSummary:
     errors : list of str
         Size of the map, and its error.
     differences : list of str
-        Differences to 1-NN and LDA.
+        Differences to 1-NN, LDA and the classifier.
     next_step : str
         What to do next.
     beats_guess : bool, default=True
@@ -107,6 +114,7 @@ def summarize_errors(
     if any("p = " in text for text in differences):
         by_samples = any(comparison.p_samples is not None for comparison in comparisons.values())
         differences.append(_explain_p_values(estimate) if by_samples else _P_VALUES_OF_SPLITS)
+    differences += describe_classifier(rows, method)
     size = n_components if n_components is not None else float(estimate.component_counts.mean())
     lda_size = _find_useful_lda(estimates, n_features)
     name = title or method
@@ -119,6 +127,30 @@ def summarize_errors(
     mapped = f"{name} maps {_count(n_features, 'feature')} to {_count(size, 'component')}."
     errors = [mapped, _describe_error(estimate)]
     return ErrorSummary(verdict, errors, differences, f"Next: {next_step}", beats_guess)
+
+
+def describe_classifier(rows: Rows, method: str) -> list[str]:
+    """Say how the error of the classifier lies relative to that of a method, and what a map adds.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Results on one problem.
+    method : str
+        Name of the method.
+
+    Returns
+    -------
+    list of str
+        Two sentences; none where the classifier was not measured.
+    """
+    estimates = {key[1]: value for key, value in assessment.estimate_errors(rows, "cv").items()}
+    if CLASSIFIER not in estimates:
+        return []
+    (comparison,) = assessment.compare_errors([(estimates[method], estimates[CLASSIFIER])])
+    name = f"{CLASSIFIER.capitalize()} ({CLASSIFIER_NOTE})"
+    difference = _describe_difference(comparison, f"that of {method}")
+    return [f"{name} has an error of {estimates[CLASSIFIER]}: {difference}.", MAP_ADVANTAGE]
 
 
 def _explain_p_values(estimate: ErrorEstimate) -> str:
@@ -340,15 +372,19 @@ def _judge(
     )
 
 
-def _describe_difference(comparison: ErrorComparison) -> str:
-    """Say how the other error lies relative to that of the method, with the p-values."""
+def _describe_difference(comparison: ErrorComparison, other: str = "") -> str:
+    """Say how the other error lies relative to that of the method, with the p-values.
+
+    ``other`` names what the error is compared with, where that is not clear.
+    """
     gap = comparison.difference
     if abs(gap) < 0.005:  # equal with two decimals
-        return "the same"
+        return f"the same as {other}" if other else "the same"
     p_values = [f"p = {_format_p(comparison.p_adjusted)}"]
     if comparison.p_samples is not None and not math.isnan(comparison.p_splits):
         p_values.append(f"over training sets p = {_format_p(comparison.p_splits)}")
     size = f"{abs(gap):.2f} points {'higher' if gap > 0 else 'lower'}"
+    size += f" than {other}" if other else ""
     if not comparison.is_significant:
         size += ", which may be chance"
     return f"{size} ({', '.join(p_values)})"
