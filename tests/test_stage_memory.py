@@ -70,7 +70,8 @@ def test_forms_take_a_share_of_the_samples(large_classes, monkeypatch):
     monkeypatch.setattr(class_stages, "WithinFormBuilder", make_and_count)
     expected = MPDA(2).fit(X, y).components_
     assert len(builders) == 3  # one for each class: small tables keep all forms
-    monkeypatch.setattr(class_pool, "_SMALL_FORMS", 0)
+    monkeypatch.setattr(class_pool, "_MANY_NUMBERS", 0)
+    monkeypatch.setattr(class_pool, "_LEAST_FORMS", 0)
     for share, n_builders in ((0.0, 6), (1e9, 3)):
         builders.clear()
         monkeypatch.setattr(class_pool, "_FORMS_SHARE", share)

@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 # million samples took 1.3 times as long. Forms are larger and faster to compute: with 112 MiB
 # the peak of a million samples x 64 is below 2.5 times their size on x86_64, too.
 _HOST_BYTES = {"forms": 112 * 2**20, "lists": 64 * 2**20}
-# Forms also take at most a quarter of the memory of the samples, beyond the bytes that no fit
-# lacks: with 100,000 samples x 384 in single precision all 112 MiB hold a tenth of the forms only.
-_FORMS_SHARE, _SMALL_FORMS = 0.25, 32 * 2**20
+# Samples of more numbers than these have forms of which few fit. Then forms take no more than a
+# quarter of the memory of the samples, beyond 32 MiB: with 100,000 samples x 384 in single
+# precision 112 MiB would hold a tenth of the forms, and save a hundredth of the time.
+_MANY_NUMBERS, _FORMS_SHARE, _LEAST_FORMS = 15_000_000, 0.25, 32 * 2**20
 # On a device, where memory is larger and computing twice costs many kernel launches.
 _DEVICE_BYTES = {"forms": 2**32, "lists": 2**31}
 
@@ -138,8 +139,10 @@ def _limit_memory(X: Array, *, on_host: bool) -> StageMemory:
     """Return the limits on what is kept between the two passes over samples X."""
     if not on_host:
         return StageMemory(**_DEVICE_BYTES)
-    share = _FORMS_SHARE * X.shape[0] * X.shape[1] * X.dtype.itemsize
-    forms = min(_HOST_BYTES["forms"], max(_SMALL_FORMS, int(share)))
+    n_numbers, forms = X.shape[0] * X.shape[1], _HOST_BYTES["forms"]
+    if n_numbers > _MANY_NUMBERS:
+        share = int(_FORMS_SHARE * n_numbers * X.dtype.itemsize)
+        forms = min(forms, max(_LEAST_FORMS, share))
     return StageMemory(**_HOST_BYTES | {"forms": forms})
 
 
