@@ -180,13 +180,13 @@ def test_lines_name_type_numbers_bytes_and_the_loss():
     third, fourth = replace(other, type="float32", numbers=16), replace(other, type="bits")
     lines = describe_storage(StorageChoice(64, (best, other, third, fourth), 3), 384)
     assert lines == [
-        "64 bytes instead of 1,536, 1-NN error of int8 x 64: 5.0 % (float16 x 32: 6.0 %, "
-        "float32 x 16: 6.0 %).",
+        "64 bytes instead of 1,536: int8 x 64 errs on 5.0 % (float16 x 32: 6.0 %, float32 x 16: "
+        "6.0 %).",
         "int8 instead of float32: error +0.15 points with 64 numbers, on samples held out of 3 "
         "folds.",
     ]
     alone = describe_storage(StorageChoice(64, (other,), 3), 384)
-    assert alone == ["64 bytes instead of 1,536, 1-NN error of float16 x 32: 6.0 %."]
+    assert alone == ["64 bytes instead of 1,536: float16 x 32 errs on 6.0 %."]
 
 
 # mpda fit --bytes
@@ -195,7 +195,7 @@ def test_lines_name_type_numbers_bytes_and_the_loss():
 def test_fit_selects_numbers_and_type_and_the_model_remembers(table, capsys):
     assert call(*FIT, "--folds", "2", "--bytes", "5", "--results", "r.json") == 0
     out = capsys.readouterr().out
-    assert "5 bytes instead of 256, 1-NN error of int8 x 5: " in out
+    assert "5 bytes instead of 256: int8 x 5 errs on " in out
     assert "int8 instead of float32: error " in out
     model, saved = load("digits.mpda"), read_header("digits.mpda")["notes"]["vectors"]
     Z = model[:-1].transform(np.stack(table["embedding"].to_numpy()))
@@ -252,7 +252,7 @@ def test_transform_writes_the_type_of_the_model(model, table):
     written = parquet.read_table("z.parquet")
     assert written.column_names == ["id", "digit", "vector"]
     assert written.schema.field("vector").type == pa.list_(pa.int8(), 8)
-    entries = json.loads(written.schema.metadata[b"mpda vectors"])
+    entries = json.loads(written.schema.metadata[b"mpda_vectors"])
     Z = model[:-1].transform(np.stack(table["embedding"].to_numpy()))
     codes = np.stack(written["vector"].to_numpy())
     expected = np.clip(np.rint(Z / entries["scale"]), -127, 127)
@@ -288,7 +288,7 @@ def test_every_format_holds_the_stored_vectors(model, table, kind, form, capsys)
         case _:
             read = parquet.read_table if form == "parquet" else feather.read_table
             written = read(f"z.{form}")
-            assert json.loads(written.schema.metadata[b"mpda vectors"]) == stored.to_dict()
+            assert json.loads(written.schema.metadata[b"mpda_vectors"]) == stored.to_dict()
             codes = np.stack(written["vector"].to_numpy())
             assert codes.dtype == expected.dtype
     assert codes == pytest.approx(expected, rel=1e-6)
@@ -373,7 +373,7 @@ def test_page_begins_with_the_curve(table):
     assert page.index('id="summary"') < page.index('id="bytes"') < page.index('class="next"')
     assert page.count('id="bytes"') == 1
     assert "bytes of a vector" in page
-    assert "8 bytes instead of 256, 1-NN error of int8 x 8: " in page
+    assert "8 bytes instead of 256: int8 x 8 errs on " in page
     assert next(iter(make_displays(read_results("r.json")))) == "bytes"
 
 

@@ -31,7 +31,7 @@ StoredType.__doc__ = "Values of ``--type``."
 NOTE = "vectors"
 """Entry of the notes of a model file."""
 _COLUMN = "vector"
-_METADATA = b"mpda vectors"
+_METADATA = b"mpda_vectors"
 # Bytes of a number of the vectors before the map.
 _SINGLE = 4
 # The curve of the page: samples, numbers of components, and the methods next to that of the model.
@@ -116,7 +116,8 @@ def describe_storage(choice: StorageChoice, n_features: int) -> list[str]:
 
     best, *others = choice.candidates
     size = count_noun(best.bytes, "byte")
-    text = f"{size} instead of {_SINGLE * n_features:,}, 1-NN error of {_describe_candidate(best)}"
+    before = f"{_SINGLE * n_features:,}"
+    text = f"{size} instead of {before}: {_describe_candidate(best, ' errs on')}"
     # Two others, so that the line fits on a terminal.
     tried = ", ".join(map(_describe_candidate, others[:2]))
     lines = [f"{text} ({tried})." if others else f"{text}."]
@@ -128,9 +129,9 @@ def describe_storage(choice: StorageChoice, n_features: int) -> list[str]:
     return lines
 
 
-def _describe_candidate(entry: StorageCandidate) -> str:
+def _describe_candidate(entry: StorageCandidate, verb: str = ":") -> str:
     error = 100.0 * (1.0 - entry.recall_at_1)
-    return f"{entry.type} x {entry.numbers}: {error:.1f} %"
+    return f"{entry.type} x {entry.numbers}{verb} {error:.1f} %"
 
 
 def collect_storage(choice: StorageChoice | None, stored: Mapping[str, Any]) -> dict[str, Any]:
