@@ -27,7 +27,7 @@ from mpda.assessment.error_statistics import (
 )
 from mpda.assessment.evaluation import Classification, Evaluation, classify_samples, evaluate_model
 from mpda.assessment.model_choice import SelectedModel, select_model, time_selection
-from mpda.assessment.nested_cv import Assessment, assess_methods
+from mpda.assessment.nested_cv import Assessment, assess_methods, assess_unseen_classes
 from mpda.assessment.outer_fold import FoldResult
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.text_table import format_error_table
@@ -57,6 +57,7 @@ __all__ = [
     "SelectedModel",
     "Split",
     "assess_methods",
+    "assess_unseen_classes",
     "balanced_errors",
     "classify_samples",
     "compare_errors",

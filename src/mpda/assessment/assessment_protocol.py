@@ -45,6 +45,11 @@ class AssessmentProtocol:
         data frame.
     scoring : {"accuracy", "balanced_accuracy"}, default="accuracy"
         Score by which settings are chosen.
+    by_cosine : bool, default=False
+        True for embeddings: measures of retrieval of the raw ones are those of the vectors as they
+        are, compared by the cosine. False takes them as 1-NN does, standardised if that is so.
+    for_unseen : bool, default=False
+        True chooses settings by the MAP@R of classes that the inner folds hold out.
     """
 
     n_folds: int = 5
@@ -58,6 +63,8 @@ class AssessmentProtocol:
     max_tests: int | None = 4000
     columns: Any = None
     scoring: str = "accuracy"
+    by_cosine: bool = False
+    for_unseen: bool = False
 
     def take_samples(self, X: Any) -> Any:
         """Return samples as the steps of this protocol take them.
@@ -112,4 +119,5 @@ class AssessmentProtocol:
             seed=self.seed,
             columns=self.columns,
             scoring=self.scoring,
+            for_unseen=self.for_unseen,
         )

@@ -20,7 +20,7 @@ from mpda.baselines.within_class_sums import WithinClassSums
 from mpda.estimators._base import sparse_counts
 from mpda.estimators._within_class_whitening import WithinClassWhitening
 from mpda.model_selection.retrieval import score_queries
-from mpda.model_selection.unseen_classes import UnseenClassFolds
+from mpda.model_selection.unseen_classes import UnseenClassFolds, find_repeated_classes
 
 # Samples of a fold that are searched among themselves, as many as test a method in other folds.
 MAX_TESTS = 4000
@@ -105,23 +105,6 @@ class UnseenScores:
             Recall at 1 and MAP@R.
         """
         return self.mapped[np.arange(len(counts)), np.searchsorted(self.counts, counts)]
-
-
-def find_repeated_classes(y: Labels) -> Bools:
-    """Find the samples that can be searched among themselves.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-        Labels.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_samples,)
-        True for samples of classes with at least two samples.
-    """
-    _, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
-    return sizes[codes] > 1
 
 
 def measure_unseen_classes(

@@ -106,7 +106,7 @@ class DatabaseFit:
         TableError
             If there are too few classes for the folds, or for a selection of the components.
         """
-        from mpda.assessment.unseen_retrieval import find_repeated_classes
+        from mpda.model_selection.unseen_classes import find_repeated_classes
 
         n_classes = len(set(table.labels[find_repeated_classes(table.labels)].tolist()))
         asked = self.measurement.folds
