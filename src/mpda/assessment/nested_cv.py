@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import normalize
 from sklearn.utils import _safe_indexing
 
 from mpda._lib.array_types import Ints, Labels
@@ -314,7 +313,7 @@ def _take_stored(
     """Return the samples as a store has them: mapped, or embeddings as they are by the cosine."""
     if contender.method is not None or contender.choices or not protocol.by_cosine:
         return mapped
-    return Split(normalize(raw.X), raw.y, normalize(raw.X_test), raw.y_test)
+    return data_split.scale_to_unit_length(raw)
 
 
 def _most_frequent(y: Labels) -> Any:

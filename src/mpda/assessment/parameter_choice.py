@@ -21,6 +21,7 @@ from mpda.estimators._base import sparse_counts
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.folds import Folds
 from mpda.model_selection.grid import find_prefix
+from mpda.model_selection.selection_rules import select_paired
 from mpda.model_selection.unseen_classes import count_unseen_folds, draw_unseen_folds
 
 # Of more components only some numbers are tried, in steps of a quarter.
@@ -96,12 +97,13 @@ def select_parameters(
     component_counts = tuple(r for r in contender.component_counts or () if r <= most)
     if contender.component_counts is None and most > _MANY_COMPONENTS:
         component_counts = tuple(sparse_counts(most).tolist())
+    fewest: Any = select_paired if protocol.for_unseen else "one-standard-error"
     search = DiscriminantSearchCV(
         contender.estimator({}, steps=steps),
         {name: list(values) for name, values in contender.grid.items()},
         cv=folds,
         n_components=[n_components] if n_components is not None else component_counts or "all",
-        selection="one-standard-error" if protocol.fewest else "robust",
+        selection=fewest if protocol.fewest else "robust",
         max_samples=protocol.max_samples,
         scoring="map_at_r" if protocol.for_unseen else protocol.scoring,
         refit=False,

@@ -33,9 +33,8 @@ from mpda.model_selection.retrieval import find_measure, score_queries
 
 MEASURES = ("recall_at_1", "recall_at_5", "recall_at_10", "precision_at_10", "map_at_r")
 """Measures of retrieval that the commands and the report have."""
-# Queries of a fold, and pairs of queries and vectors of a database. A thousand queries know a recall
-# to three points; the pairs take about a second with 384 numbers. Fewer queries than the last
-# number would say nothing, however large the database is.
+# Queries of a fold, pairs of queries and vectors of a database, and the fewest queries. A thousand
+# know a recall to three points, a hundred to ten; 20 million pairs of 384 numbers take a second.
 _MAX_QUERIES, _MAX_PAIRS, _MIN_QUERIES = 1000, 20_000_000, 100
 
 
@@ -210,9 +209,7 @@ def estimate_retrieval(queries: QueryValues, raw: QueryValues | None = None) -> 
         Means and intervals.
     """
     clusters = queries.clusters
-    measures = {
-        name: estimate_mean(values, clusters) for name, values in queries.values.items()
-    }
+    measures = {name: estimate_mean(values, clusters) for name, values in queries.values.items()}
     differences = {}
     if raw is not None:
         gaps = {name: values - raw.values[name] for name, values in queries.values.items()}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from mpda._lib.array_types import Bools, Floats, Ints, Labels
+from mpda._lib.array_types import Floats, Ints, Labels
 from mpda.assessment.model_choice import ignore_fit_warnings
 from mpda.baselines.within_class_sums import WithinClassSums
 from mpda.estimators._base import sparse_counts

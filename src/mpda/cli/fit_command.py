@@ -10,12 +10,20 @@ import re
 import shlex
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import fit_steps, messages, model_results, new_samples, options
+from mpda.cli import (
+    fit_steps,
+    messages,
+    model_results,
+    new_samples,
+    options,
+    retrieval_results,
+)
 from mpda.cli.cluster_fit import fit_on_cluster
 from mpda.cli.database_fit import METHOD, DatabaseFit, fit_with_database
 from mpda.cli.model_results import MeasuredModel
@@ -116,6 +124,8 @@ def fit(
     if is_balanced:
         protocol = replace(protocol, scoring="balanced_accuracy")
     method = method or ("mpda" if database is None else METHOD)
+    if is_balanced and protocol.for_unseen:
+        stop("mpda: --score balanced cannot be combined with --select-for unseen.", 2)
     contender = _make_contender(method, parameter, measurement)
     source.check(out, files.report, files.results)
     inputs = [path for path in (test, database) if path is not None]
@@ -131,8 +141,10 @@ def fit(
     if measurement.scheduler is not None:
         with_samples = test is not None or text is not None or files != ResultFiles()
         encodes = features.one_hot or features.impute is not None
-        if with_samples or encodes or measurement.search or measurement.groups or protocol.scaled:
-            excluded = "--search, --scale standard, --impute, --one-hot, --groups, --test, --text, "
+        held_out = measurement.unseen or protocol.for_unseen
+        searches = measurement.search or measurement.groups or held_out
+        if with_samples or encodes or searches or protocol.scaled:
+            excluded = "--search, --unseen, --select-for, --scale standard, --impute, --one-hot, --groups, --test, --text, "
             excluded += "--report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
@@ -140,11 +152,13 @@ def fit(
         return
     table = read_samples(source, terminal, features, measurement.groups, text)
     n_folds, notes = check_classes(table, measurement.folds)
+    n_unseen = retrieval_results.count_unseen_folds(table, measurement)
     terminal.print_notes(notes)
     n_printed = len(notes)
     asked, measurement = measurement, replace(measurement, folds=n_folds)
     columns = features.make_columns(table)
     protocol = replace(protocol, n_folds=max(n_folds, 2), columns=columns)
+    protocol = replace(protocol, by_cosine=table.embedding is not None)
     if shape is not None and shape[0] * shape[1] != table.n_features:
         size = f"{table.n_features} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
@@ -158,8 +172,8 @@ def fit(
     names = [name for name in (BASELINE, "LDA") if name != contender.name]
     others = [make_contender(name, search=False) for name in names]
     compared = [*others, contender] if n_folds else []
-    measured = Assessment([], {})
-    with terminal.progress(1.0 + n_folds, f"fitting {contender.name}") as progress:
+    measured = unseen = Assessment([], {})
+    with terminal.progress(1.0 + n_folds + n_unseen, f"fitting {contender.name}") as progress:
         protocol = fit_steps.spend_budget(table, [contender], protocol, measurement)
         # The fit comes first: if it fails, the user learns that before the measurement.
         selected = fit_steps.fit_model(
@@ -167,12 +181,24 @@ def fit(
         )
         if compared:
             measured = fit_steps.measure_errors(table, compared, protocol, measurement, progress)
+        if n_unseen:
+            pair = [make_contender(BASELINE, search=False), contender]
+            unseen = fit_steps.measure_unseen(
+                table, pair, protocol, measurement, n_unseen, progress
+            )
     if contender.name in measured.failed:  # the errors of the others alone answer no question
         measured = replace(measured, rows=[])
     notes += fit_steps.describe_limits(table, measured.rows, protocol, measurement)
     saved["feature_range"] = fit_steps.compute_feature_range(table)
     tested = None if test_table is None else _evaluate(test_table, selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
+    notes += [f"--unseen: {name} has no result: {why}" for name, why in unseen.failed.items()]
+    names, size = {contender.name: "map", BASELINE: "raw"}, selected.selected.n_components
+    collect = partial(retrieval_results.collect_folds, n_numbers={contender.name: size})
+    retrieval = collect(table, measured.rows, unseen.rows, protocol, names)
+    if test_table is not None:
+        collect_test = retrieval_results.collect_test
+        retrieval |= collect_test(table, test_table, selected, protocol, contender.name)
     n_choosing = protocol.count_choosing(table.n_samples)
     model = MeasuredModel(
         table,
@@ -183,6 +209,8 @@ def fit(
         image_shape=shape,
         text=table.text,
         balanced=is_balanced,
+        retrieval=retrieval,
+        for_unseen=protocol.for_unseen,
     )
     saved |= {"label": table.label, "n_samples": table.n_samples}
     saved |= {} if table.embedding is None else {"embedding": table.embedding}
@@ -217,6 +245,7 @@ def fit(
         collected = model.collect(title, terminal.command, summary, notes, commands)
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
+    results["bytes"] = retrieval_results.list_bytes(retrieval)
     lines = [*_describe(model, verdict), *(["", *map(messages.wrap, outcome)] if outcome else [])]
     terminal.finish(results, lines, notes[n_printed:], paths)
 
@@ -356,4 +385,5 @@ def _describe(measured: MeasuredModel, verdict: list[str]) -> list[str]:
         )
     chosen = messages.describe_winner(measured.selected, rows, measured.method) if rows else []
     comparison = ["", *messages.describe_comparison(rows, measured.judged)] if rows else []
-    return [*lines, *comparison, "", *map(messages.wrap, [*verdict, *chosen])]
+    found = [*verdict, *chosen, *retrieval_results.retrieval_lines(measured.retrieval)]
+    return [*lines, *comparison, "", *map(messages.wrap, found)]

@@ -96,6 +96,53 @@ def measure_errors(
         )
 
 
+def measure_unseen(
+    table: Table,
+    contenders: Sequence[Contender],
+    protocol: AssessmentProtocol,
+    settings: MeasurementOptions,
+    n_folds: int,
+    progress: Progress,
+) -> Assessment:
+    """Measure the search for classes that folds hold out.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+    contenders : sequence of Contender
+        The methods.
+    protocol : AssessmentProtocol
+        Preparation of the features.
+    settings : MeasurementOptions
+        Parallel work.
+    n_folds : int
+        Number of folds.
+    progress : Progress
+        Shows the progress, one step for each fold.
+
+    Returns
+    -------
+    Assessment
+        Rows of the methods that succeeded, messages of those that failed.
+    """
+    from mpda.assessment import assess_unseen_classes
+
+    text = "holding out classes"
+    progress.update(0.0, text)
+    with redirect_stdout(sys.stderr), connect(settings.scheduler):
+        return assess_unseen_classes(
+            table.samples,
+            table.labels,
+            contenders,
+            protocol,
+            n_folds,
+            groups=table.groups,
+            n_jobs=settings.count_jobs(table.n_samples * table.n_features),
+            progress=lambda contender: progress.finish_step(1.0 / len(contenders), text),
+        )
+
+
 def fit_model(
     table: Table,
     contender: Contender,

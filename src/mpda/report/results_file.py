@@ -25,6 +25,7 @@ _REQUIRED = {
     "embedding": ("points", "codes", "labels"),
     "partition": ("classes",),
     "confusion": ("labels", "counts"),
+    "retrieval": (),
 }
 
 
