@@ -10,6 +10,7 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -96,8 +97,8 @@ def assess_methods(
         for train, test in stratified_folds(y, protocol.n_folds, protocol.seed, groups)
     ]
     codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
-    options = {"groups": groups, "n_jobs": n_jobs, "progress": progress, "deadline": deadline}
-    measured = _run_folds(_measure_split, X, y, folds, contenders, protocol, **options)
+    run = partial(_run_folds, groups=groups, n_jobs=n_jobs, progress=progress, deadline=deadline)
+    measured = run(_measure_split, X, y, folds, contenders, protocol)
     for row in measured.rows:
         train, row["tested"] = folds[row["fold"]]
         row["guess_wrong"] = y[row["tested"]] != _most_frequent(y[train])
@@ -150,8 +151,8 @@ def assess_unseen_classes(
         Rows have "retrieval" and "retrieval_among_all", and no errors.
     """
     folds = draw_unseen_folds(y, n_folds, protocol.seed, groups)
-    options = {"groups": groups, "n_jobs": n_jobs, "progress": progress}
-    measured = _run_folds(_measure_unseen, X, y, folds, contenders, protocol, **options)
+    run = partial(_run_folds, groups=groups, n_jobs=n_jobs, progress=progress)
+    measured = run(_measure_unseen, X, y, folds, contenders, protocol)
     for row in measured.rows:
         row["queries"] = folds[row["fold"]][1][row["queries"]]
     return measured

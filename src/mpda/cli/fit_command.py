@@ -10,7 +10,6 @@ import re
 import shlex
 from collections import Counter
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -144,8 +143,8 @@ def fit(
         held_out = measurement.unseen or protocol.for_unseen
         searches = measurement.search or measurement.groups or held_out
         if with_samples or encodes or searches or protocol.scaled:
-            excluded = "--search, --unseen, --select-for, --scale standard, --impute, --one-hot, --groups, --test, --text, "
-            excluded += "--report or --results"
+            excluded = "--search, --unseen, --select-for, --scale standard, --impute, --one-hot, "
+            excluded += "--groups, --test, --text, --report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
         _finish_on_cluster(terminal, source, pipeline, out, saved)
@@ -193,9 +192,14 @@ def fit(
     tested = None if test_table is None else _evaluate(test_table, selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
     notes += [f"--unseen: {name} has no result: {why}" for name, why in unseen.failed.items()]
-    names, size = {contender.name: "map", BASELINE: "raw"}, selected.selected.n_components
-    collect = partial(retrieval_results.collect_folds, n_numbers={contender.name: size})
-    retrieval = collect(table, measured.rows, unseen.rows, protocol, names)
+    retrieval = retrieval_results.collect_folds(
+        table,
+        measured.rows,
+        unseen.rows,
+        protocol,
+        {BASELINE: "raw", contender.name: "map"},
+        {contender.name: selected.selected.n_components},
+    )
     if test_table is not None:
         collect_test = retrieval_results.collect_test
         retrieval |= collect_test(table, test_table, selected, protocol, contender.name)

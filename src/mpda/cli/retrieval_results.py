@@ -204,8 +204,9 @@ def collect_test(
     else:
         prepared = protocol.prepare(make_contender(BASELINE, search=False), samples)
         raw = preprocess(samples, prepared.make_steps())
-    values = [QueryValues(measure_search(s.X, y, s.X_test, y_test)) for s in (mapped, raw)]
-    return {"test": _collect_pair(*values, method, [mapped.X.shape[1], raw.X.shape[1]])}
+    of_map, of_raw = (QueryValues(measure_search(s.X, y, s.X_test, y_test)) for s in (mapped, raw))
+    numbers = [mapped.X.shape[1], raw.X.shape[1]]
+    return {"test": _collect_pair(of_map, of_raw, method, numbers)}
 
 
 def collect_evaluation(
@@ -245,9 +246,10 @@ def collect_evaluation(
     queries, raw = draw_queries(n, n, 0), _take_raw(pipeline, table)
     is_unseen = evaluation.leave_one_out and evaluation.unknown_labels.size > 0
     clusters = y[queries] if is_unseen else None
-    values = [QueryValues(measure_search(X, y, rows=queries), clusters) for X in (Z, raw)]
+    of_map, of_raw = (QueryValues(measure_search(A, y, rows=queries), clusters) for A in (Z, raw))
     numbers = [Z.shape[1], raw.shape[1]]
-    section = {"unseen" if is_unseen else "among_rows": _collect_pair(*values, method, numbers)}
+    name = "unseen" if is_unseen else "among_rows"
+    section = {name: _collect_pair(of_map, of_raw, method, numbers)}
     n_fit = getattr(pipeline.steps[-1][1], "n_samples_fit_", 0)
     among_fit = search_training_samples(pipeline, evaluation, draw_queries(n, n_fit, 0))
     if among_fit is not None and not is_unseen:

@@ -106,13 +106,13 @@ def select_paired(grid: GridScores) -> SelectedPoint:
     differ more than what is selected, as those that hold out whole classes.
     """
     means, n_splits = grid.means, len(grid.scores)
-    best = np.unravel_index(np.argmax(means), means.shape)
-    gaps = grid.scores[(slice(None), *best)][:, None, None] - grid.scores
+    point, column = np.unravel_index(np.argmax(means), means.shape)
+    gaps = grid.scores[:, [point]][:, :, [column]] - grid.scores
     errors = np.zeros(means.shape)
     if n_splits > 1:
         errors = gaps.std(axis=0, ddof=1) * np.sqrt(grid.n_repeats / n_splits)
     # Zero where the gap is within its error, else below.
-    return _simplest(grid, np.where(means[best] - means <= errors + _TIE, 0.0, -1.0))
+    return _simplest(grid, np.where(means.max() - means <= errors + _TIE, 0.0, -1.0))
 
 
 def select_pooled(grid: GridScores) -> SelectedPoint:
