@@ -273,7 +273,8 @@ def _describe_spread(values: Floats, clusters: Labels | None) -> _Spread:
     n = counted.size
     if not n:
         return _Spread(0, math.nan, math.nan, math.nan)
-    mean = float(counted.mean())
+    # The mean of equal values may be rounded.
+    mean = float(counted.mean() if np.ptp(counted) else counted[0])
     residuals = counted - mean
     if clusters is None:
         return _Spread(n, mean, float(residuals @ residuals) / n**2, float(ndtri(0.975)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from mpda.cli.cluster_fit import connect
 from mpda.cli.options import MeasurementOptions
+from mpda.cli.retrieval_results import describe_draw
 from mpda.cli.terminal import Progress
 
 if TYPE_CHECKING:
@@ -266,4 +267,4 @@ def describe_limits(
             notes.append(f"--time-budget: the error was measured on {folds}")
         if sum(tested) < n:
             notes.append(f"the error was measured on {sum(tested):,} of the {n:,} samples")
-    return notes
+    return [*notes, *describe_draw(rows)]

@@ -302,6 +302,26 @@ def _collect_pair(
     }
 
 
+def describe_draw(rows: Sequence[FoldResult]) -> list[str]:
+    """Say that the queries of large folds were drawn at random.
+
+    Parameters
+    ----------
+    rows : sequence of FoldResult
+        Rows of folds by samples.
+
+    Returns
+    -------
+    list of str
+        One note, none if all samples of the folds were queries.
+    """
+    folds = {row["fold"]: row for row in rows}.values()
+    n_queries = sum(len(row["queries"]) for row in folds)
+    if n_queries == sum(row["n_test"] for row in folds):
+        return []
+    return [f"the search was measured on {n_queries:,} queries, drawn at random"]
+
+
 def list_bytes(section: Section) -> dict[str, int]:
     """Return the bytes of a mapped and of a raw vector.
 
@@ -378,7 +398,8 @@ def format_measures(section: Section) -> list[str]:
     Returns
     -------
     list of str
-        One table for all searches: a line for each measure, with its 95 % interval.
+        One table for all searches: a line for each measure, with its 95 % interval. Then how it was
+        measured.
     """
     from mpda.report.retrieval import SEARCHES, TITLES
 
@@ -394,7 +415,7 @@ def format_measures(section: Section) -> list[str]:
         {"": title, **{column: _format_mean(row[name]) for column, row in columns.items()}}
         for name, title in TITLES.items()
     ]
-    return messages.format_table(table)
+    return [*messages.format_table(table), messages.wrap(section["how"])]
 
 
 def _format_mean(mean: Mapping[str, float | None]) -> str:

@@ -16,8 +16,8 @@ _N_BYTES = 4
 SEARCHES = {
     "seen": "classes of the fit",
     "test": "samples of --test",
-    "among_rows": "among the other rows",
-    "among_fit": "among the samples of the fit",
+    "among_rows": "among other rows",
+    "among_fit": "among samples of the fit",
     "unseen": "classes not seen, among themselves",
     "unseen_among_all": "classes not seen, among all",
 }
