@@ -186,7 +186,9 @@ def fit_with_database(
             counts = np.full(n_folds, selected)
             if n_folds >= _N_FOLDS:
                 counts = scores.select_by_others(fewest=fewest)
-            retrieval = _measure_search(table, sums, whitening, counts, fit.measurement.seed)
+            retrieval = _measure_search(
+                table, sums, whitening, selected, counts, fit.measurement.seed
+            )
         model = _fit_model(table, sums, whitening, keep_samples=keep_samples)
     n_rows, n_components = round(sums.n_rows), int(whitening.n_components)
     if n_skipped:
@@ -219,13 +221,14 @@ def _measure_search(
     table: Table,
     database: WithinClassSums,
     whitening: WithinClassWhitening,
+    n_components: int,
     counts: Ints,
     seed: int,
 ) -> dict[str, Any]:
     """Return the section "retrieval": classes of the fit, and classes that folds hold out.
 
-    ``counts`` (n_folds,) are the numbers of components of the latter folds. The others have the
-    number of the model.
+    ``counts`` (n_folds,) are the numbers of components of the latter folds. The others have
+    ``n_components``, as the model.
     """
     import numpy as np
 
@@ -236,23 +239,12 @@ def _measure_search(
 
     y = table.labels
     largest = int(np.unique(y, return_counts=True)[1].max())
-    folds = {
-        "seen": stratified_folds(y, min(_N_SEEN_FOLDS, largest), seed),
-        "unseen": draw_unseen_folds(y, len(counts), seed),
-    }
-    numbers = {
-        "seen": np.full(len(folds["seen"]), whitening.n_components),
-        "unseen": counts,
-    }
-    rows = {
-        name: measure_database_folds(
-            table.X, y, database, whitening, folds[name], numbers[name], METHOD, seed=seed
-        )
-        for name in folds
-    }
-    protocol = AssessmentProtocol(by_cosine=True)
-    names, size = {BASELINE: "raw", METHOD: "map"}, {METHOD: int(whitening.n_components)}
-    return collect_folds(table, rows["seen"], rows["unseen"], protocol, names, size)
+    measure = partial(measure_database_folds, table.X, y, database, whitening, seed=seed)
+    folds = stratified_folds(y, min(_N_SEEN_FOLDS, largest), seed)
+    seen = measure(folds, np.full(len(folds), n_components), METHOD)
+    unseen = measure(draw_unseen_folds(y, len(counts), seed), counts, METHOD)
+    protocol, names = AssessmentProtocol(by_cosine=True), {BASELINE: "raw", METHOD: "map"}
+    return collect_folds(table, seen, unseen, protocol, names, {METHOD: n_components})
 
 
 def _sum_database(
