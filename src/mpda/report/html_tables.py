@@ -89,7 +89,7 @@ def retrieval_table(searches: Sequence[tuple[str, dict[str, Entry]]]) -> str:
     Returns
     -------
     str
-        HTML. Each cell has the 95 % interval, and a tag if a map is higher or lower than the raw
+        HTML. Each cell has the 95 % interval, and says if a map is higher or lower than the raw
         vectors.
     """
     columns = [(title, name, row) for title, rows in searches for name, row in rows.items()]
@@ -117,9 +117,9 @@ def _format_measure(row: Entry, name: str) -> str:
     if mean["value"] is None:
         return _MISSING
     change = compare_with_raw(row, name)
-    tag = f' <span class="tag">{change}</span>' if change else ""
+    word = f'<span class="change">{change}</span> ' if change else ""
     interval = f"{mean['low']:.3f} to {mean['high']:.3f}"
-    return f'{mean["value"]:.3f}{tag}<br><span class="spread">{interval}</span>'
+    return f'{word}{mean["value"]:.3f}<br><span class="spread">{interval}</span>'
 
 
 def curves_table(curves: Sequence[Entry]) -> str:
