@@ -9,19 +9,34 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_wine
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import normalize
 
 from command_calls import call, read_page
-from mpda import load
+from mpda import WithinClassWhitening, load
 from mpda.assessment import (
     AssessmentProtocol,
+    SelectedModel,
     assess_methods,
     assess_unseen_classes,
     make_contender,
     score_queries,
 )
 from mpda.assessment import retrieval_estimates as estimates
-from mpda.assessment.retrieval_estimates import MEASURES, estimate_rows
+from mpda.assessment.model_choice import RankedContender, Ranking
+from mpda.assessment.parameter_choice import SelectedParameters
+from mpda.assessment.preparation import Preparation
+from mpda.assessment.retrieval_estimates import (
+    MEASURES,
+    MeanEstimate,
+    RetrievalEstimate,
+    estimate_rows,
+)
+from mpda.cli.messages import describe_choices
+from mpda.model_selection.folds import stratified_folds
+from mpda.model_selection.unseen_classes import draw_unseen_folds
+from mpda.report.html_tables import retrieval_table
+from mpda.report.retrieval import collect_retrieval, compare_with_raw
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
@@ -204,7 +219,6 @@ def test_classes_of_one_sample_are_no_classes_that_can_be_held_out(capsys):
 
 
 def test_settings_can_be_selected_for_unseen_classes(capsys):
-    # One feature tells two classes apart that are frequent, the others all classes.
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(12), 12)
     X = rng.normal(size=(12, 6))[y] + 0.7 * rng.normal(size=(len(y), 6))
@@ -390,10 +404,6 @@ def test_map_of_a_database_has_measures_of_both_kinds_of_classes(capsys):
 
 
 def test_map_of_a_database_is_fitted_without_the_labels_of_a_fold(capsys):
-    from mpda import WithinClassWhitening
-    from mpda.model_selection.folds import stratified_folds
-    from mpda.model_selection.unseen_classes import draw_unseen_folds
-
     classes = Classes(6, 15)
     classes.write()
     database = np.random.default_rng(1).normal(size=(200, 6))
@@ -427,3 +437,39 @@ def test_database_needs_classes_and_folds_to_measure_unseen_ones(capsys):
     assert call(*fit, "--components", "2", "--folds", "0") == 2
     assert "--folds 0 measures nothing" in capsys.readouterr().err
     assert not Path("table.mpda").exists()
+
+
+# Words
+
+
+def test_choice_for_unseen_classes_names_its_score():
+    choices = [
+        RankedContender(
+            make_contender(name, search=False), SelectedParameters({}, 3, 0.85, score, 0.85)
+        )
+        for name, score in (("LFDA refined", 0.81), ("PCA refined", 0.72))
+    ]
+    model = Pipeline([("map", "passthrough")])
+    selected = SelectedModel(model, Ranking(tuple(choices)), Preparation(False, None))
+    text = " ".join(describe_choices(selected, for_unseen=True))
+    assert "MAP@R in % of classes that folds held out" in text
+    assert "81.00" in text
+    assert "72.00" in text
+    text = " ".join(describe_choices(selected))
+    assert "errors in %" in text
+    assert "28.00" in text
+
+
+def test_page_says_where_a_difference_is_clear():
+    means = dict.fromkeys(MEASURES, MeanEstimate(0.8, 0.7, 0.9))
+    gaps = {
+        "recall_at_1": MeanEstimate(0.1, 0.02, 0.18),
+        "recall_at_5": MeanEstimate(-0.1, -0.18, -0.02),
+        "recall_at_10": MeanEstimate(0.1, -0.02, 0.22),
+    }
+    row = collect_retrieval(RetrievalEstimate(50, means, gaps), "LDA", 2)
+    found = [compare_with_raw(row, name) for name in MEASURES]
+    assert found == ["higher", "lower", "", "", ""]
+    table = retrieval_table([("classes", {"map": row})])
+    assert table.count("higher</span> 0.800") == table.count("lower</span> 0.800") == 1
+    assert "0.700 to 0.900" in table

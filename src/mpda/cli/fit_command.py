@@ -382,7 +382,7 @@ def _describe(measured: MeasuredModel, verdict: list[str]) -> list[str]:
         "    " + " -> ".join(messages.describe_step(step, table.features) for _, step in steps),
     ]
     lines += [messages.wrap(reason, "    ") for reason in measured.selected.preparation.reasons]
-    lines += messages.describe_choices(measured.selected)
+    lines += messages.describe_choices(measured.selected, for_unseen=measured.for_unseen)
     if selection.parameters:
         lines.append(
             f"    selected by cross-validation: {messages.list_parameters(selection.parameters)}"

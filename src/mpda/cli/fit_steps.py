@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mpda.cli.cluster_fit import connect
 from mpda.cli.options import MeasurementOptions
-from mpda.cli.retrieval_results import describe_draw
+from mpda.cli.retrieval_results import N_UNSEEN_FOLDS, describe_draw
 from mpda.cli.terminal import Progress
 
 if TYPE_CHECKING:
@@ -226,7 +226,8 @@ def spend_budget(
             if contender.method is not None or contender.choices
         )
     # Half of the time is for choices: one for the model and one for each fold.
-    available = settings.time_budget / 2 / (settings.n_folds + 1)
+    n_folds = settings.n_folds + (N_UNSEEN_FOLDS if settings.unseen else 0)
+    available = settings.time_budget / 2 / (n_folds + 1)
     n_samples = max(n_least, int(n_least * available / max(seconds, 1e-3)))
     return replace(protocol, max_samples=min(n_samples, protocol.max_samples or table.n_samples))
 

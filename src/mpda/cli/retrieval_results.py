@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mpda.cli.tables.reading import Table
 
 Section = dict[str, Any]
-# Folds that hold out classes, as many as UnseenClassFolds has by default.
-_N_FOLDS = 4
+N_UNSEEN_FOLDS = 4
+"""Folds that hold out classes, as many as UnseenClassFolds has by default."""
 # Least number of classes: two for each of two folds. Settings are selected by such folds of the
 # classes that are left, of which there must be four, too.
 _MIN_CLASSES, _MIN_NESTED_CLASSES = 4, 6
@@ -65,7 +65,7 @@ def count_unseen_folds(table: Table, measurement: MeasurementOptions) -> int:
     selects = measurement.select_for == SelectionTarget.UNSEEN
     if not (measurement.unseen or selects):
         return 0
-    n_folds = count_unseen_folds(table.labels, _N_FOLDS)
+    n_folds = count_unseen_folds(table.labels, N_UNSEEN_FOLDS)
     n_least = _MIN_NESTED_CLASSES if measurement.unseen and selects else _MIN_CLASSES
     n_classes = _count_repeated_classes(table)
     if n_classes < n_least:
