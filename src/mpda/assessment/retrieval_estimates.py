@@ -33,9 +33,10 @@ from mpda.model_selection.retrieval import find_measure, score_queries
 
 MEASURES = ("recall_at_1", "recall_at_5", "recall_at_10", "precision_at_10", "map_at_r")
 """Measures of retrieval that the commands and the report have."""
-# Queries of a fold, pairs of queries and vectors of a database, and the fewest queries. A thousand
-# know a recall to three points, a hundred to ten; 20 million pairs of 384 numbers take a second.
-_MAX_QUERIES, _MAX_PAIRS, _MIN_QUERIES = 1000, 20_000_000, 100
+# Queries of a fold, as many as test a method; pairs of queries and vectors of a database; and the
+# fewest queries. 40 million pairs of 384 numbers take two to three seconds. A hundred queries know
+# a recall to ten points.
+_MAX_QUERIES, _MAX_PAIRS, _MIN_QUERIES = 4000, 40_000_000, 100
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def draw_queries(n_queries: int, n_samples: int, seed: int) -> Ints:
     Returns
     -------
     ndarray of int of shape (n_drawn,)
-        Indices, increasing: all, or at most 1000 at random, fewer in databases of more than 20,000
+        Indices, increasing: all, or at most 4000 at random, fewer in databases of more than 10,000
         samples, but not fewer than 100.
     """
     n_drawn = max(min(_MAX_QUERIES, _MAX_PAIRS // max(n_samples, 1)), _MIN_QUERIES)
