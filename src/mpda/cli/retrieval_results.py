@@ -162,7 +162,7 @@ def _describe_draw(section: Section) -> str:
     """Say how many queries were searched; those of a large table are drawn."""
     counts = {row["n_queries"] for rows in section.values() for row in rows.values()}
     number = " or ".join(f"{count:,}" for count in sorted(counts))
-    return f"{number} queries, in large tables at most 4,000 of a fold, drawn at random."
+    return f"Queries: {number}; of many samples at most 4,000 are drawn at random."
 
 
 def collect_test(
