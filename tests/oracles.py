@@ -300,3 +300,31 @@ def whitening_pencil(X, y, database, shrinkage, weights=None):
     total = sum(w * np.outer(x - mean, x - mean) for x, w in zip(rows, counts, strict=True))
     ridge = shrinkage * sum(within[j, j] for j in range(d)) / d * np.eye(d)
     return total / counts.sum(), (1.0 - shrinkage) * within + ridge
+
+
+def score_slowly(Z, y, Z_query, y_query, name):
+    """Return the value of each query by a measure of retrieval, nan if no sample has its class.
+
+    ``Z_query`` None searches the samples among themselves.
+    """
+    values = []
+    for q, query_label in enumerate(y_query if Z_query is not None else y):
+        query = (Z if Z_query is None else Z_query)[q]
+        others = [i for i in range(len(Z)) if Z_query is not None or i != q]
+        squares = np.zeros(len(Z))
+        for column in range(Z.shape[1]):
+            squares += (Z[:, column].astype(float) - float(query[column])) ** 2
+        others.sort(key=lambda i: (squares[i], i))
+        rel = [y[i] == query_label for i in others]
+        R = sum(rel)
+        if R == 0:
+            values.append(np.nan)
+        elif name == "r_precision":
+            values.append(sum(rel[:R]) / R)
+        elif name == "map_at_r":
+            values.append(sum(rel[i] * sum(rel[: i + 1]) / (i + 1) for i in range(R)) / R)
+        else:
+            kind, k = name.split("_at_")
+            hits = sum(rel[: int(k)])
+            values.append(hits / int(k) if kind == "precision" else float(hits > 0))
+    return np.array(values)

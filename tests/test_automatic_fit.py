@@ -241,6 +241,7 @@ def test_long_parts_are_left_out_before_the_answer_grows():
         method="MPDA",
         map_name="MPDA",
         balanced_summary=[sentence],
+        retrieval={},
         table=SimpleNamespace(
             name="t", n_samples=3, n_features=2, y=None, embedding=None, label=None
         ),

@@ -7,16 +7,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.preprocessing import normalize
 
 from command_calls import call
 from mpda import WithinClassWhitening, load
 from mpda._lib.array_types import Array
-from mpda.assessment import unseen_retrieval
+from mpda.assessment import score_queries, unseen_retrieval
 from mpda.assessment.unseen_retrieval import UnseenScores
 from mpda.cli.tables import blocks
 from mpda.cli.tables.blocks import BLOCK_NUMBERS, read_blocks
 from mpda.cli.tables.files import FileFormat
 from mpda.io import export_numpy, read_header
+from mpda.model_selection import UnseenClassFolds
 
 pytest.importorskip("matplotlib", reason="needs mpda[cli]")
 
@@ -190,20 +192,16 @@ def test_numbers_are_those_of_folds_that_hold_out_classes(vectors, capsys):
 
 
 def measure_by_definition(vectors, n_components, n_splits, seed):
-    """Return means over folds that hold out classes, by public functions one after the other."""
-    from sklearn.preprocessing import normalize
-
-    from mpda.assessment import map_at_r, recall_at_k
-    from mpda.model_selection import UnseenClassFolds
-
+    """Return means over queries of all folds, by public functions one after the other."""
     X, y = vectors.X, vectors.y
-    measures = {"raw": [], "mapped": []}
+    found = {"raw": [], "mapped": []}
     for train, test in UnseenClassFolds(n_splits, random_state=seed).split(X, y):
         model = WithinClassWhitening(n_components)
         model.fit(X[train], y[train], np.concatenate([X[test], vectors.database]))
         for name, Z in (("raw", normalize(X[test])), ("mapped", model.transform(X[test]))):
-            measures[name].append([recall_at_k(Z, y[test], k=1), map_at_r(Z, y[test])])
-    means = {name: np.mean(values, axis=0) for name, values in measures.items()}
+            values = score_queries(Z, y[test], measures=["recall_at_1", "map_at_r"]).values
+            found[name].append(np.array(list(values.values())))
+    means = {name: np.concatenate(values, axis=1).mean(axis=1) for name, values in found.items()}
     return {name: {"error": 100.0 * (1.0 - r), "map_at_r": m} for name, (r, m) in means.items()}
 
 

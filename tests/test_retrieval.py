@@ -16,33 +16,9 @@ from mpda.assessment import (
 from mpda.model_selection.nearest_by_dimension import nearest_by_dimension
 from mpda.model_selection.retrieval import find_measure
 from mpda.neighbors import ordered_search, product_search
+from oracles import score_slowly
 
 MEASURES = ("recall_at_1", "recall_at_10", "precision_at_10", "r_precision", "map_at_r")
-
-
-def score_slowly(Z, y, Z_query, y_query, name):
-    """Return the value of each query, written as the definitions; the module docstring has them."""
-    values = []
-    for q, query_label in enumerate(y_query if Z_query is not None else y):
-        query = (Z if Z_query is None else Z_query)[q]
-        others = [i for i in range(len(Z)) if Z_query is not None or i != q]
-        squares = np.zeros(len(Z))
-        for column in range(Z.shape[1]):
-            squares += (Z[:, column].astype(float) - float(query[column])) ** 2
-        others.sort(key=lambda i: (squares[i], i))
-        rel = [y[i] == query_label for i in others]
-        R = sum(rel)
-        if R == 0:
-            values.append(np.nan)
-        elif name == "r_precision":
-            values.append(sum(rel[:R]) / R)
-        elif name == "map_at_r":
-            values.append(sum(rel[i] * sum(rel[: i + 1]) / (i + 1) for i in range(R)) / R)
-        else:
-            kind, k = name.split("_at_")
-            hits = sum(rel[: int(k)])
-            values.append(hits / int(k) if kind == "precision" else float(hits > 0))
-    return np.array(values)
 
 
 def make_vectors(kind="usual", n=90, m=40, r=4, n_classes=5):
@@ -371,3 +347,19 @@ def test_more_neighbors_than_samples_are_refused():
         recall_at_k(Z, y, k=0)
     with pytest.raises(TypeError, match="k must be an int"):
         recall_at_k(Z, y, k=2.5)
+
+
+def test_rows_are_queries_of_the_database():
+    Z, y, *_ = make_vectors()
+    rows = [7, 3, 60, 3]
+    everything = score_queries(Z, y, measures=MEASURES)
+    found = score_queries(Z, y, measures=MEASURES, rows=rows)
+    for name in MEASURES:
+        np.testing.assert_array_equal(found.values[name], everything.values[name][rows])
+    np.testing.assert_array_equal(found.n_relevant, everything.n_relevant[rows])
+
+
+def test_rows_and_other_queries_exclude_each_other():
+    Z, y, Z_query, y_query = make_vectors()
+    with pytest.raises(ValueError, match="rows are queries of the database"):
+        score_queries(Z, y, Z_query, y_query, rows=[1])

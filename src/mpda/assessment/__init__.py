@@ -34,7 +34,7 @@ from mpda.assessment.label_classifier import (
     fit_label_classifier,
 )
 from mpda.assessment.model_choice import SelectedModel, select_model, time_selection
-from mpda.assessment.nested_cv import Assessment, assess_methods
+from mpda.assessment.nested_cv import Assessment, assess_methods, assess_unseen_classes
 from mpda.assessment.outer_fold import FoldResult
 from mpda.assessment.significance import RankComparison, compare_ranks
 from mpda.assessment.stored_vectors import StoredScore, measure_stored_vectors, score_stored
@@ -71,6 +71,7 @@ __all__ = [
     "StorageChoice",
     "StoredScore",
     "assess_methods",
+    "assess_unseen_classes",
     "balanced_errors",
     "choose_storage",
     "classify_samples",

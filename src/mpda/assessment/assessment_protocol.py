@@ -48,6 +48,11 @@ class AssessmentProtocol:
     n_refined : int or None, default=None
         Where the method is chosen among several: how many of them are refined, those that are best
         without. None refines all of them.
+    by_cosine : bool, default=False
+        True for embeddings: measures of retrieval of the raw ones are those of the vectors as they
+        are, compared by the cosine. False takes them as 1-NN does, standardised if that is so.
+    for_unseen : bool, default=False
+        True chooses settings by the MAP@R of classes that the inner folds hold out.
     """
 
     n_folds: int = 5
@@ -62,6 +67,8 @@ class AssessmentProtocol:
     columns: Any = None
     scoring: str = "accuracy"
     n_refined: int | None = None
+    by_cosine: bool = False
+    for_unseen: bool = False
 
     def take_samples(self, X: Any) -> Any:
         """Return samples as the steps of this protocol take them.
@@ -116,4 +123,5 @@ class AssessmentProtocol:
             seed=self.seed,
             columns=self.columns,
             scoring=self.scoring,
+            for_unseen=self.for_unseen,
         )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 
 from mpda._lib.array_types import Floats, Labels
 from mpda._lib.threads import one_blas_thread
@@ -97,6 +97,22 @@ def preprocess(split: Split, steps: Sequence[Step]) -> Split:
         X = step.fit_transform(split.X)
         split = Split(X, split.y, step.transform(split.X_test), split.y_test)
     return split
+
+
+def scale_to_unit_length(split: Split) -> Split:
+    """Scale samples to length 1, so that nearest samples are those of the largest cosine.
+
+    Parameters
+    ----------
+    split : Split
+        Samples as they were read.
+
+    Returns
+    -------
+    Split
+        Scaled samples with the same labels. Samples of zeros stay as they are.
+    """
+    return Split(normalize(split.X), split.y, normalize(split.X_test), split.y_test)
 
 
 def default_pca_energy(n_features: int) -> float | None:

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from mpda._lib.array_types import Array, Bools, Labels
+from mpda._lib.array_types import Array, Bools, Floats, Ints, Labels
 from mpda._lib.fingerprints import fingerprint_rows
 from mpda.assessment.column_transformer import encode_columns
+from mpda.assessment.retrieval_estimates import measure_search
 from mpda.assessment.significance import error_interval
 from mpda.model_selection.unseen_classes import is_unseen
 
@@ -101,8 +102,8 @@ def evaluate_model(model: Any, X: Any, y: Labels) -> Evaluation:
     Z = np.asarray(model[:-1].transform(X))
     # A training sample is its own nearest neighbour, which makes the error too low.
     is_training_sample = _find_training_samples(classifier, encode_columns(model, X), Z)
-    y, predicted = _unify_types(y, classifier.predict(Z))
-    classes = _unify_types(y, classifier.classes_)[1]
+    y, predicted = unify_labels(y, classifier.predict(Z))
+    classes = unify_labels(y, classifier.classes_)[1]
     unknown = np.setdiff1d(y, classes)
     if is_unseen(classes, y):  # as in the folds of UnseenClassFolds
         return _leave_one_out(Z, y, unknown)
@@ -114,6 +115,34 @@ def _leave_one_out(Z: Array, y: Labels, unknown: Labels) -> Evaluation:
     nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(Z)
     predicted = y[nearest.kneighbors(return_distance=False)[:, 0]]
     return Evaluation(Z, y, predicted, True, np.zeros(len(y), dtype=bool), unknown)
+
+
+def search_training_samples(
+    model: Any, evaluation: Evaluation, queries: Ints
+) -> dict[str, Floats] | None:
+    """Search the training samples that a model keeps.
+
+    Parameters
+    ----------
+    model : Pipeline
+        Fitted pipeline.
+    evaluation : Evaluation
+        Mapped samples and their labels.
+    queries : ndarray of int of shape (n_queries,)
+        Indices of the samples that are queries.
+
+    Returns
+    -------
+    dict of str to ndarray of shape (n_queries,), or None
+        Values of `mpda.assessment.retrieval_estimates.MEASURES`. None if the model keeps no
+        samples.
+    """
+    classifier = model.steps[-1][1]
+    if not isinstance(classifier, KNeighborsClassifier):
+        return None
+    # scikit-learn has no public names for the samples of a classifier and their labels.
+    y, labels = unify_labels(evaluation.y, classifier.classes_[classifier._y])
+    return measure_search(np.asarray(classifier._fit_X), labels, evaluation.Z[queries], y[queries])
 
 
 @dataclass(frozen=True)
@@ -179,8 +208,19 @@ def _find_training_samples(classifier: KNeighborsClassifier, X: Any, Z: Array) -
     return np.asarray(differences <= _ROUNDING[Z.dtype.itemsize] * np.linalg.norm(Z, axis=1))
 
 
-def _unify_types(y: Labels, other: Labels) -> tuple[Labels, Labels]:
-    """Return labels that can be compared; a file may hold the text "1" for the number 1."""
+def unify_labels(y: Labels, other: Labels) -> tuple[Labels, Labels]:
+    """Return labels that can be compared; a file may hold the text "1" for the number 1.
+
+    Parameters
+    ----------
+    y, other : array-like of shape (n_samples,)
+        Labels of two sources.
+
+    Returns
+    -------
+    tuple of two ndarrays
+        Both as text, unless they are of one kind.
+    """
     y, other = np.asarray(y), np.asarray(other)
     kinds = {y.dtype.kind, other.dtype.kind}
     if len(kinds) == 1 or kinds <= set("iuf"):

@@ -42,6 +42,9 @@ class FoldResult(TypedDict, total=False):
     ``projected`` are the mapped test samples, ``anchors`` the indices of some training samples and
     ``anchor_points`` these mapped.
     ``chosen`` is the method that a contender with several chose.
+    ``retrieval`` has the values of `mpda.assessment.retrieval_estimates.MEASURES` of the samples
+    with the indices ``queries``. Rows of classes that were held out have these and
+    ``retrieval_among_all``, but no errors.
     ``failure`` replaces all of it where a fit failed.
     """
 
@@ -63,6 +66,9 @@ class FoldResult(TypedDict, total=False):
     anchors: Ints
     anchor_points: Floats
     chosen: str
+    queries: Ints
+    retrieval: dict[str, Floats]
+    retrieval_among_all: dict[str, Floats]
     search_seconds: float
     fit_seconds: float
     fit_mib: float

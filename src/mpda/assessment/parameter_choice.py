@@ -13,12 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from mpda._lib.array_types import Labels
 from mpda.assessment.assessment_protocol import AssessmentProtocol
 from mpda.assessment.contender import Contender, Step
 from mpda.assessment.data_split import Split
 from mpda.estimators._base import sparse_counts
 from mpda.model_selection import DiscriminantSearchCV
+from mpda.model_selection.folds import Folds
 from mpda.model_selection.grid import find_prefix
+from mpda.model_selection.selection_rules import select_paired
+from mpda.model_selection.unseen_classes import count_unseen_folds, draw_unseen_folds
 
 # Of more components only some numbers are tried, in steps of a quarter.
 _MANY_COMPONENTS = 100
@@ -35,9 +39,9 @@ class SelectedParameters:
     n_components : int
         Number of components.
     score : float, default=nan
-        Mean accuracy over the folds that selected it.
+        Mean accuracy over the folds that selected it, or MAP@R where they hold out classes.
     unrefined_score : float, default=nan
-        Of a refinement: the mean accuracy of its start alone, with as many components, on the same
+        Of a refinement: the mean score of its start alone, with as many components, on the same
         folds.
     refined_score : float, default=nan
         Of a refinement: the same with refinement, the best one if none was selected; nan if there
@@ -88,27 +92,20 @@ def select_parameters(
     X, y, n_components = samples.X, samples.y, protocol.n_components
     if n_components is not None and not contender.grid and not scored:
         return SelectedParameters({}, n_components)
-    # Stratified folds cannot be more than the largest class has samples.
-    n_inner = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
-    if samples.groups is not None:
-        n_inner = min(n_inner, len(np.unique(samples.groups)))
-    if n_inner < 2:
-        raise ValueError(
-            "no class has two training samples, or there is one group of them, so the number of "
-            "components cannot be selected; use more folds, or more samples."
-        )
+    folds = _draw_inner_folds(y, samples.groups, protocol)
     most = contender.count_components(n_features, y)
     component_counts = tuple(r for r in contender.component_counts or () if r <= most)
     if contender.component_counts is None and most > _MANY_COMPONENTS:
         component_counts = tuple(sparse_counts(most).tolist())
+    fewest: Any = select_paired if protocol.for_unseen else "one-standard-error"
     search = DiscriminantSearchCV(
         contender.estimator({}, steps=steps),
         {name: list(values) for name, values in contender.grid.items()},
-        cv=n_inner,
+        cv=folds,
         n_components=[n_components] if n_components is not None else component_counts or "all",
-        selection="one-standard-error" if protocol.fewest else "robust",
+        selection=fewest if protocol.fewest else "robust",
         max_samples=protocol.max_samples,
-        scoring=protocol.scoring,
+        scoring="map_at_r" if protocol.for_unseen else protocol.scoring,
         refit=False,
         random_state=protocol.seed,
         verbose=progress or 0,
@@ -125,6 +122,30 @@ def select_parameters(
     # PCA in a fold may keep more than PCA of all training samples.
     n_components = min(selected.n_components, n_features)
     return SelectedParameters(selected.parameters, n_components, *scores)
+
+
+def _draw_inner_folds(
+    y: Labels, groups: Labels | None, protocol: AssessmentProtocol
+) -> int | Folds:
+    """Return the number of stratified folds, or the folds that hold out classes."""
+    if protocol.for_unseen:
+        n_folds = count_unseen_folds(y, protocol.n_inner)
+        if n_folds < 2:
+            raise ValueError(
+                "a selection for classes that were not seen needs four classes with at least two "
+                "training samples."
+            )
+        return draw_unseen_folds(y, n_folds, protocol.seed, groups)
+    # Stratified folds cannot be more than the largest class has samples.
+    n_folds = min(protocol.n_inner, int(np.unique(y, return_counts=True)[1].max()))
+    if groups is not None:
+        n_folds = min(n_folds, len(np.unique(groups)))
+    if n_folds < 2:
+        raise ValueError(
+            "no class has two training samples, or there is one group of them, so the number of "
+            "components cannot be selected; use more folds, or more samples."
+        )
+    return n_folds
 
 
 def read_selection(search: DiscriminantSearchCV) -> SelectedParameters:

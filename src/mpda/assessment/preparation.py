@@ -6,6 +6,7 @@ it may take away what separates the classes.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from mpda.assessment.data_split import PCA_ENERGY, PCA_MIN_FEATURES, Split
 from mpda.estimators._base import sparse_counts
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.model_selection.folds import stratified_folds, stratified_order
+from mpda.model_selection.unseen_classes import draw_unseen_folds
 
 # Samples and folds that decide about PCA: it is one of several choices, and must take seconds.
 _MAX_JUDGES, _N_FOLDS = 1000, 2
@@ -86,6 +88,7 @@ def decide_preparation(
     seed: int,
     columns: Any = None,
     scoring: str = "accuracy",
+    for_unseen: bool = False,
 ) -> Preparation:
     """Decide what happens to the features before a method.
 
@@ -105,6 +108,8 @@ def decide_preparation(
         First step for columns that are not complete numbers.
     scoring : str, default="accuracy"
         Score that decides; 1-NN on the features is always judged by its accuracy.
+    for_unseen : bool, default=False
+        True judges the method by the accuracy of 1-NN among classes that the folds hold out.
 
     Returns
     -------
@@ -148,7 +153,8 @@ def decide_preparation(
         # At equal errors the first one, which has the fewest steps.
         for entry in candidates if len(candidates) > 1 else []:
             if entry not in tried:
-                tried[entry] = _measure_error(judge, samples, entry, d, seed, scoring)
+                measure = partial(_measure_error, scoring=scoring, for_unseen=for_unseen)
+                tried[entry] = measure(judge, samples, entry, d, seed)
         return min(candidates, key=lambda entry: round(tried.get(entry, 0.0), 9))
 
     try:
@@ -214,13 +220,16 @@ def _measure_error(
     preparation: Preparation,
     n_features: int,
     seed: int,
+    *,
     scoring: str,
+    for_unseen: bool,
 ) -> float:
     """Return the least error in per cent over numbers of components, on two folds."""
     drawn = stratified_order(samples.y, 1, np.random.default_rng(seed))[:_MAX_JUDGES]
     X, y = _safe_indexing(samples.X, drawn), samples.y[drawn]
     groups = None if samples.groups is None else samples.groups[drawn]
-    folds = stratified_folds(y, _N_FOLDS, seed, groups)
+    draw = draw_unseen_folds if for_unseen else stratified_folds
+    folds = draw(y, _N_FOLDS, seed, groups)
     if preparation.columns is None:
         # By a power of two, which rounds nothing, so that no square overflows.
         X = np.ldexp(X, -scale_exponent(*feature_range(X)))

@@ -1,4 +1,4 @@
-"""Retrieval of classes that took no part in the fit of a database's map.
+"""Retrieval by a database's map, of classes that took no part in its fit, and of others.
 
 A fold holds out whole classes (`UnseenClassFolds`). Its map is fitted to the labels of the other
 classes; the samples that are held out count as rows of the database, as samples of classes without
@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from mpda._lib.array_types import Bools, Floats, Ints, Labels
+from mpda._lib.array_types import Floats, Ints, Labels
+from mpda.assessment.contender import BASELINE
 from mpda.assessment.model_choice import ignore_fit_warnings
+from mpda.assessment.outer_fold import FoldResult
+from mpda.assessment.retrieval_estimates import draw_queries, measure_search
 from mpda.baselines.within_class_sums import WithinClassSums
 from mpda.estimators._base import sparse_counts
 from mpda.estimators._within_class_whitening import WithinClassWhitening
+from mpda.model_selection.folds import Folds
 from mpda.model_selection.retrieval import score_queries
-from mpda.model_selection.unseen_classes import UnseenClassFolds
+from mpda.model_selection.unseen_classes import draw_unseen_folds, is_unseen
 
 # Samples of a fold that are searched among themselves, as many as test a method in other folds.
 MAX_TESTS = 4000
@@ -107,23 +112,6 @@ class UnseenScores:
         return self.mapped[np.arange(len(counts)), np.searchsorted(self.counts, counts)]
 
 
-def find_repeated_classes(y: Labels) -> Bools:
-    """Find the samples that can be searched among themselves.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n_samples,)
-        Labels.
-
-    Returns
-    -------
-    ndarray of bool of shape (n_samples,)
-        True for samples of classes with at least two samples.
-    """
-    _, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
-    return sizes[codes] > 1
-
-
 def measure_unseen_classes(
     X: Floats,
     y: Labels,
@@ -158,17 +146,12 @@ def measure_unseen_classes(
     UnseenScores
         Measures of each fold on at most ``MAX_TESTS`` samples.
     """
-    rows, rng = np.flatnonzero(find_repeated_classes(y)), np.random.default_rng(seed)
-    n_components = whitening.n_components
+    rng, n_components = np.random.default_rng(seed), whitening.n_components
     raw: list[Floats] = []
     mapped: list[dict[int, Floats]] = []
-    for train, test in UnseenClassFolds(n_folds, random_state=seed).split(rows, y[rows]):
-        is_labelled = np.isin(np.arange(len(y)), rows[train])
-        sums = whitening.summarize(X[is_labelled], y[is_labelled])
-        sums = sums + whitening.summarize(X[~is_labelled]) + database
-        with ignore_fit_warnings():
-            model = whitening.from_summary(sums, **whitening.get_params())
-        tests = rows[rng.permutation(test)[:MAX_TESTS]]
+    for train, test in draw_unseen_folds(y, n_folds, seed):
+        model = _fit_fold(X, y, train, database, whitening)
+        tests = rng.permutation(test)[:MAX_TESTS]
         Z = (X[tests] - model.mean_) @ model.components_.T
         tried = sparse_counts(Z.shape[1]) if n_components is None else [n_components]
         raw.append(_score(X[tests], y[tests]))
@@ -183,6 +166,77 @@ def measure_unseen_classes(
         np.stack([scores.mean(axis=1) for scores in values]),
         [scores[:, :, 1] for scores in values],
     )
+
+
+def _fit_fold(
+    X: Floats, y: Labels, train: Ints, database: WithinClassSums, whitening: WithinClassWhitening
+) -> WithinClassWhitening:
+    """Fit the map to the labels of some samples; the others are rows of the database."""
+    is_labelled = np.isin(np.arange(len(y)), train)
+    sums = whitening.summarize(X[is_labelled], y[is_labelled])
+    sums = sums + whitening.summarize(X[~is_labelled]) + database
+    with ignore_fit_warnings():
+        return whitening.from_summary(sums, **whitening.get_params())
+
+
+def measure_database_folds(
+    X: Floats,
+    y: Labels,
+    database: WithinClassSums,
+    whitening: WithinClassWhitening,
+    folds: Folds,
+    counts: Ints,
+    method: str,
+    *,
+    seed: int = 0,
+) -> list[FoldResult]:
+    """Measure the search for test samples, mapped and raw, by the cosine.
+
+    Test samples of classes that the fit has are searched among its labelled samples. Those of
+    classes that are held out are searched among themselves, and among all labelled samples.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Labelled samples.
+    y : ndarray of shape (n_samples,)
+        Their labels.
+    database : WithinClassSums
+        Sums over the rows without labels.
+    whitening : WithinClassWhitening
+        Parameters of the map.
+    folds : list of (train, test)
+        Indices of labelled and of test samples. The latter are rows of the database.
+    counts : ndarray of int of shape (n_folds,)
+        Number of components of each fold.
+    method : str
+        Name of the map in the rows.
+    seed : int, default=0
+        Seed of the draw of queries.
+
+    Returns
+    -------
+    list of FoldResult
+        Rows of 1-NN on the raw vectors and of the map, with "retrieval" and, for classes that are
+        held out, "retrieval_among_all".
+    """
+    rows = []
+    for number, ((train, test), count) in enumerate(zip(folds, counts, strict=True)):
+        selected = clone(whitening).set_params(n_components=int(count))
+        model = _fit_fold(X, y, train, database, selected)
+        is_held_out = is_unseen(y[train], y[test])
+        queries = test[draw_queries(len(test), len(y) if is_held_out else len(train), seed)]
+        for name, Z in ((BASELINE, normalize(X)), (method, np.asarray(model.transform(X)))):
+            row = FoldResult(problem="", method=name, fold=number, queries=queries)
+            row["cv_dimension"] = Z.shape[1]
+            if is_held_out:
+                places = np.searchsorted(test, queries)
+                row["retrieval"] = measure_search(Z[test], y[test], rows=places)
+                row["retrieval_among_all"] = measure_search(Z, y, rows=queries)
+            else:
+                row["retrieval"] = measure_search(Z[train], y[train], Z[queries], y[queries])
+            rows.append(row)
+    return rows
 
 
 def _score(Z: Floats, y: Labels) -> Floats:

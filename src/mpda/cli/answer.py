@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mpda.cli import messages
 from mpda.cli.model_results import MeasuredModel
+from mpda.cli.retrieval_results import retrieval_lines
 
 if TYPE_CHECKING:
     from mpda.assessment import ErrorEstimate
@@ -51,9 +52,12 @@ def make_answer(
     next_step = [*messages.wrap(verdict[-1]).splitlines(), f"{hint}."]
     lines = messages.wrap(verdict[0]).splitlines()
     lines += _format_errors(measured)
-    for sentence in outcome:
+    found = retrieval_lines(measured.retrieval)
+    is_asked = measured.table.embedding is not None or "unseen" in measured.retrieval
+    for sentence in (*(found if is_asked else ()), *outcome):
         lines += messages.wrap(sentence).splitlines()
-    for sentence in (*measured.balanced_summary, _describe_samples(measured), _describe(measured)):
+    optional = [*measured.balanced_summary, _describe_samples(measured), _describe(measured)]
+    for sentence in (*optional, *(() if is_asked else found)):
         more = messages.wrap(sentence).splitlines()
         if len(lines) + len(more) + len(next_step) + len(shown) <= _MOST_LINES:
             lines += more

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mpda.cli import fit_steps, messages, model_results, options
+from mpda.cli import fit_steps, messages, model_results, options, retrieval_results
 from mpda.cli.options import FeatureOptions, MeasurementOptions, ResultFiles
 from mpda.cli.table_source import (
     TableSource,
@@ -74,15 +74,28 @@ def compare(
         for n in names
     ]
     n_folds, notes = check_classes(table, measurement.folds)
+    n_unseen = retrieval_results.count_unseen_folds(table, measurement)
     terminal.print_notes(notes)
     n_printed = len(notes)
     asked, measurement = measurement, replace(measurement, folds=n_folds)
     protocol = replace(protocol, n_folds=n_folds, columns=features.make_columns(table))
-    with terminal.progress(n_folds, "measuring the error") as progress:
+    protocol = replace(protocol, by_cosine=table.embedding is not None)
+    unseen = assessment.Assessment([], {})
+    with terminal.progress(n_folds + n_unseen, "measuring the error") as progress:
         protocol = fit_steps.spend_budget(table, contenders, protocol, measurement)
         measured = fit_steps.measure_errors(table, contenders, protocol, measurement, progress)
+        if n_unseen:
+            unseen = fit_steps.measure_unseen(
+                table, contenders, protocol, measurement, n_unseen, progress
+            )
     notes += fit_steps.describe_limits(table, measured.rows, protocol, measurement)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
+    notes += [f"--unseen: {name} has no result: {why}" for name, why in unseen.failed.items()]
+    retrieval_names = {entry.name: entry.name for entry in contenders}
+    retrieval_names |= {assessment.BASELINE: "raw"}
+    retrieval = retrieval_results.collect_folds(
+        table, measured.rows, unseen.rows, protocol, retrieval_names
+    )
     excluded = (assessment.BASELINE, assessment.CLASSIFIER, *measured.failed)
     candidates = {entry.name: entry for entry in contenders if entry.name not in excluded}
     if not candidates:
@@ -100,7 +113,14 @@ def compare(
     )
     n_choosing = protocol.count_choosing(table.n_samples)
     model = model_results.MeasuredModel(
-        table, best, selected, rows, n_choosing, candidates=tuple(candidates)
+        table,
+        best,
+        selected,
+        rows,
+        n_choosing,
+        candidates=tuple(candidates),
+        retrieval=retrieval,
+        for_unseen=protocol.for_unseen,
     )
     verdict, *sentences, next_step = model.verdict
     commands, lines = {}, []
@@ -122,7 +142,8 @@ def compare(
     collected = model.collect(title, terminal.command, summary, notes, commands)
     lines = [
         *(messages.describe_table(table), ""),
-        *(*messages.describe_comparison(rows, model.judged), ""),
+        *messages.describe_comparison(rows, model.judged),
+        *(*retrieval_results.format_methods(retrieval), ""),
         *map(messages.wrap, [verdict, *describe_classifier(rows, best), *model.preparation]),
         *(messages.wrap(next_step), *lines),
     ]

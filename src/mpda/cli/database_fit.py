@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpda.cli import fit_steps, messages, options, stored_vectors
 from mpda.cli.options import ComponentRule, FeatureOptions, MeasurementOptions
+from mpda.cli.retrieval_results import collect_folds, list_bytes, retrieval_lines
 from mpda.cli.table_source import TableSource, check_classes, read_samples
 from mpda.cli.terminal import Progress, Terminal, stop
 from mpda.exceptions import TableError
@@ -32,9 +33,13 @@ if TYPE_CHECKING:
 METHOD = "within-class whitening"
 # Options of a fit that have a meaning here.
 _ACCEPTED = ("--components", "--select", "--folds", "--seed", "--scale", "--pca")
+# Both are what this fit does anyway: it selects and measures by classes that are held out.
+_IMPLIED = ("--unseen", "--select-for")
 # Folds that hold out classes, as many as UnseenClassFolds has by default. With fewer, the classes
 # of the other folds are too few to select the number of components of a fold.
 _N_FOLDS = 4
+# Folds that measure classes of the fit, as many as in other fits.
+_N_SEEN_FOLDS = options.DEFAULT_FOLDS
 
 
 @dataclass(frozen=True)
@@ -80,11 +85,14 @@ class DatabaseFit:
         if data.exists() and self.database.exists() and data.samefile(self.database):
             stop("mpda: --database is the labelled table itself, whose rows count anyway.", 2)
         words = [*options.list_words(self.features, self.measurement), *others]
-        refused = [word for word in words if word.startswith("--") and word not in _ACCEPTED]
+        accepted = {*_ACCEPTED, *_IMPLIED}
+        refused = [word for word in words if word.startswith("--") and word not in accepted]
         if refused:
             stop(f"mpda: {refused[0]} cannot be combined with --database.", 2)
         if "unlabeled" in self.contender.fixed:
             stop("mpda: --set unlabeled: rows without labels belong into --database.", 2)
+        if self.measurement.folds == 0 and self.measurement.unseen:
+            stop("mpda: --folds 0 measures nothing, so --unseen cannot be combined with it.", 2)
         if self.measurement.folds == 0 and self.measurement.components is None:
             stop("mpda: --folds 0 selects no number of components; --components is required.", 2)
 
@@ -106,12 +114,17 @@ class DatabaseFit:
         TableError
             If there are too few classes for the folds, or for a selection of the components.
         """
-        from mpda.assessment.unseen_retrieval import find_repeated_classes
+        from mpda.model_selection.unseen_classes import find_repeated_classes
 
         n_classes = len(set(table.labels[find_repeated_classes(table.labels)].tolist()))
         asked = self.measurement.folds
         if asked is None:
             n_folds = min(_N_FOLDS, n_classes // 2)
+            if n_folds < 2 and self.measurement.unseen:
+                raise TableError(
+                    "--unseen holds out whole classes and needs 4 of at least two samples; "
+                    f"{table.name} has {n_classes}."
+                )
             if n_folds < 2 and self.measurement.components is None:
                 raise TableError(
                     "--components is required: folds that hold out classes, which select it, need "
@@ -161,7 +174,7 @@ def fit_with_database(
     n_printed = len(notes)
     whitening = fit.contender.estimator({}, n_components)
     limits = np.array(fit_steps.compute_feature_range(table))
-    scores, counts = None, np.empty(0, dtype=int)
+    scores, counts, retrieval = None, np.empty(0, dtype=int), {}
     with terminal.progress(1.0 + n_folds, f"reading {fit.database.name}") as progress:
         sums, n_skipped = _sum_database(source, fit.database, table, limits, progress)
         if n_folds:
@@ -174,6 +187,9 @@ def fit_with_database(
             counts = np.full(n_folds, selected)
             if n_folds >= _N_FOLDS:
                 counts = scores.select_by_others(fewest=fewest)
+            retrieval = _measure_search(
+                table, sums, whitening, selected, counts, fit.measurement.seed
+            )
         model = _fit_model(table, sums, whitening, keep_samples=keep_samples)
     n_rows, n_components = round(sums.n_rows), int(whitening.n_components)
     if n_skipped:
@@ -188,7 +204,8 @@ def fit_with_database(
     save(model, out, notes=to_json_types(saved))
     results = {"data": table.name, "n_samples": table.n_samples, "database": fit.database.name}
     results |= {"n_database": n_rows, "method": METHOD, "n_components": n_components}
-    results |= {"unseen_classes": scores and _collect(scores, counts), "notes": notes}
+    results |= {"unseen_classes": scores and _collect(retrieval, counts), "notes": notes}
+    results |= {"retrieval": retrieval, "bytes": list_bytes(retrieval)}
     lines = [
         messages.describe_table(table),
         f"{fit.database.name}: {n_rows:,} rows without labels, so the method is {METHOD}",
@@ -196,10 +213,40 @@ def fit_with_database(
         f"{messages.describe_map(METHOD, model, n_components)}, scaled to length 1",
         f"    {messages.describe_step(whitening, table.features)}",
         "",
-        *_describe(scores, counts, table.n_features),
+        *_describe(scores, counts, retrieval),
         messages.wrap(f"Next: map the database and the queries with mpda transform {out} FILE."),
     ]
     terminal.finish(results, lines, notes[n_printed:], [out])
+
+
+def _measure_search(
+    table: Table,
+    database: WithinClassSums,
+    whitening: WithinClassWhitening,
+    n_components: int,
+    counts: Ints,
+    seed: int,
+) -> dict[str, Any]:
+    """Return the section "retrieval": classes of the fit, and classes that folds hold out.
+
+    ``counts`` (n_folds,) are the numbers of components of the latter folds. The others have
+    ``n_components``, as the model.
+    """
+    import numpy as np
+
+    from mpda.assessment import BASELINE, AssessmentProtocol
+    from mpda.assessment.unseen_retrieval import measure_database_folds
+    from mpda.model_selection.folds import stratified_folds
+    from mpda.model_selection.unseen_classes import draw_unseen_folds
+
+    y = table.labels
+    largest = int(np.unique(y, return_counts=True)[1].max())
+    measure = partial(measure_database_folds, table.X, y, database, whitening, seed=seed)
+    folds = stratified_folds(y, min(_N_SEEN_FOLDS, largest), seed)
+    seen = measure(folds, np.full(len(folds), n_components), METHOD)
+    unseen = measure(draw_unseen_folds(y, len(counts), seed), counts, METHOD)
+    protocol, names = AssessmentProtocol(by_cosine=True), {BASELINE: "raw", METHOD: "map"}
+    return collect_folds(table, seen, unseen, protocol, names, {METHOD: n_components})
 
 
 def _sum_database(
@@ -262,29 +309,32 @@ def _replace_advice(note: str) -> str:
     return f"{before}; the map is for features in one unit, such as embeddings" if found else note
 
 
-def _collect(scores: UnseenScores, counts: Ints) -> dict[str, Any]:
-    """Return the measures for a JSON object."""
-    pairs = {"raw": scores.raw, "mapped": scores.look_up(counts)}
-    means = {name: values.mean(axis=0) for name, values in pairs.items()}
+def _collect(retrieval: dict[str, Any], counts: Ints) -> dict[str, Any]:
+    """Return the measures of classes that were held out for a JSON object."""
+    rows = {"raw": retrieval["unseen"]["raw"], "mapped": retrieval["unseen"]["map"]}
     return {
         "n_folds": len(counts),
         "selected": counts.tolist(),
-        **{name: {"error": 100.0 * (1.0 - r), "map_at_r": m} for name, (r, m) in means.items()},
+        **{
+            name: {
+                "error": 100.0 * (1.0 - row["recall_at_1"]["value"]),
+                "map_at_r": row["map_at_r"]["value"],
+            }
+            for name, row in rows.items()
+        },
     }
 
 
-def _describe(scores: UnseenScores | None, counts: Ints, n_features: int) -> list[str]:
+def _describe(scores: UnseenScores | None, counts: Ints, retrieval: dict[str, Any]) -> list[str]:
     """Return the verdict on the map, and how it was measured."""
     if scores is None:
         reason = "No error was measured, so that nothing shows whether the map helps: "
         need = "folds that hold out classes need four classes with two samples, and no --folds 0."
         return [messages.wrap(reason + need), ""]
-    measured = _collect(scores, counts)
+    measured = _collect(retrieval, counts)
     raw, mapped, n_folds = measured["raw"], measured["mapped"], measured["n_folds"]
     n_better = int((scores.look_up(counts)[:, 1] > scores.raw[:, 1]).sum())
     pair = f"MAP@R is {mapped['map_at_r']:.3f} instead of {raw['map_at_r']:.3f}"
-    low, high = counts.min(), counts.max()
-    numbers = f"{low}" if low == high else f"{low} to {high}"
     if n_better == n_folds:
         verdict = f"The map helps to find classes without labels: {pair}, higher in every fold."
     elif mapped["map_at_r"] < raw["map_at_r"]:
@@ -295,10 +345,6 @@ def _describe(scores: UnseenScores | None, counts: Ints, n_features: int) -> lis
         verdict += f"{pair}, {share}."
     if mapped["error"] > raw["error"]:
         verdict += " The nearest row is of another class more often than before."
-    rows = [
-        {"vectors": "as they are", "numbers": f"{n_features}", **_name_measures(raw)},
-        {"vectors": "mapped", "numbers": numbers, **_name_measures(mapped)},
-    ]
     how = (
         f"Measured on {n_folds} folds, which hold out whole classes: their rows count as rows "
         "without labels and are then searched among themselves by the cosine. MAP@R: share of the "
@@ -308,11 +354,5 @@ def _describe(scores: UnseenScores | None, counts: Ints, n_features: int) -> lis
         how += " The same folds selected the number of components, so the error is a bit too low."
     elif len(scores.counts) > 1:
         how += " The number of components of a fold was selected by the other folds."
-    return [messages.wrap(verdict), "", *messages.format_table(rows), "", messages.wrap(how), ""]
-
-
-def _name_measures(measured: dict[str, float]) -> dict[str, str]:
-    return {
-        "1-NN_error_in_%": f"{measured['error']:.2f}",
-        "MAP@R": f"{measured['map_at_r']:.3f}",
-    }
+    lines = map(messages.wrap, retrieval_lines(retrieval))
+    return [messages.wrap(verdict), "", *lines, "", messages.wrap(how), ""]

@@ -21,6 +21,7 @@ from mpda.cli import (
     model_results,
     new_samples,
     options,
+    retrieval_results,
     stored_vectors,
 )
 from mpda.cli.answer import make_answer
@@ -137,6 +138,8 @@ def fit(
     is_balanced = score == options.ScoreName.BALANCED
     if is_balanced:
         protocol = replace(protocol, scoring="balanced_accuracy")
+    if is_balanced and protocol.for_unseen:
+        stop("mpda: --score balanced cannot be combined with --select-for unseen.", 2)
     asked, asked_method = measurement, method
     if method is None and parameter and database is None:
         stop("mpda: --set needs one method: name it with --method, for example mpda.", 2)
@@ -161,20 +164,24 @@ def fit(
     if measurement.scheduler is not None:
         with_samples = test is not None or text is not None or files != ResultFiles()
         encodes = features.one_hot or features.impute is not None
-        if with_samples or encodes or measurement.search or measurement.groups or protocol.scaled:
-            excluded = "--search, --scale standard, --impute, --one-hot, --groups, --test, --text, "
-            excluded += "--report or --results"
+        held_out = measurement.unseen or protocol.for_unseen
+        searches = measurement.search or measurement.groups or held_out
+        if with_samples or encodes or searches or protocol.scaled:
+            excluded = "--search, --unseen, --select-for, --scale standard, --impute, --one-hot, "
+            excluded += "--groups, --test, --text, --report or --results"
             stop(f"mpda: --scheduler cannot be combined with {excluded}.", 2)
         pipeline = fit_on_cluster(measurement.scheduler, source, contender, protocol)
         _finish_on_cluster(terminal, source, pipeline, out, saved)
         return
     table = read_samples(source, terminal, features, measurement.groups, text)
     n_folds, notes = check_classes(table, measurement.folds)
+    n_unseen = retrieval_results.count_unseen_folds(table, measurement)
     n_printed = len(notes) if details else 0
     terminal.print_notes(notes[:n_printed])
     measurement = replace(measurement, folds=n_folds)
     columns = features.make_columns(table)
     protocol = replace(protocol, n_folds=max(n_folds, 2), columns=columns)
+    protocol = replace(protocol, by_cosine=table.embedding is not None)
     if shape is not None and shape[0] * shape[1] != table.n_features:
         size = f"{table.n_features} features"
         raise TableError(f"--image {image} does not match {table.name}: {size}.")
@@ -190,9 +197,9 @@ def fit(
     names += [CLASSIFIER] if fit_steps.has_vectors(table) else []
     others = [make_contender(name, search=False) for name in names]
     compared = [*others, contender] if n_folds else []
-    measured = Assessment([], {})
+    measured = unseen = Assessment([], {})
     storage = None
-    n_steps = 1.0 + n_folds + (budget is not None)
+    n_steps = 1.0 + n_folds + n_unseen + (budget is not None)
     with terminal.progress(n_steps, f"fitting {contender.name}") as progress:
         protocol = fit_steps.spend_budget(table, [contender], protocol, measurement)
         if budget is not None:
@@ -204,12 +211,29 @@ def fit(
         )
         if compared:
             measured = fit_steps.measure_errors(table, compared, protocol, measurement, progress)
+        if n_unseen:
+            pair = [make_contender(BASELINE, search=False), contender]
+            unseen = fit_steps.measure_unseen(
+                table, pair, protocol, measurement, n_unseen, progress
+            )
     if contender.name in measured.failed:  # the errors of the others alone answer no question
         measured = replace(measured, rows=[])
     notes += fit_steps.describe_limits(table, measured.rows, protocol, measurement)
     saved["feature_range"] = fit_steps.compute_feature_range(table)
     tested = None if test_table is None else _evaluate(test_table, selected)
     notes += [f"{name} has no result: {reason}" for name, reason in measured.failed.items()]
+    notes += [f"--unseen: {name} has no result: {why}" for name, why in unseen.failed.items()]
+    retrieval = retrieval_results.collect_folds(
+        table,
+        measured.rows,
+        unseen.rows,
+        protocol,
+        {BASELINE: "raw", contender.name: "map"},
+        {contender.name: selected.selected.n_components},
+    )
+    if test_table is not None:
+        collect_test = retrieval_results.collect_test
+        retrieval |= collect_test(table, test_table, selected, protocol, contender.name)
     n_choosing = protocol.count_choosing(table.n_samples)
     model = MeasuredModel(
         table,
@@ -220,6 +244,8 @@ def fit(
         image_shape=shape,
         text=table.text,
         balanced=is_balanced,
+        retrieval=retrieval,
+        for_unseen=protocol.for_unseen,
     )
     saved |= {"label": table.label, "n_samples": table.n_samples, "method": model.map_name}
     saved |= {} if table.embedding is None else {"embedding": table.embedding}
@@ -263,6 +289,7 @@ def fit(
             collected["storage"] |= curve
     paths = [out, *files.write(collected)]
     results = model_results.select_for_json(collected)
+    results["bytes"] = retrieval_results.list_bytes(retrieval)
     if details:
         lines = _describe(model, verdict)
         lines += ["", *map(messages.wrap, outcome)] if outcome else []
@@ -400,11 +427,12 @@ def _describe(measured: MeasuredModel, verdict: list[str]) -> list[str]:
         "    " + " -> ".join(messages.describe_step(step, table.features) for _, step in steps),
     ]
     lines += [messages.wrap(reason, "    ") for reason in measured.selected.preparation.reasons]
-    lines += messages.describe_choices(measured.selected)
+    lines += messages.describe_choices(measured.selected, for_unseen=measured.for_unseen)
     if selection.parameters:
         lines.append(
             f"    selected by cross-validation: {messages.list_parameters(selection.parameters)}"
         )
     chosen = messages.describe_winner(measured.selected, rows, measured.method) if rows else []
     comparison = ["", *messages.describe_comparison(rows, measured.judged)] if rows else []
-    return [*lines, *comparison, "", *map(messages.wrap, [*verdict, *chosen])]
+    found = [*verdict, *chosen, *retrieval_results.retrieval_lines(measured.retrieval)]
+    return [*lines, *comparison, "", *map(messages.wrap, found)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from mpda.cli.cluster_fit import connect
 from mpda.cli.options import MeasurementOptions
+from mpda.cli.retrieval_results import N_UNSEEN_FOLDS, describe_draw
 from mpda.cli.terminal import Progress
 
 if TYPE_CHECKING:
@@ -119,6 +120,53 @@ def measure_errors(
         )
 
 
+def measure_unseen(
+    table: Table,
+    contenders: Sequence[Contender],
+    protocol: AssessmentProtocol,
+    settings: MeasurementOptions,
+    n_folds: int,
+    progress: Progress,
+) -> Assessment:
+    """Measure the search for classes that folds hold out.
+
+    Parameters
+    ----------
+    table : Table
+        The samples.
+    contenders : sequence of Contender
+        The methods.
+    protocol : AssessmentProtocol
+        Preparation of the features.
+    settings : MeasurementOptions
+        Parallel work.
+    n_folds : int
+        Number of folds.
+    progress : Progress
+        Shows the progress, one step for each fold.
+
+    Returns
+    -------
+    Assessment
+        Rows of the methods that succeeded, messages of those that failed.
+    """
+    from mpda.assessment import assess_unseen_classes
+
+    text = "holding out classes"
+    progress.update(0.0, text)
+    with redirect_stdout(sys.stderr), connect(settings.scheduler):
+        return assess_unseen_classes(
+            table.samples,
+            table.labels,
+            contenders,
+            protocol,
+            n_folds,
+            groups=table.groups,
+            n_jobs=settings.count_jobs(table.n_samples * table.n_features),
+            progress=lambda contender: progress.finish_step(1.0 / len(contenders), text),
+        )
+
+
 def fit_model(
     table: Table,
     contender: Contender,
@@ -217,7 +265,8 @@ def spend_budget(
         protocol = replace(protocol, n_refined=0 if is_slow else 1)
         seconds *= 1.0 if is_slow else _REFINED_CHOICE
     # Half of the time is for choices: one for the model and one for each fold.
-    available = budget / 2 / (settings.n_folds + 1)
+    n_folds = settings.n_folds + (N_UNSEEN_FOLDS if settings.unseen else 0)
+    available = budget / 2 / (n_folds + 1)
     n_samples = max(n_least, int(n_least * available / max(seconds, 1e-3)))
     return replace(protocol, max_samples=min(n_samples, protocol.max_samples or table.n_samples))
 
@@ -258,4 +307,4 @@ def describe_limits(
             notes.append(f"--time-budget: the error was measured on {folds}")
         if sum(tested) < n:
             notes.append(f"the error was measured on {sum(tested):,} of the {n:,} samples")
-    return notes
+    return [*notes, *describe_draw(rows)]

@@ -236,13 +236,15 @@ def describe_folds(rows: Sequence[FoldResult]) -> str:
     )
 
 
-def describe_choices(selected: SelectedModel) -> list[str]:
+def describe_choices(selected: SelectedModel, *, for_unseen: bool = False) -> list[str]:
     """Describe the methods among which cross-validation chose.
 
     Parameters
     ----------
     selected : SelectedModel
         Model with its choices.
+    for_unseen : bool, default=False
+        True if their scores are the MAP@R of classes that folds held out.
 
     Returns
     -------
@@ -251,19 +253,24 @@ def describe_choices(selected: SelectedModel) -> list[str]:
     """
     if not selected.has_choices:
         return []
+
+    def in_percent(score: float) -> float:
+        return 100.0 * (score if for_unseen else 1.0 - score)
+
     rows = [
         {
             "start": choice.contender.name.removesuffix(_REFINED),
-            "alone": 100.0 * (1.0 - _score_alone(choice)),
-            "refined": 100.0 * (1.0 - choice.selected.refined_score),
+            "alone": in_percent(_score_alone(choice)),
+            "refined": in_percent(choice.selected.refined_score),
             "compared": "refined" if _is_refined(choice) else "alone",
             "components": choice.selected.n_components,
         }
         for choice in selected.ranking.ranked
     ]
+    measure = "MAP@R in % of classes that folds held out" if for_unseen else "errors in %"
     heading = (
-        "errors in % by which cross-validation chose, for each start alone or refined, whichever "
-        "the rule of the search selected (compared); the lowest of several is optimistic:"
+        f"{measure}, by which cross-validation chose, for each start alone or refined, whichever "
+        "the rule of the search selected (compared); the best of several is optimistic:"
     )
     lines = [wrap(heading, "    "), *(f"    {line}" for line in format_table(rows))]
     return [*lines, *(wrap(f"left out: {line}", "    ") for line in selected.ranking.left_out)]

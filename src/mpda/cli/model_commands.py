@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mpda._lib.atomic_write import check_new_folder
-from mpda.cli import messages, new_samples, options, stored_vectors
+from mpda.cli import messages, new_samples, options, retrieval_results, stored_vectors
 from mpda.cli.model_results import collect_model_sections, remove_neighbors, select_for_json
 from mpda.cli.options import ResultFiles
 from mpda.cli.table_source import (
@@ -219,11 +219,14 @@ def evaluate(
     drawn = np.asarray(transform_linearly(remove_neighbors(pipeline), table.samples))
     sections = collect_model_sections(pipeline, table, drawn, evaluation.predicted, caption, method)
     sections["data"]["notes"] = [*map(messages.make_sentence, notes)]
+    retrieval = retrieval_results.collect_evaluation(pipeline, table, evaluation, method)
+    sections["retrieval"] = retrieval
     title = f"{table.name}: error"
     collected = collect.collect_results(title, terminal.command, [error], sections)
     model_line = messages.describe_map(method, pipeline, evaluation.Z.shape[1])
     lines = [messages.describe_table(table), model_line, "", messages.wrap(error), ""]
     lines += messages.format_table(_summarize_classes(evaluation))
+    lines += ["", *retrieval_results.format_measures(retrieval)]
     (low, high), n_known = evaluation.interval, evaluation.n_training_samples
     numbers = {"error": evaluation.error, "low": low, "high": high, "n_known": n_known}
     selection = {**select_for_json(collected), **numbers}

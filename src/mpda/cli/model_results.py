@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,10 @@ class MeasuredModel:
         True if settings were selected by the balanced accuracy.
     candidates : tuple of str, default=()
         Methods among which the method was selected by the rows.
+    retrieval : dict, default={}
+        The section "retrieval" of a report.
+    for_unseen : bool, default=False
+        True if settings were selected by the MAP@R of classes that folds held out.
     """
 
     table: Table
@@ -62,6 +66,8 @@ class MeasuredModel:
     text: str | None = None
     balanced: bool = False
     candidates: tuple[str, ...] = ()
+    retrieval: dict[str, Any] = field(default_factory=dict)
+    for_unseen: bool = False
 
     @property
     def verdict(self) -> list[str]:
@@ -166,7 +172,12 @@ class MeasuredModel:
     def _describe_choice(self) -> list[str]:
         """Say what error the saved settings have, and whether the folds chose other ones."""
         selection, sentences = self.selected.selected, []
-        if not math.isnan(selection.score):
+        if self.for_unseen and not math.isnan(selection.score):
+            sentences.append(
+                "With the settings that are saved, the folds that chose them, which hold out "
+                f"classes, have a MAP@R of {selection.score:.3f}. This is optimistic."
+            )
+        elif not math.isnan(selection.score):
             name = "a balanced error" if self.balanced else "an error"
             text = f"With the settings that are saved, the folds that chose them have {name} of "
             text += f"{100.0 * (1.0 - selection.score):.2f} %."
@@ -260,6 +271,7 @@ class MeasuredModel:
         sections["data"] = collect.collect_data(table.to_report())
         sections["data"]["notes"] = [*map(make_sentence, notes)]
         sections["model"]["preparation"] = list(self.selected.preparation.reasons)
+        sections["retrieval"] = self.retrieval or None
         sections["next"] = describe_commands(next_commands)
         if self.rows:
             sections["comparison"] = collect_comparison(table, self.rows, self.judged)

@@ -35,6 +35,8 @@ FeatureScaling.__doc__ = "Values of ``--scale``."
 ImputationRule = StrEnum("ImputationRule", "MEDIAN")
 ImputationRule.__doc__ = "Values of ``--impute``."
 ComponentRule = StrEnum("ComponentRule", "FEWEST BEST")
+SelectionTarget = StrEnum("SelectionTarget", "SEEN UNSEEN")
+SelectionTarget.__doc__ = "Values of ``--select-for``."
 ScoreName = StrEnum("ScoreName", "ACCURACY BALANCED")
 ScoreName.__doc__ = "Values of ``--score``."
 ComponentRule.__doc__ = "Values of ``--select``."
@@ -97,6 +99,9 @@ class MeasurementOptions:
     select : ComponentRule, default="fewest"
         Number of components. fewest: the fewest within one standard error of the lowest error on
         the folds. best: those of the lowest error.
+    select_for : SelectionTarget, default="seen"
+        Classes for which settings are selected. seen: those of the table. unseen: classes to come;
+        settings have the best MAP@R on folds that hold out whole classes.
     search : bool, default=False
         Select the other parameters by cross-validation, too.
     pca : str, default="auto"
@@ -116,12 +121,16 @@ class MeasurementOptions:
         Seconds that the command should take: settings are selected on fewer samples, and the error
         is measured on fewer folds, at least two. Results then depend on the speed of the machine.
         A choice of the method by mpda fit has 120 seconds by default; inf is no limit.
+    unseen : bool, default=False
+        Measure the search for classes that the fit did not have, too, by folds that hold out whole
+        classes. It needs four classes, six with --select-for unseen.
     scheduler : str, default=None
         Compute on the Dask cluster with this scheduler, for example tcp://HOST:8786.
     """
 
     components: Annotated[int | None, typer.Option(min=1)] = None
     select: ComponentRule = ComponentRule.FEWEST
+    select_for: SelectionTarget = SelectionTarget.SEEN
     search: Annotated[bool, typer.Option("--search")] = False
     pca: Annotated[str, typer.Option(metavar="auto|none|SHARE")] = "auto"
     folds: Annotated[int | None, typer.Option(min=0)] = None
@@ -129,6 +138,7 @@ class MeasurementOptions:
     seed: Annotated[int, typer.Option(min=0)] = 0
     jobs: Annotated[int | None, typer.Option(min=1)] = None
     time_budget: Annotated[float | None, typer.Option(min=1, metavar="SECONDS")] = None
+    unseen: Annotated[bool, typer.Option("--unseen")] = False
     scheduler: str | None = None
 
     @property
@@ -163,7 +173,9 @@ class MeasurementOptions:
         share = None if self.pca == "none" else float(self.pca) if self.pca != "auto" else "auto"
         protocol = AssessmentProtocol(max(self.n_folds, 2), scaled=scaled, energy=share)
         fewest = self.select == ComponentRule.FEWEST
-        return replace(protocol, n_components=self.components, seed=self.seed, fewest=fewest)
+        for_unseen = self.select_for == SelectionTarget.UNSEEN
+        protocol = replace(protocol, fewest=fewest, for_unseen=for_unseen)
+        return replace(protocol, n_components=self.components, seed=self.seed)
 
     def count_jobs(self, n_numbers: int) -> int:
         """Return the number of folds to compute in parallel.

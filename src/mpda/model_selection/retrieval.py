@@ -121,6 +121,8 @@ def score_queries(
     Z_query: ArrayLike | None = None,
     y_query: ArrayLike | None = None,
     measures: str | Sequence[str] = ("recall_at_1", "r_precision", "map_at_r"),
+    *,
+    rows: ArrayLike | None = None,
 ) -> RetrievalScores:
     """Compute measures of retrieval for each query, from one search of neighbours.
 
@@ -139,6 +141,9 @@ def score_queries(
     measures : str or sequence of str, default=("recall_at_1", "r_precision", "map_at_r")
         Names of measures: "recall_at_<k>" and "precision_at_<k>" with a positive integer, as
         "recall_at_10", "r_precision" and "map_at_r".
+    rows : array-like of int of shape (n_queries,), default=None
+        Indices of the vectors of the database that are the queries, in place of ``Z_query``. None
+        takes every vector.
 
     Returns
     -------
@@ -170,8 +175,12 @@ def score_queries(
     is_self_search = Z_query is None
     if (y_query is None) != is_self_search:
         raise ValueError("Z_query and y_query must be given together.")
+    if rows is not None and not is_self_search:
+        raise ValueError("rows are queries of the database and exclude Z_query and y_query.")
     if is_self_search:
-        codes = query_codes = distinct_labels(y)[1]
+        codes = distinct_labels(y)[1]
+        indices = np.arange(len(Z)) if rows is None else column_or_1d(rows)
+        query_codes = codes[indices]
     else:
         Z_query, y_query = _check_vectors(Z_query, y_query, "_query")
         if Z_query.shape[1] != Z.shape[1]:
@@ -179,6 +188,7 @@ def score_queries(
                 f"Z_query has {Z_query.shape[1]} features, but Z has {Z.shape[1]} features."
             )
         codes, query_codes = _encode_labels(y, y_query)
+        indices = np.arange(len(Z_query))
     n_others = len(Z) - int(is_self_search)
     for measure in chosen:
         if measure.k is not None and measure.k > n_others:
@@ -189,17 +199,17 @@ def score_queries(
             )
     n_classes = int(max(codes.max(), query_codes.max())) + 1
     n_relevant = np.bincount(codes, minlength=n_classes)[query_codes] - int(is_self_search)
-    rows = np.flatnonzero(n_relevant)
-    if rows.size == 0:
+    counted = np.flatnonzero(n_relevant)
+    if counted.size == 0:
         raise ValueError(
             f"None of the {len(query_codes)} queries has another sample of its class in the "
             f"database ({len(Z)} samples), so no query counts."
         )
     values = {measure.name: np.full(len(query_codes), np.nan) for measure in chosen}
-    depths = [n_relevant[rows] if m.k is None else np.full(rows.size, m.k) for m in chosen]
+    depths = [n_relevant[counted] if m.k is None else np.full(counted.size, m.k) for m in chosen]
     search = OrderedSearch(Z, Z_query)
-    for block, k in search.iter_blocks(rows, np.max(depths, axis=0)):
-        is_relevant = codes[search.find(block, k)] == query_codes[block, None]
+    for block, k in search.iter_blocks(counted, np.max(depths, axis=0)):
+        is_relevant = codes[search.find(indices[block], k)] == query_codes[block, None]
         for measure in chosen:
             numbers = n_relevant[block] if measure.k is None else np.full(block.size, measure.k)
             first = is_relevant[:, : numbers.max()]

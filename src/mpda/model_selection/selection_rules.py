@@ -99,6 +99,22 @@ def select_one_standard_error(grid: GridScores) -> SelectedPoint:
     return _simplest(grid, grid.means, grid.standard_error)
 
 
+def select_paired(grid: GridScores) -> SelectedPoint:
+    """Select the simplest that is worse than the best mean by at most one standard error.
+
+    The error is that of the differences from the best on the same splits. It is for splits that
+    differ more than what is selected, as those that hold out whole classes.
+    """
+    means, n_splits = grid.means, len(grid.scores)
+    point, column = np.unravel_index(np.argmax(means), means.shape)
+    gaps = grid.scores[:, [point]][:, :, [column]] - grid.scores
+    errors = np.zeros(means.shape)
+    if n_splits > 1:
+        errors = gaps.std(axis=0, ddof=1) * np.sqrt(grid.n_repeats / n_splits)
+    # Zero where the gap is within its error, else below.
+    return _simplest(grid, np.where(means.max() - means <= errors + _TIE, 0.0, -1.0))
+
+
 def select_pooled(grid: GridScores) -> SelectedPoint:
     """Select the best mean over near numbers of components and grid points one step away."""
     return _simplest(grid, pooled_means(grid))

@@ -17,9 +17,9 @@ from sklearn.utils import (
     column_or_1d,
 )
 
-from mpda._lib.array_types import ArrayLike, Ints
+from mpda._lib.array_types import ArrayLike, Bools, Ints, Labels
 from mpda._lib.validation import check_count, distinct_labels, resolve_seed
-from mpda.model_selection.folds import check_groups
+from mpda.model_selection.folds import Folds, check_groups
 
 
 class UnseenClassFolds(BaseCrossValidator):
@@ -153,6 +153,75 @@ class UnseenClassFolds(BaseCrossValidator):
             parts[classes] = smallest
             n_samples[smallest] += sizes[classes]
         return parts
+
+
+def count_unseen_folds(y: Labels, most: int) -> int:
+    """Return the number of folds that can hold out classes.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Labels.
+    most : int
+        Largest number of folds.
+
+    Returns
+    -------
+    int
+        Half the number of classes with at least two samples, at most ``most``. Fewer than 2 are
+        no folds.
+    """
+    return min(most, int(np.count_nonzero(np.unique(y, return_counts=True)[1] > 1)) // 2)
+
+
+def draw_unseen_folds(y: Labels, n_folds: int, seed: Any, groups: Labels | None = None) -> Folds:
+    """Draw folds that hold out classes in which a sample has another one to be found.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Labels.
+    n_folds : int
+        Number of folds, as `count_unseen_folds` has it.
+    seed : int
+        Seed of the draw.
+    groups : ndarray of shape (n_samples,) or None, default=None
+        Group of each sample.
+
+    Returns
+    -------
+    list of (train, test)
+        Indices of each fold of `UnseenClassFolds`. Classes of one sample are in all training
+        parts.
+    """
+    rows = np.flatnonzero(find_repeated_classes(y))
+    single = np.setdiff1d(np.arange(len(y)), rows)
+    known = None if groups is None else groups[rows]
+    folds = UnseenClassFolds(n_folds, random_state=seed).split(rows, y[rows], known)
+    parts = [(rows[train], rows[test]) for train, test in folds]
+    if groups is None:
+        return [(np.union1d(train, single), test) for train, test in parts]
+    return [
+        (np.union1d(train, single[~np.isin(groups[single], groups[test])]), test)
+        for train, test in parts
+    ]
+
+
+def find_repeated_classes(y: Labels) -> Bools:
+    """Find the samples that can be searched among themselves.
+
+    Parameters
+    ----------
+    y : ndarray of shape (n_samples,)
+        Labels.
+
+    Returns
+    -------
+    ndarray of bool of shape (n_samples,)
+        True for samples of classes with at least two samples.
+    """
+    _, codes, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    return sizes[codes] > 1
 
 
 def is_unseen(y_train: ArrayLike, y_test: ArrayLike) -> bool:

@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from mpda.assessment.text_table import format_duration
+from mpda.report.retrieval import TITLES, compare_with_raw
 
 _MISSING = '<span class="none" title="not measured">&ndash;</span>'
 # Columns of a table that fit on a phone and on paper. Rows of wider ones become cards there.
@@ -77,6 +78,50 @@ def problems_table(problems: Sequence[Entry], *, tested: bool) -> str:
             cells.append(_cell(text, " best" if row.get("best") else ""))
         body.append(_row(escape(problem["name"]), cells, labels=methods))
     return _table("Error of each method on each problem in %", ["problem", *methods], body)
+
+
+def retrieval_table(searches: Sequence[tuple[str, dict[str, Entry]]]) -> str:
+    """Return measures of retrieval, one row for each and one column for each kind of vectors.
+
+    Parameters
+    ----------
+    searches : sequence of (str, dict)
+        Caption and rows of each kind of search; these stand side by side.
+
+    Returns
+    -------
+    str
+        HTML. Each cell has the 95 % interval, and says if a map is higher or lower than the raw
+        vectors.
+    """
+    columns = [(title, name, row) for title, rows in searches for name, row in rows.items()]
+    groups = "".join(
+        f'<th scope="colgroup" class="number" colspan="{len(rows)}">{escape(title)}</th>'
+        for title, rows in searches
+    )
+    labels = [f"{name}, {title}" for title, name, _ in columns]
+    body = [
+        _row(title, [_cell(_format_measure(row, name)) for *_, row in columns], labels=labels)
+        for name, title in TITLES.items()
+    ]
+    counts = {
+        "numbers of a vector": [f"{row['numbers']:,.1f}".removesuffix(".0") for *_, row in columns],
+        "bytes as float32": [f"{row['bytes']:,}" for *_, row in columns],
+        "queries": [f"{row['n_queries']:,}" for *_, row in columns],
+    }
+    body += [_row(title, [*map(_cell, cells)], labels=labels) for title, cells in counts.items()]
+    table = _table("Measures of retrieval", ["", *(name for _, name, _ in columns)], body)
+    return table.replace("<thead>", f'<thead><tr><th scope="col"></th>{groups}</tr>', 1)
+
+
+def _format_measure(row: Entry, name: str) -> str:
+    mean = row[name]
+    if mean["value"] is None:
+        return _MISSING
+    change = compare_with_raw(row, name)
+    word = f'<span class="change">{change}</span> ' if change else ""
+    interval = f"{mean['low']:.3f} to {mean['high']:.3f}"
+    return f'{word}{mean["value"]:.3f}<br><span class="spread">{interval}</span>'
 
 
 def curves_table(curves: Sequence[Entry]) -> str:

@@ -33,8 +33,9 @@ def render(results: dict[str, Any]) -> str:
     results : dict
         "format" is "mpda results", "version" is 1, and "provenance" holds the command, the time and
         the versions of packages. Optional entries are "title", "summary", "data", "comparison",
-        "model", "embedding", "partition", "confusion" and "storage", as `mpda.report.collect`
-        makes them, and "next", a list of commands with their purposes.
+        "model", "embedding", "partition", "confusion", "storage" and "retrieval", as
+        `mpda.report.collect` and `mpda.report.retrieval` make them, and "next", a list of commands
+        with their purposes.
 
     Returns
     -------

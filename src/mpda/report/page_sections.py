@@ -16,11 +16,14 @@ from mpda.plotting.axes import new_figure
 from mpda.report import html_tables
 from mpda.report.charts import describe_curves, describe_patches, describe_scatter
 from mpda.report.displays import encode_figure, make_displays
+from mpda.report.retrieval import MEANING, SEARCHES
 
 # Features in the list of a component.
 _N_BARS = 10
 # Classes up to which a confusion matrix is readable in half the width of the page.
 _MAX_HALF_WIDTH = 12
+# Kinds of vectors up to which the measures of several searches stand in one table.
+_MAX_SIDE_BY_SIDE = 2
 # Inches of a figure in half the width of the page, or in the width of a phone: its text is then
 # nearly as large as that around it.
 _HALF_WIDTH = 3.9
@@ -78,6 +81,7 @@ def make_sections(results: Results) -> list[Section]:
         _make_embedding: "embedding" in displays,
         _make_curves: any(name.startswith("curve") for name in displays),
         _make_comparison: results.get("comparison", {}).get("problems"),
+        _make_retrieval: results.get("retrieval"),
         _make_confusion: "confusion" in displays,
         _make_eigenvalues: "eigenvalues" in displays,
         _make_components: "components" in displays,
@@ -190,6 +194,23 @@ def _make_comparison(results: Results, displays: Displays) -> Section:
         )
     html = _lead(text, note) + table + _caption(comparison)
     return Section("methods", "Methods", "Comparison of methods", html)
+
+
+def _make_retrieval(results: Results, displays: Displays) -> Section:
+    """Show the measures of a search, for the map next to raw vectors."""
+    retrieval = results["retrieval"]
+    found = [(title, retrieval[key]) for key, title in SEARCHES.items() if retrieval.get(key)]
+    # Two columns for each search stand side by side; those of several methods do not fit.
+    together = all(len(rows) <= _MAX_SIDE_BY_SIDE for _, rows in found)
+    tables = [found] if together else [[search] for search in found]
+    note = ""
+    if any("difference_from_raw" in row for _, rows in found for row in rows.values()):
+        note = (
+            "higher, lower: the 95 % interval of the difference from the raw vectors, over the "
+            "same queries, is on one side of zero."
+        )
+    html = _lead(escape(MEANING), note) + "".join(map(html_tables.retrieval_table, tables))
+    return Section("search", "Search", "What a search finds", html + _caption(retrieval))
 
 
 def _make_confusion(results: Results, displays: Displays) -> Section:

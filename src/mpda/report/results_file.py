@@ -26,6 +26,7 @@ _REQUIRED = {
     "partition": ("classes",),
     "confusion": ("labels", "counts"),
     "storage": (),
+    "retrieval": (),
 }
 
 
