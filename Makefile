@@ -28,7 +28,7 @@ MATHEMATICS := $(addprefix tests/test_,approximate_search.py baseline_matrices.p
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo            compare MPDA with 1-NN, PCA, LDA and LFDA on the digits; writes demo-output/report.html"
+	@echo "make demo            make sentence embeddings smaller and measure searches; writes demo-output/report.html"
 	@echo "make test            run the tests, without those that are marked as slow"
 	@echo "make test-slow       run the tests that are marked as slow"
 	@echo "make test-rounding   run the tests of the mathematics with another BLAS kernel and one thread"
@@ -145,8 +145,10 @@ mutations: .venv/.dev
 docs: .venv/.docs
 	$(BIN)/sphinx-build -E -W --keep-going -b html docs docs/_build/html
 
-# The images of the README are those of the gallery.
+# The images of the README and the start page are those of the demonstration and the gallery.
 pictures: docs
+	$(BIN)/mpda demo
+	cp demo-output/intents.png docs/images/intents.png
 	cp docs/gallery/images/sphx_glr_plot_0_noise_001.png docs/images/errors.png
 	cp docs/gallery/images/sphx_glr_plot_1_digits_001.png docs/images/digits-2d.png
 	cp docs/gallery/images/sphx_glr_plot_2_compression_001.png docs/images/compression.png

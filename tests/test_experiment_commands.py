@@ -1,30 +1,34 @@
 """Experiments of the paper and the commands that run them: files, tables, interrupts, mistakes."""
 
+import html
 import json
 import re
 import shlex
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
 
 from command_calls import call
+from mpda import WithinClassWhitening
+from mpda.assessment import StoredScore, measure_stored_vectors
 from mpda.cli.experiment_commands import ExperimentName
 from mpda.cli.plain_text import format_plain
 from mpda.exceptions import ReproductionError
 from mpda.experiments import (
     EXPERIMENTS,
     ExperimentOptions,
-    digits_demo,
+    intents_demo,
     paper_experiments,
     protocol,
     read_rows,
     reproduce,
     task,
 )
-from mpda.experiments.datasets import DATASETS, load
+from mpda.experiments.datasets import DATASETS, load, load_intents
 from mpda.experiments.error_tables import leader_table
 from mpda.experiments.tangent_curve import draw_curve
 from mpda.report import read_results
@@ -201,27 +205,101 @@ def test_interrupt_and_failed_task_set_the_exit_code(
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_demo_prints_a_table_and_writes_a_report(tmp_path, capsys, monkeypatch):
-    # Fewer samples, methods and splits than the demo has.
-    X, y = load("digits")
-    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:160], y[:160]))
-    monkeypatch.setattr(digits_demo, "METHODS", ("1-NN", "MPDA"))
-    monkeypatch.setattr(digits_demo, "N_SPLITS", 2)
-    assert call("demo", "--out", tmp_path, "--jobs", "1") == 0
+def select_intents(n_intents):
+    """Return the bundled sentences of the first intents."""
+    intents = load_intents()
+    kept = np.isin(intents.labels, np.unique(intents.labels)[:n_intents])
+    parts = {f.name: getattr(intents, f.name)[kept] for f in fields(intents)}
+    return replace(intents, **parts)
+
+
+def test_demo_prints_a_table_and_writes_a_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(intents_demo, "load_intents", lambda: select_intents(12))
+    monkeypatch.setattr(intents_demo, "NUMBERS", (2, 8))
+    assert call("demo", "--out", tmp_path / "new" / "out") == 0
     streams = capsys.readouterr()
-    line = r"^MPDA +\d\.\d\d ± \d\.\d\d %\*? +[+-]\d\.\d\d +\d+\.\d"
-    assert re.search(line, streams.out, re.MULTILINE)
-    assert "4/4 tasks" in streams.err
-    assert (tmp_path / "digits.png").stat().st_size > 10_000
-    results = read_results(tmp_path)
+    lines = streams.out.splitlines()
+    assert lines[0].startswith("480 sentences of 12 intents as vectors of 384 numbers")
+    assert len(lines) <= 13
+    assert streams.err.count("\n") == 3
+    results = read_results(tmp_path / "new" / "out")
     assert results["provenance"]["command"].startswith("mpda demo --out")
-    assert len(results["embedding"]["points"]) == 120
-    assert np.sum(results["confusion"]["counts"]) == 120
-    assert results["model"]["image_shape"] == [8, 8]
-    assert f"to {results['model']['n_components']} components" in results["summary"][1]
-    assert len(results["partition"]["classes"]) == 10
-    assert "Handwritten digits" in (tmp_path / "report.html").read_text()
+    kept = [line.split() for line in lines if line.startswith("  ")]
+    for scores, (raw, pca, ours) in (
+        (results["storage"]["rows"], kept[:3]),
+        (results["storage"]["unseen"]["rows"], kept[3:]),
+    ):
+        found = {
+            (row["method"], row["type"], row["numbers"]): (row["recall_at_1"], row["map_at_r"])
+            for row in scores
+        }
+        name = scores[-1]["method"]
+        for printed, key, size in (
+            (raw, ("raw", "float32", 384), "1,536"),
+            (pca, ("PCA", "int8", 8), "8"),
+            (ours, (name, "int8", 8), "8"),
+        ):
+            assert printed[-3] == size
+            assert [float(value) / 100 for value in printed[-2:]] == pytest.approx(
+                found[key], abs=0.0006
+            )
+    for name in ("intents.png", "intents.svg"):
+        assert (tmp_path / "new" / "out" / name).stat().st_size > 10_000
+    page = (tmp_path / "new" / "out" / "report.html").read_text()
+    assert "The same for classes of which the fit had no label." in page
+    assert page.count("<summary>Values</summary>") == 2
+    assert results["summary"][0] in html.unescape(page)
+
+
+def test_intents_without_labels_are_not_in_the_fit(monkeypatch):
+    """The map sees no label of the classes that are searched, but their rows."""
+    samples = intents_demo._split(select_intents(6))
+    calls = []
+
+    class Recorder(WithinClassWhitening):
+        def fit(self, X, y, *, database):
+            calls.append((X, y, database))
+            return super().fit(X, y, database=database)
+
+    monkeypatch.setattr(intents_demo, "WithinClassWhitening", Recorder)
+    monkeypatch.setattr(intents_demo, "NUMBERS", (4,))
+    (*_, score) = intents_demo.measure_unseen_intents(samples, n_draws=1)
+    ((X, y, database),) = calls
+    assert len(set(y)) == 3
+    others = ~np.isin(samples.y, list(set(y)))
+    np.testing.assert_array_equal(database, samples.X[others])
+    Z = WithinClassWhitening(4).fit(X, y, database=database)
+    is_query = ~np.isin(samples.y_test, list(set(y)))
+    nearest = KNeighborsClassifier(1).fit(Z.transform(samples.X[others]), samples.y[others])
+    share = nearest.score(Z.transform(samples.X_test[is_query]), samples.y_test[is_query])
+    assert score.method == "whitening"
+    assert score.recall_at_1 == pytest.approx(share, abs=0.04)  # int8
+
+
+@pytest.mark.parametrize(("ours", "word"), [(0.9, "more"), (0.5, "as many"), (0.4, "fewer")])
+def test_sentence_says_which_vectors_find_more(ours, word):
+    raw = StoredScore("raw", 16, "float32", 64, 0.5, 0.25)
+    mapped = StoredScore("MPDA refined", 4, "int8", 4, ours, 0.5)
+    text = intents_demo._describe_gain([raw, raw, mapped], "intents of the fit")
+    assert text.startswith(f"Vectors 16 times smaller find {word} right nearest neighbours for")
+    assert text.endswith(" instead of 50.0 %), and MAP@R is 0.500 instead of 0.250.")
+
+
+@pytest.mark.slow
+def test_first_lines_of_the_readme_are_what_the_demo_measures(monkeypatch):
+    monkeypatch.setattr(intents_demo, "NUMBERS", (64,))
+    samples = intents_demo._split(load_intents())
+    methods = ["raw", intents_demo._make_refinement()]
+    seen = measure_stored_vectors(samples, methods, (64,), ("float32", "int8"), cosine=True)
+    unseen = intents_demo.measure_unseen_intents(samples)
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    for scores, classes in ((seen, "known to the fit"), (unseen, "nobody has labelled")):
+        raw, *_, ours = scores
+        line = next(line for line in readme.splitlines() if line.startswith(f"| intents {classes}"))
+        numbers = [float(value) for value in re.findall(r"[\d.]+", line)]
+        expected = [raw.recall_at_1, ours.recall_at_1, raw.map_at_r, ours.map_at_r]
+        # Other kernels of BLAS lead to other refinements.
+        assert numbers == pytest.approx([100 * value for value in expected], abs=0.6)
 
 
 def test_datasets_are_listed_and_written(tmp_path, capsys):

@@ -11,8 +11,6 @@ from sklearn.model_selection import cross_val_score
 
 from command_calls import call
 from mpda import MPDA
-from mpda.experiments import digits_demo, protocol
-from mpda.experiments.datasets import load
 from mpda.model_selection import DiscriminantSearchCV
 from mpda.report import verdict
 from random_label_cases import CLAIM, COMMANDS, NOTHING, make_samples, read_page, run_command
@@ -60,20 +58,6 @@ def test_error_on_samples_of_the_fit_is_no_claim(keep, tmp_path, capsys):
             assert "80 of 80 samples were used to fit the model; the error says nothing" in text
         else:
             assert "It is too low if they were used to fit the model" in text
-
-
-@pytest.mark.slow
-def test_demo_on_shuffled_labels_claims_no_gain(tmp_path, monkeypatch, capsys):
-    X, y = load("digits")
-    y = np.random.default_rng(0).permutation(y[:200])
-    # Fewer samples, methods and splits than the demo has.
-    monkeypatch.setattr(protocol, "_load_cached", lambda name, directory: (X[:200], y))
-    monkeypatch.setattr(digits_demo, "METHODS", ("1-NN", "LDA", "MPDA"))
-    monkeypatch.setattr(digits_demo, "N_SPLITS", 2)
-    assert call("demo", "--out", tmp_path, "--jobs", "1") == 0
-    for text in (capsys.readouterr().out, read_page(tmp_path / "report.html")):
-        assert "helps here" not in text
-        assert "is better here" not in text
 
 
 def test_lowest_of_many_errors_is_compared_with_a_guess():

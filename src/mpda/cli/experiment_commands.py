@@ -74,22 +74,22 @@ def reproduce(
         _run(terminal, lambda: reproduce(experiment.value, settings))
 
 
-def demo(terminal: Terminal, out: Path = Path("demo-output"), jobs: options.Count = 2) -> None:
-    """Compare methods on the handwritten digits of scikit-learn; takes about a minute.
+def demo(terminal: Terminal, out: Path = Path("demo-output")) -> None:
+    """Make the bundled sentence embeddings smaller and measure searches; takes about a minute.
 
     Parameters
     ----------
     terminal : Terminal
         Output of the command.
     out : Path, default="demo-output"
-        Directory for the results.
-    jobs : int, default=2
-        Number of tasks computed in parallel.
+        Directory for the figure and the page.
     """
     from mpda import experiments
 
-    stream = None if terminal.quiet else sys.stderr
-    _run(terminal, lambda: experiments.demo(out, jobs, stream, terminal.command))
+    outcome = experiments.demo(out, terminal.command, lambda text: terminal.note(f"mpda: {text}"))
+    measured = {"seen": outcome.seen, "unseen": outcome.unseen}
+    results = {name: [*map(asdict, scores)] for name, scores in measured.items()}
+    terminal.finish(results, outcome.lines, files=outcome.files)
 
 
 def _run(terminal: Terminal, experiment: Callable[[], ExperimentResult]) -> None:

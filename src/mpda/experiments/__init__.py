@@ -6,8 +6,8 @@ Reading order: ``protocol`` (problems, seeds, splits), ``paper_methods`` (method
 them together.
 """
 
-from mpda.experiments.digits_demo import demo
 from mpda.experiments.experiment import ExperimentOptions, ExperimentResult
+from mpda.experiments.intents_demo import Demonstration, demo
 from mpda.experiments.paper_experiments import EXPERIMENTS, find_choices, reproduce
 from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS, SEEDS, Problem, split
@@ -18,6 +18,7 @@ __all__ = [
     "EXPERIMENTS",
     "PROBLEMS",
     "SEEDS",
+    "Demonstration",
     "ExperimentOptions",
     "ExperimentResult",
     "Problem",

@@ -4,13 +4,12 @@ Colours can be told apart by colour-blind readers, and line styles differ in a g
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mpda._lib.array_types import Floats, Labels
+from mpda._lib.array_types import Floats
 from mpda._lib.atomic_write import atomic_path
 from mpda.assessment import ErrorEstimate, compute_error_curves
 from mpda.assessment.significance import RankComparison
@@ -18,7 +17,7 @@ from mpda.experiments.paper_methods import CONTENDERS
 from mpda.experiments.protocol import PROBLEMS
 from mpda.experiments.row_store import Row
 from mpda.experiments.tangent_curve import TangentCurve
-from mpda.plotting import CurveDisplay, EmbeddingDisplay, PartitionDisplay, RankDisplay
+from mpda.plotting import PartitionDisplay, RankDisplay
 from mpda.plotting.axes import get_panels
 from mpda.plotting.styles import COLORS, make_styles
 
@@ -126,35 +125,6 @@ def rank_figure(comparisons: Mapping[str, RankComparison]) -> Figure:
     for axes, (title, comparison) in zip(panels, comparisons.items(), strict=True):
         RankDisplay(comparison).plot(axes, title=title)
     return panels[0].figure
-
-
-def demo_figure(Z: Floats, y: Labels, rows: Sequence[Row]) -> Figure:
-    """Draw the digits in two components, and error against the number of components.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, 2)
-        Mapped test samples.
-    y : ndarray of shape (n,)
-        Their digits.
-    rows : sequence of Row
-        Rows of the demonstration.
-
-    Returns
-    -------
-    matplotlib Figure
-        The figure.
-    """
-    plane, axes = get_panels(None, 2, columns=2, width=5.5, height=4.4)
-    title = "Test digits in the first two components of MPDA"
-    EmbeddingDisplay.from_estimator(None, Z, y, ax=plane, title=title)
-    curves = []
-    for curve in compute_error_curves(rows).values():
-        if CONTENDERS[curve.name].method is None:
-            curve = replace(curve, component_counts=np.empty(0))  # drawn as a level
-        curves.append(curve)
-    CurveDisplay(curves).plot(axes, title="1-NN error on the test samples")
-    return axes.figure
 
 
 def sensitivity_figure(panels: Mapping[str, Mapping[float, ErrorEstimate]]) -> Figure:

@@ -36,12 +36,14 @@ def make_displays(results: dict[str, Any]) -> dict[str, Any]:
     Returns
     -------
     dict of str to Display
-        "bytes", "embedding" and "embedding-3d", "curve" or "curve-1" and so on, "partition",
-        "components", "eigenvalues" and "confusion", as far as the results have them.
+        "bytes" and "bytes-unseen", "embedding" and "embedding-3d", "curve" or "curve-1" and so on,
+        "partition", "components", "eigenvalues" and "confusion", as far as the results have them.
     """
     displays: dict[str, Display] = {}
-    if rows := results.get("storage", {}).get("rows"):
-        displays["bytes"] = plotting.BytesDisplay(rows)
+    storage = results.get("storage", {})
+    for name, entry in (("bytes", storage), ("bytes-unseen", storage.get("unseen", {}))):
+        if rows := entry.get("rows"):
+            displays[name] = plotting.BytesDisplay(rows)
     if (embedding := results.get("embedding")) and embedding["points"]:
         points, names = _to_floats(embedding["points"]), embedding.get("component_names")
         for name, width in (("embedding", 2), ("embedding-3d", 3)):

@@ -108,9 +108,6 @@ def make_first_figure(results: Results) -> str:
     storage = results.get("storage", {})
     if not storage.get("rows"):
         return ""
-    figure = _draw_svg(
-        make_displays(results), "bytes", "Recall at 1 and MAP@R by bytes", "figure wide"
-    )
     text = (
         "What a vector costs, and how well it finds its class. Left is cheaper, higher is better."
     )
@@ -118,9 +115,18 @@ def make_first_figure(results: Results) -> str:
         "MAP@R: share of the class of a query among its nearest vectors, as many as the class has; "
         "one that comes earlier counts more."
     )
-    values = html_tables.storage_table(storage["rows"])
-    html = f"<details><summary>Values</summary>{values}</details>{_caption(storage)}"
-    return f'<div id="bytes">{_lead(text)}{figure}<p class="how">{note}</p>{html}</div>'
+    displays = make_displays(results)
+    html = _lead(text) + _make_curve(displays, "bytes", storage)
+    if "unseen" in storage:
+        html += _lead("The same for classes of which the fit had no label.")
+        html += _make_curve(displays, "bytes-unseen", storage["unseen"])
+    return f'<div id="bytes">{html}<p class="how">{note}</p></div>'
+
+
+def _make_curve(displays: Displays, name: str, entry: Results) -> str:
+    figure = _draw_svg(displays, name, "Recall at 1 and MAP@R by bytes", "figure wide")
+    values = html_tables.storage_table(entry["rows"])
+    return f"{figure}<details><summary>Values</summary>{values}</details>{_caption(entry)}"
 
 
 def _make_embedding(results: Results, displays: Displays) -> Section:
