@@ -32,6 +32,7 @@ from mpda.assessment.retrieval_estimates import (
     RetrievalEstimate,
     estimate_rows,
 )
+from mpda.cli import retrieval_results
 from mpda.cli.messages import describe_choices
 from mpda.model_selection.folds import stratified_folds
 from mpda.model_selection.unseen_classes import draw_unseen_folds
@@ -354,15 +355,17 @@ def test_raw_features_are_those_of_the_model_before_its_map(classes, capsys):
 
 def test_labels_that_occur_once_have_no_measures(classes, model, capsys):
     frame = pd.read_csv("new.csv")
-    frame["kind"] = [f"only {i}" for i in range(len(frame))]
+    known = pd.read_csv("train.csv")["kind"].iloc[0]
+    frame["kind"] = [known, *(f"only {i}" for i in range(1, len(frame)))]
     frame.to_csv("once.csv", index=False)
     capsys.readouterr()
     retrieval = run_json(capsys, "evaluate", "m.mpda", "once.csv")["retrieval"]
-    row = retrieval["unseen"]["map"]
+    row = retrieval["among_rows"]["map"]
     assert row["n_queries"] == 0
     assert row["map_at_r"] == {"value": None, "low": None, "high": None}
     assert call("evaluate", "m.mpda", "once.csv", "--report", "page.html") == 0
-    assert "No class has two samples" in capsys.readouterr().out
+    nothing = retrieval_results.format_measures({"how": "", "among_rows": {"map": row}})
+    assert nothing[0].startswith("No class has two samples")
 
 
 def test_numbers_as_labels_are_found_in_a_file_of_text(capsys):

@@ -15,6 +15,7 @@ import numpy as np
 
 from mpda._lib.array_types import Labels
 from mpda.assessment import significance
+from mpda.assessment.label_classifier import CLASSIFIER
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,10 @@ def find_better_balanced(errors: Mapping[str, BalancedError], n_classes: int) ->
     -------
     list of str
         Methods for which the upper end of a one-sided interval is lower. Its level is adjusted for
-        the number of methods.
+        the number of methods. The classifier is none of them, so that conclusions about maps do not
+        depend on it.
     """
+    errors = {name: value for name, value in errors.items() if name != CLASSIFIER}
     guess = 100.0 * (1.0 - 1.0 / n_classes)
     normal = NormalDist()
     # The interval is that of a normal distribution with 2.5 % on each side.

@@ -98,7 +98,13 @@ class Contender:
         return self.method.count_components(len(y), n_features, len(np.unique(y)))
 
     def without_refinement(self) -> "Contender":
-        """Return the start of a refinement as a contender of its own."""
+        """Return the start of a refinement as a contender of its own.
+
+        Returns
+        -------
+        Contender
+            With the grid of the start, if this one has it.
+        """
         assert self.method is not None  # and has a start
         search = any(name.startswith(START_PREFIX) for name in self.grid)
         return make_contender(self.method.start, search=search)
