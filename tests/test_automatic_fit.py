@@ -193,7 +193,7 @@ def test_answer_comes_first_and_agrees_with_the_results(iris, capsys):
     assert "on 3 folds that took no part in the fits" in text
     assert "iris.csv: 150 samples, 4 features, 3 classes (target)." in text
     assert "Next: " in text
-    assert lines[-1] == "--details prints the tests, the choice and the settings."
+    assert lines[-1].endswith(" Tests, settings: --details.")
     assert notes[0].startswith("note: 1 of 150 samples is a duplicate of another")
     assert notes[1:] == ["written: iris.mpda, r.json"]
 
@@ -224,8 +224,10 @@ def test_notes_that_do_not_fit_are_counted(capsys):
     n_notes = capsys.readouterr().err.count("note: ")
     assert n_notes > 2
     lines, notes = read_answer(capsys, *words)
-    assert sum(note.startswith("note: ") for note in notes) == 2
-    assert lines[-1].endswith(f"; more notes: {n_notes - 2}.")
+    assert sum(note.startswith("note: ") for note in notes) <= 2
+    n_hidden = n_notes - sum(note.startswith("note: ") for note in notes)
+    hidden = f", {n_hidden} note{'s'[: n_hidden - 1]}" if n_hidden else ""
+    assert " ".join(lines).endswith(f" Tests, settings{hidden}: --details.")
 
 
 def test_fit_without_an_error_says_so(iris, capsys):
@@ -242,7 +244,7 @@ def test_long_parts_are_left_out_before_the_answer_grows():
         rows=[],
         method="MPDA",
         map_name="MPDA",
-        balanced_summary=[sentence],
+        balanced_summary=[sentence + "more " * 60],
         retrieval={},
         table=SimpleNamespace(
             name="t", n_samples=3, n_features=2, y=None, embedding=None, label=None
@@ -254,16 +256,54 @@ def test_long_parts_are_left_out_before_the_answer_grows():
             preparation=SimpleNamespace(describe=lambda: "standardised"),
         ),
     )
-    lines, notes = answer.make_answer(
-        model, ["verdict", "Next: step"], [sentence], ["first", "second", "third"]
-    )
-    assert len(lines) + len(notes) <= 11
+    notes = ["first", "second", "third"]
+    lines, shown = answer.make_answer(model, ["verdict", "Next: step"], [sentence], None, notes)
+    assert len(lines) + len(shown) <= 11
     assert lines[0] == "verdict"
-    assert lines[-2:] == [
-        "Next: step",
-        "--details prints the tests, the choice and the settings; more notes: 1.",
-    ]
+    assert shown == ["first", "second"]
+    assert lines[-1] == "Next: step Tests, settings, 1 note: --details."
+    # The sentence on the samples of --test stays, the balanced error, as long, does not fit.
     assert " ".join(lines).count("word") == 60
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """Return a table of vectors in a column, with four classes."""
+    path = tmp_path_factory.mktemp("vectors") / "v.parquet"
+    X, y = write_table(160, 12, 4).X, np.arange(160) % 4
+    frame = pd.DataFrame({"vector": list(X), "kind": [f"class {label}" for label in y]})
+    frame.to_parquet(path)
+    return path
+
+
+def test_answer_has_searches_and_stored_types(vectors, capsys):
+    words = (vectors, "--label", "kind", "--method", "pca", "--folds", "2")
+    lines, _ = read_answer(capsys, *words, "--bytes", "4", "--unseen", "--results", "r.json")
+    results = read_results("r.json")
+    seen, unseen = (results["retrieval"][name] for name in ("seen", "unseen"))
+    among_all = results["retrieval"]["unseen_among_all"]
+    for prefix, rows in (("Search", seen), ("Classes not seen", unseen)):
+        line = next(line for line in lines if line.startswith(f"{prefix}: "))
+        for measure, title in (("recall_at_1", "recall@1"), ("map_at_r", "MAP@R")):
+            values = (rows[name][measure]["value"] for name in ("map", "raw"))
+            assert "{} {:.3f} (raw {:.3f})".format(title, *values) in line
+    values = (among_all[name]["map_at_r"]["value"] for name in ("map", "raw"))
+    assert "among all {:.3f} ({:.3f}).".format(*values) in " ".join(lines)
+    best = results["storage"]["candidates"][0]
+    start = f"Stored as {best['type']} x {best['numbers']}, {best['bytes']} bytes instead of 48"
+    (line,) = (line for line in lines if line.startswith("Stored as "))
+    assert line.startswith(start)
+    assert f"{best['loss']:+.2f} points of error" in line or best["type"] == "float32"
+    assert not any("bytes instead of" in line for line in lines if line.startswith("Search"))
+    assert call("fit", *words, "--bytes", "4") == 0
+    assert "1-NN error of" in capsys.readouterr().out
+
+
+def test_answer_on_vectors_has_their_bytes(vectors, capsys):
+    lines, _ = read_answer(capsys, vectors, "--label", "kind", "--method", "pca", "--folds", "2")
+    line = next(line for line in lines if line.startswith("Search: "))
+    assert line.endswith(" bytes instead of 48.")
+    assert any(line.startswith("logistic regression ") for line in lines)
 
 
 def test_default_budget_is_what_the_help_says(capsys):

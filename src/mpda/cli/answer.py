@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING
 from mpda.cli import messages
 from mpda.cli.model_results import MeasuredModel
 from mpda.cli.retrieval_results import retrieval_lines
+from mpda.cli.stored_vectors import summarize_storage
 
 if TYPE_CHECKING:
-    from mpda.assessment import ErrorEstimate
+    from mpda.assessment import ErrorEstimate, StorageChoice
 
 # Lines of the answer and of the notes, without the one that names the files.
 _MOST_LINES = 11
-# Of the notes; the others are counted.
 _MOST_NOTES = 2
 
 
 def make_answer(
-    measured: MeasuredModel, verdict: Sequence[str], outcome: Sequence[str], notes: Sequence[str]
+    measured: MeasuredModel,
+    verdict: Sequence[str],
+    outcome: Sequence[str],
+    storage: StorageChoice | None,
+    notes: Sequence[str],
 ) -> tuple[list[str], list[str]]:
     """Return the lines of the answer and the notes that fit below them.
 
@@ -35,6 +39,8 @@ def make_answer(
         Sentences on the errors: the verdict first, the next step last.
     outcome : sequence of str
         Sentences on the samples of ``--test``.
+    storage : StorageChoice or None
+        The choice for ``--bytes``.
     notes : sequence of str
         Notes on the data and the fit.
 
@@ -45,23 +51,37 @@ def make_answer(
     notes : list of str
         For standard error.
     """
-    shown = list(notes[:_MOST_NOTES])
-    hint = "--details prints the tests, the choice and the settings"
-    if len(notes) > len(shown):
-        hint += f"; more notes: {len(notes) - len(shown)}"
-    next_step = [*messages.wrap(verdict[-1]).splitlines(), f"{hint}."]
-    lines = messages.wrap(verdict[0]).splitlines()
-    lines += _format_errors(measured)
-    found = retrieval_lines(measured.retrieval)
-    is_asked = measured.table.embedding is not None or "unseen" in measured.retrieval
-    for sentence in (*(found if is_asked else ()), *outcome):
-        lines += messages.wrap(sentence).splitlines()
-    optional = [*measured.balanced_summary, _describe_samples(measured), _describe(measured)]
-    for sentence in (*optional, *(() if is_asked else found)):
-        more = messages.wrap(sentence).splitlines()
-        if len(lines) + len(more) + len(next_step) + len(shown) <= _MOST_LINES:
-            lines += more
-    return [*lines, *next_step], shown
+    head = [*_wrap(verdict[0]), *_format_errors(measured)]
+    # Sentences in the order of the answer, with their order of importance.
+    search = retrieval_lines(measured.retrieval, sizes=storage is None)
+    is_asked = measured.table.embedding is not None
+    ranked = [(2 if is_asked else 7, text) for text in search[:1]]
+    ranked += [(1, text) for text in search[1:]]
+    if storage is not None:
+        ranked.append((0, summarize_storage(storage, measured.table.n_features)))
+    ranked += [(0, text) for text in outcome]
+    ranked += [(3, text) for text in measured.balanced_summary]
+    ranked += [(5, _describe_samples(measured)), (6, _describe(measured))]
+    n_left = _MOST_LINES - len(head) - len(_wrap(_end(verdict[-1], len(notes))))
+    kept = set()
+    for rank, text in sorted([*ranked, *((4, note) for note in notes[:_MOST_NOTES])]):
+        size = 1 if rank == 4 else len(_wrap(text))  # a note is one line, however long
+        if rank == 0 or size <= n_left:
+            n_left -= size
+            kept.add(text)
+    shown = [note for note in notes[:_MOST_NOTES] if note in kept]
+    body = [line for _, text in ranked if text in kept for line in _wrap(text)]
+    return [*head, *body, *_wrap(_end(verdict[-1], len(notes) - len(shown)))], shown
+
+
+def _end(next_step: str, n_hidden: int) -> str:
+    """Return the next step, and the option that prints the rest."""
+    notes = f", {n_hidden} note{'' if n_hidden == 1 else 's'}" if n_hidden else ""
+    return f"{next_step} Tests, settings{notes}: --details."
+
+
+def _wrap(text: str) -> list[str]:
+    return messages.wrap(text).splitlines()
 
 
 def _format_errors(measured: MeasuredModel) -> list[str]:

@@ -251,11 +251,11 @@ def fit(
     saved |= {} if table.embedding is None else {"embedding": table.embedding}
     chosen_type = None if storage is None else storage.chosen.type
     saved["vectors"] = stored_vectors.note_vectors(selected.model, table, chosen_type)
-    outcome = []
+    outcome, stored = [], []
     if storage is not None:
-        outcome = stored_vectors.describe_storage(storage, table.n_features)
+        stored = stored_vectors.describe_storage(storage, table.n_features)
     if test_table is not None and tested is not None:
-        outcome = [*outcome, f"{test_table.name}: {tested[0]}"]
+        outcome = [f"{test_table.name}: {tested[0]}"]
         notes += [f"{test_table.name}: {note}" for note in test_table.describe_skipped()]
         notes += new_samples.describe_shared_groups(test_table, table, measurement.groups)
         notes += [*new_samples.describe_far_values(test_table, saved), *tested[1]]
@@ -268,7 +268,7 @@ def fit(
     collected: dict[str, Any] = {}
     if terminal.as_json or files != ResultFiles():
         chosen = messages.describe_winner(selected, measured.rows, contender.name)
-        summary = [*verdict, *chosen, *outcome]
+        summary = [*verdict, *chosen, *stored, *outcome]
         asked = replace(asked, components=None) if n_folds else replace(asked, folds=None)
         values = {"--score": score if is_balanced else None, "--test": test, "--image": image}
         values |= {"--bytes": budget}
@@ -292,10 +292,10 @@ def fit(
     results["bytes"] = retrieval_results.list_bytes(retrieval)
     if details:
         lines = _describe(model, verdict)
-        lines += ["", *map(messages.wrap, outcome)] if outcome else []
+        lines += ["", *map(messages.wrap, [*stored, *outcome])] if stored or outcome else []
         terminal.finish(results, lines, notes[n_printed:], paths)
     else:
-        lines, shown = make_answer(model, verdict, outcome, notes)
+        lines, shown = make_answer(model, verdict, outcome, storage, notes)
         terminal.finish(results, lines, shown, paths)
 
 

@@ -346,13 +346,15 @@ def _list_searches(section: Section) -> dict[str, Section]:
     return {name: section[name] for name in SEARCHES if name in section}
 
 
-def retrieval_lines(section: Section) -> list[str]:
-    """Describe a search with mapped vectors next to one with raw vectors.
+def retrieval_lines(section: Section, *, sizes: bool = True) -> list[str]:
+    """Describe a search with mapped vectors next to one with raw vectors, both in float32.
 
     Parameters
     ----------
     section : dict
         The section "retrieval" of a fit.
+    sizes : bool, default=True
+        True ends the first line with the bytes of a vector.
 
     Returns
     -------
@@ -362,14 +364,16 @@ def retrieval_lines(section: Section) -> list[str]:
     lines = []
     seen = section.get("seen") or section.get("test")
     if seen and _has_queries(seen):
-        sizes = f"; {seen['map']['bytes']:,} bytes instead of {seen['raw']['bytes']:,}"
-        lines.append(f"Search: {_compare(seen, 'recall_at_1', 'map_at_r')}{sizes}.")
+        counts = f"; {seen['map']['bytes']:,} bytes instead of {seen['raw']['bytes']:,}"
+        found = _compare(seen, "recall_at_1", "map_at_r")
+        lines.append(f"Search: {found}{counts if sizes else ''}.")
     unseen = section.get("unseen")
     if unseen and _has_queries(unseen):
-        text = f"Classes not seen, among themselves: {_compare(unseen, 'recall_at_1', 'map_at_r')}"
+        text = f"Classes not seen: {_compare(unseen, 'recall_at_1', 'map_at_r')}"
         among_all = section.get("unseen_among_all")
         if among_all:
-            text += f"; among all: {_compare(among_all, 'map_at_r')}"
+            mapped, raw = (among_all[name]["map_at_r"]["value"] for name in ("map", "raw"))
+            text += f", among all {mapped:.3f} ({raw:.3f})"
         lines.append(f"{text}.")
     return lines
 

@@ -129,6 +129,28 @@ def describe_storage(choice: StorageChoice, n_features: int) -> list[str]:
     return lines
 
 
+def summarize_storage(choice: StorageChoice, n_features: int) -> str:
+    """Say in one line which type and how many numbers were chosen, and what the type costs.
+
+    Parameters
+    ----------
+    choice : StorageChoice
+        The choice.
+    n_features : int
+        Numbers of a vector before the map.
+
+    Returns
+    -------
+    str
+        A sentence.
+    """
+    best = choice.chosen
+    size = f"{best.type} x {best.numbers}, {best.bytes:,} bytes instead of {_SINGLE * n_features:,}"
+    if best.type == "float32":
+        return f"Stored as {size}."
+    return f"Stored as {size}: {best.loss:+.2f} points of error against float32."
+
+
 def _describe_candidate(entry: StorageCandidate, verb: str = ":") -> str:
     error = 100.0 * (1.0 - entry.recall_at_1)
     return f"{entry.type} x {entry.numbers}{verb} {error:.1f} %"
