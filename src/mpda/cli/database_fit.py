@@ -56,12 +56,15 @@ class DatabaseFit:
         Number of components, folds.
     contender : Contender
         Within-class whitening with the parameters that the user set.
+    details : bool, default=False
+        Print how the map was measured.
     """
 
     database: Path
     features: FeatureOptions
     measurement: MeasurementOptions
     contender: Contender
+    details: bool = False
 
     def check(self, data: Path, others: Sequence[str]) -> None:
         """Stop if an option cannot be combined with ``--database``.
@@ -206,14 +209,14 @@ def fit_with_database(
     results |= {"n_database": n_rows, "method": METHOD, "n_components": n_components}
     results |= {"unseen_classes": scores and _collect(retrieval, counts), "notes": notes}
     results |= {"retrieval": retrieval, "bytes": list_bytes(retrieval)}
+    step = f"    {messages.describe_step(whitening, table.features)}"
+    how = ["", *_describe_folds(scores, counts), ""]
     lines = [
+        *map(messages.wrap, _describe(scores, counts, retrieval)),
         messages.describe_table(table),
         f"{fit.database.name}: {n_rows:,} rows without labels, so the method is {METHOD}",
-        "",
         f"{messages.describe_map(METHOD, model, n_components)}, scaled to length 1",
-        f"    {messages.describe_step(whitening, table.features)}",
-        "",
-        *_describe(scores, counts, retrieval),
+        *([step, *how] if fit.details else []),
         messages.wrap(f"Next: map the database and the queries with mpda transform {out} FILE."),
     ]
     terminal.finish(results, lines, notes[n_printed:], [out])
@@ -326,11 +329,11 @@ def _collect(retrieval: dict[str, Any], counts: Ints) -> dict[str, Any]:
 
 
 def _describe(scores: UnseenScores | None, counts: Ints, retrieval: dict[str, Any]) -> list[str]:
-    """Return the verdict on the map, and how it was measured."""
+    """Return the verdict on the map, and what a search finds."""
     if scores is None:
         reason = "No error was measured, so that nothing shows whether the map helps: "
         need = "folds that hold out classes need four classes with two samples, and no --folds 0."
-        return [messages.wrap(reason + need), ""]
+        return [reason + need]
     measured = _collect(retrieval, counts)
     raw, mapped, n_folds = measured["raw"], measured["mapped"], measured["n_folds"]
     n_better = int((scores.look_up(counts)[:, 1] > scores.raw[:, 1]).sum())
@@ -345,6 +348,14 @@ def _describe(scores: UnseenScores | None, counts: Ints, retrieval: dict[str, An
         verdict += f"{pair}, {share}."
     if mapped["error"] > raw["error"]:
         verdict += " The nearest row is of another class more often than before."
+    return [verdict, *retrieval_lines(retrieval)]
+
+
+def _describe_folds(scores: UnseenScores | None, counts: Ints) -> list[str]:
+    """Say how the map was measured."""
+    if scores is None:
+        return []
+    n_folds = len(counts)
     how = (
         f"Measured on {n_folds} folds, which hold out whole classes: their rows count as rows "
         "without labels and are then searched among themselves by the cosine. MAP@R: share of the "
@@ -354,5 +365,4 @@ def _describe(scores: UnseenScores | None, counts: Ints, retrieval: dict[str, An
         how += " The same folds selected the number of components, so the error is a bit too low."
     elif len(scores.counts) > 1:
         how += " The number of components of a fold was selected by the other folds."
-    lines = map(messages.wrap, retrieval_lines(retrieval))
-    return [messages.wrap(verdict), "", *lines, "", messages.wrap(how), ""]
+    return [messages.wrap(how)]

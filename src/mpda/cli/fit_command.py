@@ -155,7 +155,7 @@ def fit(
     if database is not None:
         values: dict[str, Any] = {"--test": test, "--image": image, "--text": text}
         values |= {"--score": is_balanced, "--bytes": budget}
-        database_fit = DatabaseFit(database, features, measurement, contender)
+        database_fit = DatabaseFit(database, features, measurement, contender, details)
         database_fit.check(source.data, [*_write_options(values), *options.list_words(files)])
         fit_with_database(terminal, source, database_fit, out, keep_samples=keep_samples)
         return
