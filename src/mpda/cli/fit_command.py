@@ -141,11 +141,11 @@ def fit(
     if is_balanced and protocol.for_unseen:
         stop("mpda: --score balanced cannot be combined with --select-for unseen.", 2)
     asked, asked_method = measurement, method
-    if method is None and parameter and database is None:
-        stop("mpda: --set needs one method: name it with --method, for example mpda.", 2)
     if method is None:
         plain = "mpda" if measurement.scheduler is not None else AUTOMATIC
         method = plain if database is None else METHOD
+        if method == AUTOMATIC and parameter:
+            stop("mpda: --set needs one method: name it with --method, for example mpda.", 2)
     contender = _make_contender(method, parameter, measurement)
     if contender.choices and measurement.time_budget is None:
         measurement = replace(measurement, time_budget=_TIME_BUDGET)
