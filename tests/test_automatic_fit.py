@@ -1,6 +1,7 @@
 """``mpda fit`` without options: the choice of the method, its budget, the short answer."""
 
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -110,7 +111,9 @@ def write_table(n_samples, n_features, n_classes):
         # One trial takes 4 s with a refinement; a choice may take 120 / 2 / 6 s = 10 s.
         (3000, 10, 120.0, 1.0, (1, 2500)),
         (800, 50, 120.0, 0.001, (1, 10_000)),
-        # Three refinements of all samples would take 3 * 3 * 0.2 * 100 s.
+        # Three refinements of all samples would take 3 * 3 * 0.2 s * 66 or 67, the budget is 120 s.
+        (3000, 10, 120.0, 66.0, (1, 1000)),
+        (3000, 10, 120.0, 67.0, (0, 1000)),
         (3000, 10, 120.0, 100.0, (0, 1000)),
     ],
 )
@@ -190,6 +193,8 @@ def test_answer_comes_first_and_agrees_with_the_results(iris, capsys):
         line = next(line for line in lines if line.startswith(f"{name} ") and " % " in line)
         assert line.split("%")[0].split()[-1] == f"{rows[method]['error']:.2f}"
         assert float(line.split()[-1]) == pytest.approx(rows[method]["components"], abs=0.05)
+        value, low, high = (float(number) for number in re.findall(r"\d+\.\d+", line)[:3])
+        assert low < value < high
     text = " ".join(lines)
     assert "on 5 folds that took no part in the fits" in text
     assert "iris.csv: 150 samples, 4 features, 3 classes (target)." in text

@@ -248,6 +248,11 @@ def test_demo_prints_a_table_and_writes_a_page(tmp_path, capsys, monkeypatch):
     page = (tmp_path / "new" / "out" / "report.html").read_text()
     assert "The same for classes of which the fit had no label." in page
     assert page.count("<summary>Values</summary>") == 2
+    drawn = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    drawn = [
+        re.sub(r'(id|href|url)="[^"]*"|url\(#[^)]*\)', "", svg) for svg in drawn if "MAP@R" in svg
+    ]
+    assert len(set(drawn)) == len(drawn) == 2
     assert results["summary"][0] in html.unescape(page).replace("\N{NO-BREAK SPACE}", " ")
 
 
