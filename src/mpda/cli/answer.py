@@ -52,26 +52,29 @@ def make_answer(
         For standard error.
     """
     head = [*_wrap(verdict[0]), *_format_errors(measured)]
-    # Sentences in the order of the answer, with their order of importance.
     search = retrieval_lines(measured.retrieval, sizes=storage is None)
-    is_asked = measured.table.embedding is not None
-    ranked = [(2 if is_asked else 7, text) for text in search[:1]]
-    ranked += [(1, text) for text in search[1:]]
-    if storage is not None:
-        ranked.append((0, summarize_storage(storage, measured.table.n_features)))
-    ranked += [(0, text) for text in outcome]
-    ranked += [(3, text) for text in measured.balanced_summary]
-    ranked += [(5, _describe_samples(measured)), (6, _describe(measured))]
+    seen, unseen = search[:1], search[1:]
+    stored = [] if storage is None else [summarize_storage(storage, measured.table.n_features)]
+    asked = [*stored, *outcome]  # by an option, and always printed
+    balanced = measured.balanced_summary
+    about = [_describe_samples(measured), _describe(measured)]
+    candidates = notes[:_MOST_NOTES]
+    if measured.table.embedding is not None:
+        by_importance = [*unseen, *seen, *balanced, *candidates, *about]
+    else:
+        by_importance = [*unseen, *balanced, *candidates, *about, *seen]
     n_left = _MOST_LINES - len(head) - len(_wrap(_end(verdict[-1], len(notes))))
-    kept = set()
-    for rank, text in sorted([*ranked, *((4, note) for note in notes[:_MOST_NOTES])]):
-        size = 1 if rank == 4 else len(_wrap(text))  # a note is one line, however long
-        if rank == 0 or size <= n_left:
-            n_left -= size
+    n_left -= sum(len(_wrap(text)) for text in asked)
+    kept = set(asked)
+    for text in by_importance:
+        n_lines = 1 if text in candidates else len(_wrap(text))  # a note is not wrapped
+        if n_lines <= n_left:
+            n_left -= n_lines
             kept.add(text)
-    shown = [note for note in notes[:_MOST_NOTES] if note in kept]
-    body = [line for _, text in ranked if text in kept for line in _wrap(text)]
-    return [*head, *body, *_wrap(_end(verdict[-1], len(notes) - len(shown)))], shown
+    body = [*seen, *unseen, *asked, *balanced, *about]
+    lines = [line for text in body if text in kept for line in _wrap(text)]
+    shown = [note for note in candidates if note in kept]
+    return [*head, *lines, *_wrap(_end(verdict[-1], len(notes) - len(shown)))], shown
 
 
 def _end(next_step: str, n_hidden: int) -> str:
