@@ -33,9 +33,10 @@ _TIMED_SAMPLES = 1000
 # takes seconds, and the result does not depend on the speed of the machine.
 _SMALL_TABLE = 20_000
 # Estimates relative to the time of the choice among the starts alone. With the best of them refined
-# it takes 2.6 (median) to 9.3 times as long (docs/evidence/automatic.md). The added time is that of
-# some twenty refinements of three quarters of the samples, which gives that of one.
-_REFINED_CHOICE, _ONE_REFINEMENT = 4.0, 0.2
+# it takes 2.6 (median) to 9.3 times as long (docs/evidence/automatic.md). One refinement of as
+# many samples takes about a tenth: on the bundled sentences 5 CPU seconds for six times the samples
+# of a choice of 14 seconds.
+_REFINED_CHOICE, _ONE_REFINEMENT = 4.0, 0.1
 # Share of the work of a model that is the choice of its settings; the rest is the fit.
 _CHOICE_SHARE = 0.7
 
