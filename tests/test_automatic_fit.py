@@ -111,7 +111,7 @@ def write_table(n_samples, n_features, n_classes):
         # One trial takes 4 s with a refinement; a choice may take 120 / 2 / 6 s = 10 s.
         (3000, 10, 120.0, 1.0, (1, 2500)),
         (800, 50, 120.0, 0.001, (1, 10_000)),
-        # Three refinements of all samples would take 3 * 3 * 0.1 * 133 or 134 s; the budget is 120 s.
+        # Three refinements of all samples would take 3 * 3 * 0.1 * 133 or 134 s; there are 120.
         (3000, 10, 120.0, 133.0, (1, 1000)),
         (3000, 10, 120.0, 134.0, (0, 1000)),
     ],
