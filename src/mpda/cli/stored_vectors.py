@@ -393,6 +393,6 @@ def collect_curve(table: Table, selected: SelectedModel, seed: int) -> dict[str,
     rows += measure(methods=[contender], steps=selected.preparation.make_steps())
     how = (
         f"Fitted to {len(train):,} samples, which are the database; {len(test):,} others are the "
-        "queries. Both are stored in the type"
+        "queries. Both are stored in the type."
     )
     return {"rows": [*map(asdict, rows)], "how": how}
